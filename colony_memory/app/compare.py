@@ -265,13 +265,6 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
     raise ColonyMemoryError(f"there is no {name!r} in {where} of label {label!r}{more}")
 
 
-def change_word(name: str, change: Change) -> str:
-    """What happened, in a word or two."""
-    if change.kind == "removed" and any(each.startswith(f"{name}: ") for each in change.snapshot.incomplete):
-        return "left out"  # not by the wish of whoever keeps the files
-    return "in the oldest" if change.before is None else change.kind
-
-
 def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool = False) -> Histories:
     """What became of every file of a folder, as :func:`file_history` tells it of one."""
     require_synchronous(memory)

@@ -427,47 +427,27 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Given:
-    """What the user gave with this command."""
-
-    value: Any
-    source: str  # the option, or the variable
-
-
-@dataclass(frozen=True)
-class Effective:
-    """What counts for one setting."""
+class Setting:
+    """What one setting is."""
 
     value: Any
     sources: tuple[str, ...]  # where it comes from: an option, a variable, or keys of the file
 
 
-def effective(config: Config, chosen: BackupSet | None, given: Mapping[str, Given]) -> dict[str, Effective]:
+def effective(config: Config, chosen: BackupSet | None, given: Mapping[str, Setting]) -> dict[str, Setting]:
     """Every setting that somebody made: options before variables before the set before what is said for all sets."""
-    found: dict[str, Effective] = {}
+    found: dict[str, Setting] = {}
+    layers = [{name: Setting(value, (name,)) for name, value in config.settings.items()}]
     if chosen is not None:
-        found["label"] = Effective(chosen.label, (f"sets.{chosen.name}",))
-    for name in SETTINGS:
-        layers = [
-            Effective(layer[name], (f"{lead}{name}",))
-            for lead, layer in (("", config.settings), (_lead(chosen), chosen.settings if chosen else {}))
-            if name in layer
-        ]
-        if layers:
-            found[name] = _joined(layers) if name in ADDED else layers[-1]
-    for name, each in given.items():
-        value = config.url_of(each.value) if name == "vault" else each.value
-        layer = Effective(value, (each.source,))
-        found[name] = _joined([found[name], layer]) if name in ADDED and name in found else layer
+        of_set = {name: Setting(value, (f"sets.{chosen.name}.{name}",)) for name, value in chosen.settings.items()}
+        layers.append({"label": Setting(chosen.label, (f"sets.{chosen.name}",)), **of_set})
+    named = given.get("vault")
+    layers.append({**given, **({"vault": Setting(config.url_of(named.value), named.sources)} if named else {})})
+    for layer in layers:
+        for name, each in layer.items():
+            over = found.get(name)
+            if over is not None and name in ADDED:  # all of them, those that decide last
+                found[name] = Setting([*over.value, *each.value], (*over.sources, *each.sources))
+            else:
+                found[name] = each
     return found
-
-
-def _lead(chosen: BackupSet | None) -> str:
-    return f"sets.{chosen.name}." if chosen else ""
-
-
-def _joined(layers: list[Effective]) -> Effective:
-    """All of them, those that decide last."""
-    return Effective(
-        [value for each in layers for value in each.value], tuple(source for each in layers for source in each.sources)
-    )

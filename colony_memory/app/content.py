@@ -20,7 +20,6 @@ from colony_memory.capture._metadata import (
     described_by,
     split_documents,
 )
-from colony_memory.capture._plan import make_plan
 from colony_memory.capture._sparse import Sparse
 from colony_memory.exceptions import ColonyMemoryError, message_of
 
@@ -258,6 +257,8 @@ def _why_torn(documents: Mapping[str, str], part: Mapping[str, str], names: tupl
 
 def _why_left(target: Target, found: Restored, part: dict[str, str], names: tuple[str, ...]) -> str:
     """Why what the folder holds of a set is not replaced; empty where it may be."""
+    from colony_memory.capture._plan import make_plan  # which what only looks into a snapshot does not need
+
     try:
         contents, metadata = split_documents(target.shaped(part))
         going = () if target.is_shaped else names

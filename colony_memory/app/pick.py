@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from colony_memory.client import ColonyMemory
-    from colony_memory.reports import LabelMap
+    from colony_memory.reports import Change, LabelMap
     from colony_memory.snapshot import SnapshotInfo
 
 
@@ -94,6 +94,13 @@ def left_out(info: SnapshotInfo) -> str:
     total = count_left_out(info)
     more = [f"and {total - len(named)} more"] if total > len(named) else []
     return f"{total} left out: {'; '.join([*named, *more])}"
+
+
+def change_word(name: str, change: Change) -> str:
+    """What happened, in a word or two."""
+    if change.kind == "removed" and any(each.startswith(f"{name}: ") for each in change.snapshot.incomplete):
+        return "left out"  # not by the wish of whoever keeps the files
+    return "in the oldest" if change.before is None else change.kind
 
 
 def refused_latest(label: LabelMap) -> str | None:

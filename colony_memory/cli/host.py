@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from colony_memory.app.place import Place
     from colony_memory.app.save import Saved
-    from colony_memory.cli.options import CommonOptions
-    from colony_memory.cli.saving import SavingOptions
+    from colony_memory.cli.options import CommonOptions, SavingOptions
     from colony_memory.hooks.talk import Told
     from colony_memory.hooks.turn import Turn
     from colony_memory.schedule.notify import Notifier
@@ -62,7 +61,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     from colony_memory.app.agents import AGENTS
     from colony_memory.app.open import settled, settled_identities, settled_recipients
     from colony_memory.app.options import settled_command
-    from colony_memory.cli.saving import rules_of
+    from colony_memory.cli.options import rules_of
     from colony_memory.hooks.program import program_words
 
     given, common, agent = call.saving, call.common, call.common.agent
@@ -110,8 +109,7 @@ def answer_host(call: Call) -> int:
     """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
     import contextlib
 
-    from colony_memory.cli.output import Output
-    from colony_memory.cli.telling import leave
+    from colony_memory.cli.output import Output, leave
     from colony_memory.hooks.hosts import HOSTS
     from colony_memory.hooks.talk import LONGEST_INPUT, answer, read_event
     from colony_memory.hooks.turn import Worker, read_input
@@ -180,7 +178,7 @@ class _Task:
     def save(self) -> Told:
         """Save the memory, or find that there is nothing to save."""
         from colony_memory.app.place import choose_place
-        from colony_memory.cli.telling import notifier_of
+        from colony_memory.cli.output import notifier_of
         from colony_memory.hooks.talk import Told
         from colony_memory.hooks.turn import save_once
         from colony_memory.schedule.watch import last_run_path

@@ -1,4 +1,4 @@
-"""What a verb works with: the memory in the chosen vault, under the options given."""
+"""What a verb works with: the memory in the chosen vault, under the options given, and whose memory it is."""
 
 from __future__ import annotations
 
@@ -7,26 +7,32 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from colony_memory._values import dataclass
+from colony_memory.app.agents import AGENTS
 from colony_memory.app.open import key_arguments, trust_arguments
 from colony_memory.app.place import choose_place
-from colony_memory.cli.progress import Progress
+from colony_memory.cli.output import Progress
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
 from colony_memory.words.commands import PROGRAM, quoted
 from colony_memory.words.errors import NO_VAULT, NOTHING_SAVED, Failure
+from colony_memory.words.text import FEW, count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
+    from colony_memory.app.claude_code import Host
     from colony_memory.app.place import Place
     from colony_memory.cli.options import CommonOptions
     from colony_memory.cli.output import Output
+
 
 _ANOTHER = "set COLONY_API_KEY or --vault for another"
 
@@ -43,6 +49,10 @@ class Opened:
     def working(self, doing: str = "Reading") -> AbstractContextManager[None]:
         """Show on a terminal that something is under way; ``doing`` is followed by the vault's name."""
         return self.output.working(f"{doing} {self.place.title}", self.progress)
+
+    def steps(self, action: str) -> Callable[..., None]:
+        """What is called with the number of steps that are done and of all of them, to show it on a terminal."""
+        return lambda done, total, *_: self.progress(SimpleNamespace(action=action, done=done, total=total))
 
 
 @contextmanager
@@ -93,15 +103,23 @@ def _ask(twice: bool) -> str:
 
 @contextmanager
 def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterator[Place]:
-    """The chosen vault; where nobody chose, say so at the end."""
+    """The chosen vault, which has to be there; where nobody chose, say so at the end.
+
+    With ``making`` the verb calls :func:`make_unchosen` before it writes, so that one that nobody chose may be missing.
+    """
     place = choose_place(url)
-    moved = _moved(place)
+    passed_over = _passed_over(place)
     making = making and not place.chosen and not place.exists()
-    if not making:
-        _require(place)
+    try:
+        if not making:
+            place.require()
+    except VaultMissing as error:
+        make = f"make one with: {PROGRAM} init {quoted(place.url)}"
+        advice = make if place.chosen else f"the first backup makes one; {_ANOTHER}"
+        raise Failure(error.message, code=NO_VAULT, advice=advice) from error
     yield place
-    if moved:
-        output.note(moved)
+    if passed_over:
+        output.note(passed_over)
     if not making and not place.is_known:  # else it was said when it was made
         output.note(f"using {place.title}; {_ANOTHER}")
 
@@ -112,20 +130,18 @@ def naming_the_vault(place: Place) -> Iterator[None]:
     try:
         yield
     except SnapshotNotFound as error:
-        more = "" if place.chosen else f"; {_ANOTHER}"
-        moved = _moved(place)
-        more += f"; {moved}" if moved else ""
-        raise Failure(f"{error.message}, in {place.title}{more}", code=NOTHING_SAVED, hint=error.hint) from error
+        told = [f"{error.message}, in {place.title}", "" if place.chosen else _ANOTHER, _passed_over(place)]
+        raise Failure("; ".join(filter(None, told)), code=NOTHING_SAVED, hint=error.hint) from error
 
 
-def _moved(place: Place) -> str:
+def _passed_over(place: Place) -> str:
     """What is said where a key that was set since leads away from the vault that has this label."""
     labels = place.labels_passed_over()
     asked = click.get_current_context(silent=True)
     label = None if asked is None else asked.params.get("label")
     if not labels or (isinstance(label, str) and label not in labels):
         return ""
-    of = f"label {label}" if isinstance(label, str) else f"{len(labels)} label{'s' if len(labels) > 1 else ''}"
+    of = f"label {label}" if isinstance(label, str) else count(len(labels), "label")
     local = quoted(str(place.passed_over))
     return f"COLONY_API_KEY leads to the hosted vault, while the local one has {of}: --vault {local} is that"
 
@@ -138,13 +154,36 @@ def make_unchosen(place: Place) -> None:
         )
 
 
-def _require(place: Place) -> None:
-    try:
-        place.require()
-    except VaultMissing as error:
-        advice = (
-            f"make one with: {PROGRAM} init {quoted(place.url)}"
-            if place.chosen
-            else f"the first backup makes one; {_ANOTHER}"
+def host_of(
+    name: str | None, directory: str, *, kinds: Iterable[str] | None, project: str | None, maps: Iterable[str] | None
+) -> Host | None:
+    """The host of that name, None where none is meant."""
+    from colony_memory.app.claude_code import Host, read_moves
+
+    moves = read_moves(project, maps or ())
+    if moves and not (name and AGENTS[name].has_projects):
+        raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
+    return None if name is None else Host(AGENTS[name], directory, moves, tuple(kinds or ()))
+
+
+def tell_host(host: Host, output: Output) -> None:
+    """Say of a host's memory that was restored what was left, and what was named anew or may have to be."""
+    for old, new in host.renamed.items():
+        output.note(f"projects/{old} is projects/{new} here")
+    if host.strange:
+        more = f" and {len(host.strange) - FEW} more" if len(host.strange) > FEW else ""
+        output.note(
+            f"new here: the memory of {', '.join(host.strange[:FEW])}{more}; each name stands for the path of a "
+            "project, and where that lies elsewhere on this machine, --map OLD=NEW says so"
         )
-        raise Failure(error.message, code=NO_VAULT, advice=advice) from error
+    for name in host.left[:FEW]:
+        output.warn(f"not written: {name}: no memory of {host.agent.title}")
+    if len(host.left) > FEW:
+        output.warn(f"not written: {len(host.left) - FEW} more")
+
+
+def tell_elsewhere(name: str | None, paths: Iterable[str], output: Output) -> None:
+    """Warn of what may be memory and is not among what is saved."""
+    for path in paths if name is not None else ():
+        for line in AGENTS[str(name)].elsewhere(Path(path)):
+            output.warn(f"warning: {line}" if not output.as_json else line)

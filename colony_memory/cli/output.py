@@ -1,25 +1,58 @@
-"""What the verbs print: lines for people, one JSON document for programs."""
+"""Where answers, warnings and questions go, what a terminal shows meanwhile, and what is told of runs."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass
 from colony_memory._version import __version__
-from colony_memory.cli.progress import Progress
 from colony_memory.words.commands import PROGRAM
-from colony_memory.words.errors import FAILED, Failure, say, warn, write, write_bytes
-from colony_memory.words.text import fitted, shown, shown_with_tabs
+from colony_memory.words.errors import (
+    FAILED,
+    USAGE,
+    Failure,
+    Terminated,
+    describe,
+    exit_code,
+    kind_of,
+    say,
+    warn,
+    write,
+    write_bytes,
+)
+from colony_memory.words.text import count, fitted, shown, shown_with_tabs, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TextIO
 
+    from rich.console import Console
+    from rich.status import Status
 
+    from colony_memory.schedule.last_run import LastRun
+    from colony_memory.schedule.notify import Notifier
+
+#: Seconds that notifying may take at the end of a process that somebody waits for.
+LAST_WORDS = 5.0
+#: Seconds of a process that has nothing else to do.
+AT_LEISURE = 35.0
+
+_DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
+_BAR = 20
+#: Columns of the spinner and the gap after it, and the last one, which some terminals keep free.
+_SPINNER = 3
 _GATHERED: ContextVar[list[object] | None] = ContextVar("gathered", default=None)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 @contextmanager
@@ -45,10 +78,14 @@ def _failures_named() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the answers go."""
+    """Where the answers go. What is asked for and cannot be written is a :class:`Failure`."""
 
     as_json: bool = False  # for programs
     quiet: bool = False  # only what is wrong, and tables that were asked for
+
+    @property
+    def _is_silent(self) -> bool:
+        return self.quiet or self.as_json
 
     def answer(self, text: str) -> None:
         """Write to stdout what was asked for."""
@@ -57,42 +94,40 @@ class Output:
 
     def answer_content(self, content: str | bytes, *, name: str) -> None:
         """Write a file's content to stdout byte for byte; to a terminal, only what cannot command it."""
-        if sys.stdout is not None and sys.stdout.isatty():
-            if isinstance(content, bytes):
-                raise Failure(f"{name!r} is not text: write it into a file, with '> FILE'", code=FAILED)
+        if not _is_terminal(sys.stdout):
+            data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+            with _failures_named():
+                write_bytes(sys.stdout, data)
+        elif isinstance(content, bytes):
+            raise Failure(f"{name!r} is not text: write it into a file, with '> FILE'", code=FAILED)
+        else:
             self.answer("\n".join(map(shown_with_tabs, content.splitlines())))
-            return
-        data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-        with _failures_named():
-            write_bytes(sys.stdout, data)
 
     def answer_patch(self, text: str) -> None:
         """Write differences to stdout byte for byte, so that they apply; to a terminal in colour and spelled out."""
-        if sys.stdout is not None and sys.stdout.isatty():
-            from colony_memory.cli.patches import patch_lines
+        if _is_terminal(sys.stdout):
+            from colony_memory.cli.summary import patch_lines
 
             self.answer("\n".join(patch_lines(text)))
-            return
-        with _failures_named():
-            write_bytes(sys.stdout, text.encode("utf-8", "surrogatepass"))
+        else:
+            self.answer_content(text, name="")
 
     def answer_json(self, document: object) -> None:
         """Write the one JSON document; in ASCII, so that every name passes."""
         gathered = _GATHERED.get()
-        if gathered is not None:
+        if gathered is None:
+            self.answer(json.dumps(document, indent=2))
+        else:
             gathered.append(document)
-            return
-        self.answer(json.dumps(document, indent=2))
 
     def report(self, *lines: str, names: Sequence[str] = ()) -> None:
         """Write to stdout what was done, each line on its own, for people; before that names, which are not folded."""
-        if not self.quiet and not self.as_json:
-            told = [fitted(shown(line), sys.stdout) for line in lines]
-            self.answer("\n".join([*map(shown, names), *told]))
+        if not self._is_silent:
+            self.answer("\n".join([*map(shown, names), *(fitted(shown(line), sys.stdout) for line in lines)]))
 
     def note(self, line: str) -> None:
         """Write to stderr what is good to know, for people."""
-        if not self.quiet and not self.as_json:
+        if not self._is_silent:
             say(line)
 
     def warn(self, line: str, *, hint: str | None = None) -> None:
@@ -102,7 +137,7 @@ class Output:
     @contextmanager
     def working(self, doing: str, progress: Progress | None = None) -> Iterator[None]:
         """Show on a terminal that something is under way, and what ``progress`` is told of it."""
-        if self.quiet or self.as_json:
+        if self._is_silent:
             yield
             return
         with (progress or Progress()).shown_as(doing):
@@ -113,3 +148,187 @@ def print_version() -> int:
     """Answer which version this is."""
     Output().answer(f"{PROGRAM} {__version__}")
     return 0
+
+
+def bar(done: int, total: int, *, ascii_only: bool = False) -> str:
+    """A bar and the figures, ``━━━━━───── 3 of 6``."""
+    full, empty = ("#", "-") if ascii_only else ("━", "─")
+    filled = _BAR * min(done, total) // total
+    return f"{full * filled}{empty * (_BAR - filled)} {done} of {total}"
+
+
+def _console() -> tuple[Console, bool]:
+    """What draws on stderr, and whether it can draw nothing but ASCII."""
+    from rich.console import Console
+
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    return console, not console.encoding.startswith("utf")
+
+
+class Progress:
+    """A spinner, with a bar as soon as there are several files to wait for.
+
+    It is an ``on_event`` of :class:`colony_memory.ColonyMemory`. Events outside of :meth:`shown_as` are passed over.
+    """
+
+    def __init__(self) -> None:
+        self._status: Status | None = None
+        self._doing = ""
+        self._ascii = False
+        self._width = 0
+
+    def __call__(self, event: Any) -> None:
+        """Show how far it has come, by an event that has ``action``, ``done`` and ``total``; others are passed over."""
+        if self._status is not None and getattr(event, "total", 0) > 1:
+            from rich.text import Text
+
+            drawn = bar(event.done, event.total, ascii_only=self._ascii)
+            how_far = f"{_DOING.get(event.action, event.action)} {drawn}"
+            line = f"{self._doing}, {how_far}"
+            # Of what does not fit on one line, how far it has come is what changes.
+            self._status.update(Text(line if len(line) <= self._width else how_far[: self._width]))
+
+    @contextmanager
+    def shown_as(self, doing: str) -> Iterator[None]:
+        """Show it on stderr, if that is a terminal, until the block is left."""
+        if not _is_terminal(sys.stderr):
+            yield
+            return
+        from rich.text import Text
+
+        console, self._ascii = _console()
+        self._doing, self._width = shown(doing), console.width - _SPINNER
+        with console.status(Text(self._doing[: self._width]), spinner="line" if self._ascii else "dots") as status:
+            self._status = status
+            try:
+                yield
+            finally:
+                self._status = None
+
+
+@contextmanager
+def show_reading(output: Output) -> Iterator[Callable[[int, int, str], None] | None]:
+    """Show on a terminal how much was read; gives the ``on_progress`` for that, or None where none is shown."""
+    if output.quiet or output.as_json or not _is_terminal(sys.stderr):
+        yield None
+        return
+    from rich.text import Text
+
+    console, is_ascii = _console()
+    with console.status(Text("Reading"), spinner="line" if is_ascii else "dots") as status:
+        yield lambda files, read, _: status.update(Text(f"Reading: {count(files, 'file')}, {size(read)}"))
+
+
+def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()) -> None:
+    """Go on only if the answer is yes; ``yes`` is an answer given beforehand, and the lines told stand above."""
+    if yes:
+        return
+    if as_json or not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+        raise Failure("this deletes, and there is no terminal to ask on", code=USAGE, advice="add --yes")
+    write(sys.stderr, "".join(f"{line}\n" for line in told) + f"{fitted(f'{shown(question)} [y/N]', sys.stderr)} ")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Failure("nothing was deleted", code=FAILED)
+
+
+@contextmanager
+def first_interrupt_only() -> Iterator[None]:
+    """Let the first SIGINT or SIGTERM raise, and take no notice of more: what it undoes ends in a moment.
+
+    What is ignored already, as after nohup, stays ignored. Outside of the main thread nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    watched = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+
+    def stop(number: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
+        for each in watched:
+            signal.signal(each, signal.SIG_IGN)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    try:
+        for number in watched:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number in watched:
+            signal.signal(number, before[number])
+
+
+def become_process_1() -> None:
+    """In a container, do what its first process owes; to be called before anything is opened."""
+    from colony_memory.schedule.child import become_init
+
+    become_init(lambda line: say(f"error: {line}"))
+
+
+def split_command(given: Sequence[str]) -> tuple[str, list[str]]:
+    """The folder, and the words of the command."""
+    directory, *program = given
+    if not directory:
+        raise ValueError("an empty path")
+    if not program or not program[0]:
+        raise ValueError("the command to start is missing: give it after the folder and --")
+    return directory, program
+
+
+@contextmanager
+def starting(program: Sequence[str]) -> Iterator[None]:
+    """Look whether the command is there before anything is done for it; an error when it is started is one line."""
+    from colony_memory.schedule.child import CommandNotFound, find_command
+
+    try:
+        find_command(program)
+        yield
+    except CommandNotFound as error:
+        # The code that a shell has for it.
+        raise Failure(f"the command cannot be run: {error}", code=error.code) from error
+
+
+def notifier_of(*, ping: str | None, on_error: str | None, label: str, output: Output) -> Notifier:
+    """What notifies a monitor and runs a command of the user's, each failure with its exit code here."""
+    from colony_memory.schedule.notify import Notifier
+
+    return Notifier(
+        label=label,
+        ping=ping,
+        on_error=on_error,
+        classify=lambda error: ("Incomplete", FAILED) if error is None else (kind_of(error), exit_code(error)),
+        warn=lambda text: output.warn(text if output.as_json else f"warning: {text}"),
+    )
+
+
+@contextmanager
+def telling(notifier: Notifier, *, patience: float) -> Iterator[Notifier]:
+    """Notify of what ends the block by an error; at the end wait for ``patience`` seconds until all is told."""
+    try:
+        yield notifier
+    except (Exception, KeyboardInterrupt) as error:
+        notifier.failed(describe(error), error)
+        raise
+    finally:
+        notifier.close(patience)
+
+
+def run_line(done: LastRun) -> str:
+    """A run as a line."""
+    from colony_memory.app.values import show_duration
+
+    line = f"{done.when:%Y-%m-%dT%H:%M:%SZ} {done.message}"
+    if done.next_run is not None:
+        line += f"; next in {show_duration((done.next_run - done.when).total_seconds())}"
+    return line
+
+
+def run_document(done: LastRun) -> dict[str, Any]:
+    """The same for programs."""
+    from dataclasses import asdict
+
+    due = done.next_run
+    return {**asdict(done), "when": done.when.isoformat(), "next_run": None if due is None else due.isoformat()}
+
+
+def leave(code: int) -> None:
+    """End the process although a backup still hangs in a thread of its own, for which the interpreter would wait."""
+    os._exit(code)  # every line was flushed when it was written

@@ -6,21 +6,20 @@ A verb that runs once for each set of the configuration file: one failure does n
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import click
 
-from colony_memory.cli.options import FOLDERS, CommonOptions, Option, Parameter, parameters_of
+from colony_memory.cli.options import FOLDERS, Argument, CommonOptions, Option, Without
 from colony_memory.cli.output import Output, gathering
 from colony_memory.words.errors import UsageError, describe, error_document, report_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from colony_memory.cli.settings import Run
     from colony_memory.words.commands import Asked
 
 
@@ -89,7 +88,7 @@ class Verb(click.Command):
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the verb, once for each set that it was asked for."""
-        from colony_memory.cli.settings import runs_of
+        from colony_memory.cli.verbs.config import runs_of
 
         asked: Asked = ctx.obj
         asked.verb, asked.params = self.name or "", ctx.params
@@ -101,7 +100,7 @@ class Verb(click.Command):
         runs = runs_of(asked.verb, ctx)
         if len(runs) > 1:
             return run_each(runs, asked, lambda params: self._call(ctx, asked, params))
-        return self._call(ctx, asked, runs[0].params)
+        return self._call(ctx, asked, runs[0][1])
 
     def _call(self, ctx: click.Context, asked: Asked, params: dict[str, Any]) -> int:
         self._require(ctx, params)
@@ -117,6 +116,36 @@ class Verb(click.Command):
         return code or 0
 
 
+class Parameter(NamedTuple):
+    """A parameter of a verb, those of its groups included."""
+
+    name: str
+    kind: Any  # its type: str, int, bool or Path, several of them as a list, or None too
+    declared: Argument | Option  # how it is given
+    default: Any  # what it is where it is not given; that of the inspect module where it has to be
+    group: str | None = None  # the argument of the verb that it is a field of, None where it is one itself
+
+
+def parameters_of(run: Callable[..., int]) -> tuple[list[Parameter], dict[str, Any]]:
+    """The parameters of a verb, and its arguments that are dataclasses, each with the dataclass that it takes."""
+    found: list[Parameter] = []
+    groups: dict[str, Any] = {}
+    # Not get_type_hints() of the function: before Python 3.11 it wraps what has the default None.
+    for each in inspect.signature(run, eval_str=True).parameters.values():
+        kind, *told = get_args(each.annotation) or [each.annotation]
+        if not is_dataclass(kind):
+            found.append(Parameter(each.name, kind, told[0], each.default))
+            continue
+        groups[each.name] = kind
+        left_out = {name for one in told if isinstance(one, Without) for name in one}
+        of_fields = get_type_hints(kind, include_extras=True)
+        for one in fields(kind):
+            if one.name not in left_out:
+                inner, declared = get_args(of_fields[one.name])
+                found.append(Parameter(one.name, inner, declared, one.default, each.name))
+    return found, groups
+
+
 def parameter_of(each: Parameter) -> click.Parameter:
     """The parameter of the parser that is what a verb says of one of its own."""
     kinds = _leaves(each.kind) - {NoneType}
@@ -126,18 +155,18 @@ def parameter_of(each: Parameter) -> click.Parameter:
         default = None if each.default is inspect.Parameter.empty else each.default
         nargs, metavar = (-1 if several else 1), each.declared.metavar
         return click.Argument([each.name], nargs=nargs, required=False, metavar=metavar, default=default)
-    settings = dict(each.declared.settings)
-    least = settings.pop("min", None)
+    declared = each.declared
+    settings: dict[str, Any] = {"metavar": declared.metavar, "help": declared.help, "envvar": declared.envvar}
     if bool in kinds:
         settings |= {"is_flag": True}
     elif int in kinds:
-        settings |= {"type": click.IntRange(min=least)}
+        settings |= {"type": click.IntRange(min=declared.least)}
     else:
         settings |= {"type": click.Path(path_type=Path) if Path in kinds else click.STRING, "multiple": several}
-    shows_variable = "envvar" in settings
     default = () if several else each.default
+    shows_variable = declared.envvar is not None
     return click.Option(
-        [*each.declared.flags, each.name], default=default, show_default=True, show_envvar=shows_variable, **settings
+        [*declared.flags, each.name], default=default, show_default=True, show_envvar=shows_variable, **settings
     )
 
 
@@ -201,21 +230,23 @@ def _words_of(argument: click.Argument, *, needed: bool) -> list[str]:
     return words if needed or words[0].startswith("[") else [f"[{each}]" for each in words]
 
 
-def run_each(runs: Sequence[Run], asked: Asked, run: Callable[[dict[str, Any]], int | None]) -> int:
+def run_each(
+    runs: Sequence[tuple[str, dict[str, Any]]], asked: Asked, run: Callable[[dict[str, Any]], int | None]
+) -> int:
     """Run them in turn, each under its name; programs get one document with each under its name."""
     output, code = Output(asked.as_json, bool(asked.params.get("quiet"))), 0
     documents: dict[str, Any] = {}
-    for at, each in enumerate(runs):
-        asked.set_name = each.name
-        output.report(*([""] if at else []), f"{each.name}:")
+    for name, params in runs:
+        output.report(*([""] if documents else []), f"{name}:")
+        asked.set_name = name
         with gathering() as gathered:
             try:
-                ended = run(each.params) or 0
+                ended = run(params) or 0
             except Exception as error:  # noqa: BLE001 - told as where it is the only one
                 ended = report_failure(error, asked)
                 if not gathered:  # else it has answered, and the error says what that comes to
                     gathered.append(error_document(describe(error), error, asked))
-        documents[each.name] = gathered[0] if gathered else None
+        documents[name] = gathered[0] if gathered else None
         code = code or ended
     if output.as_json:
         output.answer_json({"sets": documents})

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.app.pick import count_texts, made_at, number_left_out, stamp
+from colony_memory.app.pick import change_word, count_texts, left_out, made_at, number_left_out, stamp
 from colony_memory.capture._metadata import METADATA_NAMES, contents_of
-from colony_memory.cli.tables import check_table, is_plain, prose, size_of, styled
+from colony_memory.cli.tables import Column, check_table, draw, is_plain, prose, size_of, styled, when
+from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.retention import newest_first
 from colony_memory.trust import older_than_signing
-from colony_memory.words.text import age, count, few, shown, size, stored
+from colony_memory.words.text import age, count, few, shown, shown_with_tabs, size, stored, users_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from colony_memory.app.compare import Preview, Unsaved
+    from colony_memory.app.compare import FileHistory, Preview, Unsaved
+    from colony_memory.app.content import Filled
+    from colony_memory.capture import Written
     from colony_memory.capture._metadata import Contents
-    from colony_memory.reports import SnapshotDiff, VerifyReport
+    from colony_memory.reports import Change, Match, SearchReport, SnapshotDiff, VerifyReport
     from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo
 
@@ -230,3 +236,160 @@ def verify_lines(report: VerifyReport) -> list[str]:
     if report.unsigned:
         told.insert(-1, f"problem  {older_than_signing(report.label, report.unsigned)}")
     return [check_table(report), *(prose(shown(line)) for line in told)]
+
+
+_CHANGES = (
+    Column("id"),
+    Column("created"),
+    Column("change"),
+    Column("lines", right=True),
+    Column("size", right=True, spare=1),
+)
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def patch_lines(text: str) -> Iterator[str]:
+    """Differences for a terminal: each line spelled out, in the colours that git has for it."""
+    heads, head = ("diff --git ", "--- ", "+++ "), False
+    painted = {style: styled("x", style).split("x") for style in (*_STYLES.values(), "bold")}
+    for line in text.removesuffix("\n").split("\n"):
+        head = line.startswith(heads[0]) or (head and not line.startswith("@@ "))
+        style = "bold" if head and line.startswith(heads) else _STYLES.get(line[:1])
+        before, after = ("", "") if style is None or len(painted[style]) < 2 else painted[style]
+        yield f"{before}{shown_with_tabs(line)}{after}"
+
+
+def history_lines(found: FileHistory, *, now: datetime) -> list[str]:
+    """One row for each change, newest first, and whether the file is there still."""
+    rows = [
+        (
+            each.snapshot.snapshot_id,
+            when(made_at(each.snapshot), now),
+            change_word(found.name, each),
+            line_counts(each),
+            "-" if each.kind == "removed" else size(each.size),
+        )
+        for each in found.changes
+    ]
+    newest = found.changes[0]
+    still = f"last seen in {newest.before.snapshot_id}" if newest.kind == "removed" and newest.before else "still there"
+    total = f"{count(len(found.changes), 'change')} in {count(found.read, 'snapshot')}; {still}"
+    return [*draw(_CHANGES, rows).split("\n"), total]
+
+
+def history_patches(found: FileHistory, *, now: datetime) -> str:
+    """Each change with what differs, newest first."""
+    parts = []
+    for each in found.changes:
+        told = f"{change_word(found.name, each)}, {line_counts(each)}"
+        head = f"snapshot {each.snapshot.snapshot_id} ({when(made_at(each.snapshot), now)}): {told}"
+        parts.append(f"{head}\n" + ("Too much to show.\n" if each.patch is None else each.patch))
+    return "\n".join(parts)
+
+
+def line_counts(change: Change) -> str:
+    """Lines that came and went."""
+    if change.lines is None:
+        return "not text"
+    return f"+{change.lines.added} -{change.lines.removed}{'' if change.lines.exact else ' at most'}"
+
+
+def match_lines(found: SearchReport, *, now: datetime) -> Iterator[str]:
+    """The lines that were found, those of a file that came and went together under one head."""
+    times = attrgetter("name", "first.snapshot_id", "last.snapshot_id", "in_latest")
+    for (name, *_), matches in groupby(found.matches, key=times):
+        group = list(matches)
+        first = group[0]
+        yield styled(shown(name), "magenta")
+        yield f"  first  {_moment(first.first, now)}"
+        latest = {None: " (latest not read)", True: " (latest)", False: ""}[first.in_latest]
+        yield f"  last   {_moment(first.last, now)}{latest}"
+        if first.gone is not None:
+            yield f"  gone   {_moment(first.gone, now)}"
+        for each in group:
+            yield _match_line(each)
+    total = count(len(found.matches), "line")
+    yield f"{total} in {count(found.searched, 'snapshot')}"
+
+
+def _moment(info: SnapshotInfo, now: datetime) -> str:
+    return f"{shown(info.snapshot_id)}  {when(made_at(info), now)}"
+
+
+def _match_line(match: Match) -> str:
+    if match.line is None:
+        return "    not text, and found in it"
+    start, end = match.span
+    before, it, after = match.line[:start], match.line[start:end], match.line[end:]
+    it = styled(shown_with_tabs(it), "bold red") if it else ""
+    return f"    {match.number}: {shown_with_tabs(before)}{it}{shown_with_tabs(after)}"
+
+
+_DONE = {"create": "created ", "replace": "replaced", "mode": "set mode", "remove": "removed "}
+_PLANNED = {"create": "would create ", "replace": "would replace", "mode": "would set mode", "remove": "would remove "}
+_SHOWN = 10
+
+
+def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str]:
+    """The files that a restore wrote, or would write, and what stops it.
+
+    Of each kind the first are named, or all where they are asked for; so they are of what one decides by: what would be
+    removed, and what is saved nowhere or in use. A plan says of each file that goes where its text is.
+    """
+    why = {name: f" ({where})" for name, where in written.why.items()} if dry_run else {}
+    verb = _PLANNED if dry_run else _DONE
+    created = [*written.created, *(f"{name}/" for name in written.directories)]
+    lines = few([f"{verb['create']} {name}" for name in created], verbose=verbose)
+    lines += few([f"{verb['replace']} {name}{why.get(name, '')}" for name in written.replaced], verbose=verbose)
+    removed = [f"{verb['remove']} {name}{why.get(name, '')}" for name in written.removed]
+    lines += few(removed, verbose=verbose or dry_run)
+    lines += few([f"{verb['mode']} {name}" for name in written.permissions], verbose=verbose)
+    masked = [f"left as it is {name} (the snapshot has its secrets masked)" for name in written.left]
+    lines += few(masked, verbose=verbose)
+    lines += [f"saved nowhere {name}" for name in written.unsaved]
+    return [*lines, *(f"is in use     {name} ({written.why[name]})" for name in written.in_use)]
+
+
+def restore_lines(info: SnapshotInfo, written: Written, *, directory: str, dry_run: bool, now: datetime) -> list[str]:
+    """The sum of what a restore did, or would do."""
+    named = f"snapshot {info.snapshot_id} of label {info.label}"
+    words = ("to create", "to replace", "to remove") if dry_run else ("created", "replaced", "removed")
+    folders, removed = len(written.directories), len(written.removed)
+    figures = [
+        f"{len(written.created)} {words[0]}",
+        count(folders, "empty folder") if folders else "",
+        f"{len(written.replaced)} {words[1]}",
+        f"{removed} {words[2]}" if removed else "",
+        f"{len(written.left)} left" if written.left else "",
+        f"{len(written.unsaved)} saved nowhere" if written.unsaved else "",
+        f"{len(written.in_use)} in use" if written.in_use else "",
+        f"{len(written.unchanged)} unchanged",
+    ]
+    return [
+        f"would restore {named}; nothing written" if dry_run else f"restored {named}",
+        f"made {stamp(made_at(info))} ({age(made_at(info), now)})",
+        f"{directory}: {', '.join(filter(None, figures))}",
+    ]
+
+
+def refusal_line(written: Written) -> str:
+    """Why the restore would be refused."""
+    reasons, unsaved, in_use = [], len(written.unsaved), len(written.in_use)
+    if unsaved:
+        reasons.append(f"what {count(unsaved, 'file')} {'has' if unsaved == 1 else 'have'} here is saved nowhere")
+    if in_use:
+        open_ones = f"{count(in_use, 'file')} {'is' if in_use == 1 else 'are'} open"
+        reasons.append(f"{open_ones} in {users_line(written)}, to be stopped first")
+    return f"it would be refused: {' and '.join(reasons)}"
+
+
+def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled] = ()) -> None:
+    """Say what the folder lacks although the restore is done, and what it has from elsewhere."""
+    told = [f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"] if info.incomplete else []
+    told += map(str, filled)
+    if written.masked:
+        names = ", ".join(written.masked[:_SHOWN])
+        more = f" and {len(written.masked) - _SHOWN} more" if len(written.masked) > _SHOWN else ""
+        told.append(f"secrets were masked when this was saved, put them in again: {names}{more}")
+    for each in told:
+        warnings.warn(ColonyMemoryWarning(each), stacklevel=2)

@@ -19,8 +19,7 @@ from colony_memory.capture._metadata import contents_of
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot, message_of
 from colony_memory.mcp import replies
 from colony_memory.mcp.replies import REPLY_CHARS, cut_text, snapshot_of, some, within
-from colony_memory.words.restored import users_line
-from colony_memory.words.text import count, shown
+from colony_memory.words.text import count, shown, users_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from colony_memory.app.compare import change_word, compare_sides, file_history, patch_of, read_snapshot, side_of_folder
+from colony_memory.app.compare import compare_sides, file_history, patch_of, read_snapshot, side_of_folder
 from colony_memory.app.content import near
-from colony_memory.app.pick import find_id, made_at, may_name_a_snapshot, nothing_saved
+from colony_memory.app.pick import change_word, find_id, made_at, may_name_a_snapshot, nothing_saved
 from colony_memory.app.protection import check_protection
 from colony_memory.app.save import FolderSave, read_for
 from colony_memory.capture._metadata import contents_of

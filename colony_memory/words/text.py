@@ -1,7 +1,4 @@
-"""Names, sizes and times as people read them.
-
-Lines as wide as a terminal: broken between words, where it would break them anywhere. Needs no extra.
-"""
+"""Names, sizes and times as people read them, in lines as wide as a terminal. Needs no extra."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
+    from colony_memory.capture import Written
     from colony_memory.snapshot import SnapshotInfo
-
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _COMMAND = re.compile(r"(?:: |  )(?=colony-memory )")
@@ -153,3 +150,10 @@ def signer(info: SnapshotInfo) -> str:
     if not info.signed:
         return "-"
     return shown((info.issuer or "?").removeprefix("did:key:")[:_KEY_CHARS])
+
+
+def users_line(written: Written) -> str:
+    """The programs that have open what a restore would change."""
+    from colony_memory.capture._filenames import listed
+
+    return listed(list(dict.fromkeys(written.why[name] for name in written.in_use)), most=3)

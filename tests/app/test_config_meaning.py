@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colony_memory.app.config import SETTINGS, Given, effective, make_retention, read_config
+from colony_memory.app.config import SETTINGS, Setting, effective, make_retention, read_config
 from colony_memory.retention import Retention
 
 PATH, HOME = Path("/etc/x.toml"), "/home/ada"
@@ -182,9 +182,9 @@ def test_options_before_variables_before_the_set_before_the_rest():
         }
     )
     options = {
-        "vault": Given("usb", "--vault"),
-        "exclude": Given(["c"], "--exclude"),
-        "ping": Given("https://y.example", "--ping"),
+        "vault": Setting("usb", ("--vault",)),
+        "exclude": Setting(["c"], ("--exclude",)),
+        "ping": Setting("https://y.example", ("--ping",)),
     }
     found = effective(config, config.sets["agent"], options)
     assert {name: (each.value, each.sources) for name, each in found.items()} == {

@@ -15,7 +15,7 @@ import pytest
 from cli_runs import tree
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import progress
+from colony_memory.cli import output
 from colony_memory.cli.output import Output
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
@@ -221,12 +221,12 @@ def test_a_terminal_shows_how_much_was_read(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     shown = []
-    with progress.show_reading(Output()) as on_progress:
+    with output.show_reading(Output()) as on_progress:
         import rich.status
 
         monkeypatch.setattr(rich.status.Status, "update", lambda _, text: shown.append(text.plain))
         on_progress(1, 2_000, "a.md")
         on_progress(2, 3_000, "b.md")
     assert shown == ["Reading: 1 file, 2.0 kB", "Reading: 2 files, 3.0 kB"]
-    with progress.show_reading(Output(quiet=True)) as on_progress:
+    with output.show_reading(Output(quiet=True)) as on_progress:
         assert on_progress is None

@@ -369,7 +369,7 @@ def test_a_verb_that_means_something_else_by_a_word_is_left_alone(configure):
     """Such as one that saves a folder it is given, and has a format of its own."""
     from types import SimpleNamespace
 
-    from colony_memory.cli.settings import runs_of
+    from colony_memory.cli.verbs.config import runs_of
 
     configure("format = 2\nsecrets = 'mask'\nvault = 'HERE/v'\n[sets.agent]\npaths = ['HERE/memory']\n")
     options = {"config": "FILE", "vault": "URL", "label": "NAME", "format": "claude|codex", "secrets": "stop|mask"}
@@ -378,14 +378,9 @@ def test_a_verb_that_means_something_else_by_a_word_is_left_alone(configure):
     command = SimpleNamespace(params=[SimpleNamespace(name=name, metavar=word) for name, word in options.items()])
     command.params.append(SimpleNamespace(name="exclude", metavar="GLOB"))
     ctx = SimpleNamespace(command=command, params=params, get_parameter_source=lambda name: None)
-    (run,) = runs_of("hook", ctx)
-    assert (run.name, run.params["label"], run.params["format"], run.params["secrets"]) == (
-        "",
-        "default",
-        "claude",
-        "mask",
-    )
-    assert run.params["vault"].endswith("/v")
+    ((name, params),) = runs_of("hook", ctx)
+    assert (name, params["label"], params["format"], params["secrets"]) == ("", "default", "claude", "mask")
+    assert params["vault"].endswith("/v")
 
 
 def test_a_mistake_in_the_file_is_one_line_and_exit_code_2(refused, configure):

@@ -15,7 +15,7 @@ from cli_runs import NOON, POSIX, damage, process, save
 
 from colony_memory import SnapshotInfo
 from colony_memory.app.compare import FileHistory
-from colony_memory.cli import patches
+from colony_memory.cli import summary
 from colony_memory.cli.output import Output
 from colony_memory.reports import Change, DocumentChange
 
@@ -257,7 +257,7 @@ def test_a_narrow_terminal_gets_each_row_on_a_line(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     info = cli_runs.snapshot()
     change = Change("changed", info, info, DocumentChange(10, 2), 99)
-    for line in patches.history_lines(FileHistory("a.md", (change,), 2), now=NOON):
+    for line in summary.history_lines(FileHistory("a.md", (change,), 2), now=NOON):
         assert len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= 60
 
 
@@ -272,9 +272,9 @@ def test_names_and_lines_command_no_terminal(cli, vault):
 def test_what_is_special_is_said():
     info = cli_runs.snapshot()
     most = Change("changed", info, info, DocumentChange(9, 9, exact=False), 5)
-    assert patches.line_counts(most) == "+9 -9 at most"
-    assert patches.line_counts(Change("changed", info, info, None, 5)) == "not text"
-    assert patches.history_patches(FileHistory("a", (most,), 2), now=NOON).endswith("at most\nToo much to show.\n")
+    assert summary.line_counts(most) == "+9 -9 at most"
+    assert summary.line_counts(Change("changed", info, info, None, 5)) == "not text"
+    assert summary.history_patches(FileHistory("a", (most,), 2), now=NOON).endswith("at most\nToo much to show.\n")
 
 
 def test_what_is_no_text_and_a_latest_that_cannot_be_read(cli, vault, folder):

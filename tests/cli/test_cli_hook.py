@@ -24,9 +24,8 @@ from colony_memory.app.place import Place
 from colony_memory.capture.index import open_index
 from colony_memory.cli import host as host_calls
 from colony_memory.cli import memory as memory_module
-from colony_memory.cli import telling
-from colony_memory.cli.options import CommonOptions
-from colony_memory.cli.saving import SavingOptions
+from colony_memory.cli import output
+from colony_memory.cli.options import CommonOptions, SavingOptions
 from colony_memory.hooks import program, turn
 from colony_memory.hooks.hosts import HOSTS
 from colony_memory.schedule.last_run import only_one
@@ -272,7 +271,7 @@ def test_what_hangs_holds_nobody_up(hook, vault, monkeypatch):
 
     let_go, left = threading.Event(), []
     monkeypatch.setattr(backup, "finish", lambda *_, **__: let_go.wait(30))
-    monkeypatch.setattr(telling, "leave", left.append)
+    monkeypatch.setattr(output, "leave", left.append)
     began = time.monotonic()
     found = hook("PreCompact", "--block", "--timeout", "1s")
     let_go.set()

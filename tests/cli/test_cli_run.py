@@ -22,7 +22,7 @@ from monitors import Monitor
 from snapshots import files_of
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import telling
+from colony_memory.cli import output
 from colony_memory.cli.verbs import backup
 from colony_memory.schedule import child as module
 from colony_memory.schedule.last_run import only_one
@@ -364,7 +364,7 @@ def test_for_programs(cli, vault, memory):
 
 def test_an_end_in_spite_of_a_backup_that_hangs(cli, vault, memory, monkeypatch):
     left, let_go = [], threading.Event()
-    monkeypatch.setattr(telling, "leave", left.append)
+    monkeypatch.setattr(output, "leave", left.append)
     began = threading.Event()
 
     def hang(*args, **options):
@@ -395,7 +395,7 @@ def test_whoever_does_not_want_to_wait(cli, vault, memory, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Beside, "end", interrupted)
-    monkeypatch.setattr(telling, "leave", lambda code: None)
+    monkeypatch.setattr(output, "leave", lambda code: None)
     Agent.life = lambda agent: 0
     code, _, err = cli("run", "--quiet", memory, "--", "agent")
     assert (code, err) == (130, "interrupted: the last backup was not waited for\n")

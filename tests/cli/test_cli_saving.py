@@ -12,8 +12,8 @@ import pytest
 from colony_memory import Retention
 from colony_memory.app.options import BackupOptions
 from colony_memory.cli.app import run_of
-from colony_memory.cli.options import parameters_of
-from colony_memory.cli.saving import SavingOptions
+from colony_memory.cli.options import SavingOptions
+from colony_memory.cli.parsing import parameters_of
 
 #: What each verb cannot be told, since it says so itself, or it would make no sense.
 LACKING = {

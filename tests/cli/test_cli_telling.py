@@ -10,7 +10,7 @@ import cli_runs
 import pytest
 from monitors import Monitor
 
-from colony_memory.cli import telling
+from colony_memory.cli import output
 from colony_memory.vaults.local import LocalVault
 
 POSIX = cli_runs.POSIX
@@ -76,7 +76,7 @@ def test_a_monitor_that_is_away_fails_nothing(cli, vault, folder, monitor):
 
 
 def test_a_monitor_that_hangs_holds_nothing_up(cli, vault, folder, monitor, monkeypatch):
-    monkeypatch.setattr(telling, "AT_LEISURE", 0.05)
+    monkeypatch.setattr(output, "AT_LEISURE", 0.05)
     monitor.let_go.clear()
     code, _, err = cli("backup", "-q", "--ping", monitor.url, folder)
     assert (code, err) == (0, "warning: not everyone could be notified within 0.05 s\n")

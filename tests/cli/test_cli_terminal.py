@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("click")
 
 from colony_memory import ColonyMemory, Ed25519Signer, SnapshotInfo, reports
-from colony_memory.cli import progress, tables
+from colony_memory.cli import output, tables
 from colony_memory.cli.output import Output
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
@@ -237,13 +237,13 @@ def test_what_is_under_way_stays_on_one_line(environment, server, tmp_path):
 
 
 def test_a_bar_says_in_figures_how_full_it_is():
-    assert progress.bar(0, 3) == "\u2500" * 20 + " 0 of 3"
-    assert progress.bar(2, 4, ascii_only=True) == "#" * 10 + "-" * 10 + " 2 of 4"
-    assert progress.bar(9, 3, ascii_only=True) == "#" * 20 + " 9 of 3"
+    assert output.bar(0, 3) == "\u2500" * 20 + " 0 of 3"
+    assert output.bar(2, 4, ascii_only=True) == "#" * 10 + "-" * 10 + " 2 of 4"
+    assert output.bar(9, 3, ascii_only=True) == "#" * 20 + " 9 of 3"
 
 
 def test_what_happens_while_nothing_is_shown_is_passed_over():
-    progress.Progress()(reports.Event("upload", "x", 1, 2))
+    output.Progress()(reports.Event("upload", "x", 1, 2))
 
 
 @pytest.mark.parametrize("flag", ["--json", "--quiet"])

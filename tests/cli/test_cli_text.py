@@ -10,7 +10,7 @@ from cli_runs import NOON, snapshot
 from colony_memory.capture import Written
 from colony_memory.capture._metadata import Contents
 from colony_memory.cli import summary, tables
-from colony_memory.words import restored, text
+from colony_memory.words import text
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_table_in_a_file_is_never_cut():
 
 def test_a_summary_counts_what_there_is():
     written = Written(created=(), replaced=("a",), unchanged=("b", "c"), directories=("x", "y"))
-    lines = restored.restore_lines(snapshot(), written, directory="out", dry_run=False, now=NOON)
+    lines = summary.restore_lines(snapshot(), written, directory="out", dry_run=False, now=NOON)
     assert lines[-1] == "out: 0 created, 2 empty folders, 1 replaced, 2 unchanged"
     lines = summary.backup_lines(snapshot(stored_bytes=0), Contents(("a.md",)), left_out=0, now=NOON)
     assert lines[1] == "1 file, 10 B, stored as -"

@@ -12,7 +12,7 @@ from cli_runs import POSIX, cli, damage, environment, folder, process, refused, 
 from cli_runs import vault_of_1 as vault
 
 from colony_memory import ColonyMemory, Ed25519Signer
-from colony_memory.cli import moved
+from colony_memory.cli.memory import Opened
 from colony_memory.transfer import load_export
 from colony_memory.vaults.local import LocalVault
 
@@ -299,6 +299,6 @@ def test_a_signed_label_is_signed_there_too(cli, vault, tmp_path):
 
 def test_how_far_a_copy_has_come_is_shown():
     seen = []
-    show = moved.show_snapshots(seen.append)
+    show = Opened(None, None, None, seen.append).steps("snapshot")
     show(1, 3)
     assert [(event.action, event.done, event.total) for event in seen] == [("snapshot", 1, 3)]

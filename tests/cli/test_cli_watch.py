@@ -18,8 +18,8 @@ import pytest
 from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import output, telling
-from colony_memory.cli.options import parameters_of
+from colony_memory.cli import output
+from colony_memory.cli.parsing import parameters_of
 from colony_memory.cli.verbs import backup
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
@@ -242,7 +242,7 @@ def test_an_end_in_spite_of_a_backup_that_hangs(monkeypatch, vault, folder, caps
         let_go.wait(20)
 
     monkeypatch.setattr(backup, "save", hang)
-    monkeypatch.setattr(telling, "leave", left.append)
+    monkeypatch.setattr(output, "leave", left.append)
     assert cli_runs.main(["watch", str(folder), "--final-timeout", "1s"]) == code
     assert left == [code]
     let_go.set()

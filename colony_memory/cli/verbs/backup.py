@@ -1,5 +1,4 @@
 """The verbs that save folders: ``backup``, and ``watch``, which does so again and again."""
-# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ from colony_memory.cli.options import (
     OnErrorOption,
     Option,
     PingOption,
+    SavingOptions,
     VerboseOption,
 )
-from colony_memory.cli.saving import SavingOptions
 
 if TYPE_CHECKING:
     from colony_memory.app.compare import Preview
@@ -54,7 +53,7 @@ def run_backup(
     on_error: OnErrorOption = None,
     format: FormatOption = None,  # noqa: A002 - the word for it
     no_index: Annotated[
-        bool, Option("--no-index", help="Read every file, whatever is known of it since the last backup.")
+        bool, Option("--no-index", "Read every file, whatever is known of it since the last backup.")
     ] = False,
     verbose: VerboseOption = False,
     common: CommonOptions,
@@ -68,12 +67,12 @@ def run_backup(
     nothing has changed, nothing is written, unless it lacks the note or a tag that is given. What cannot be read is
     left out and named, and the exit code is then 1.
     """
-    from colony_memory.cli.telling import AT_LEISURE, notifier_of, telling
+    from colony_memory.cli.output import AT_LEISURE, notifier_of, telling
     from colony_memory.words.errors import FAILED
 
     notifier = notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
     if common.agent is not None:
-        from colony_memory.cli.hosts import tell_elsewhere
+        from colony_memory.cli.memory import tell_elsewhere
 
         tell_elsewhere(common.agent, paths, common.output)
     if dry_run:
@@ -147,7 +146,7 @@ def save(
     The other arguments are those of :class:`colony_memory.app.save.FolderSave`.
     """
     from colony_memory.app.save import FolderSave
-    from colony_memory.cli.progress import show_reading
+    from colony_memory.cli.output import show_reading
 
     with FolderSave(
         opened.memory, list(paths), options, index=index, patience=patience, unattended=unattended
@@ -184,7 +183,7 @@ def preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview
     """Find out what :func:`save` would do."""
     from colony_memory.app.compare import preview_capture
     from colony_memory.app.save import read_for
-    from colony_memory.cli.progress import show_reading
+    from colony_memory.cli.output import show_reading
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults import open_vault
 
@@ -219,7 +218,7 @@ def _document(
 
 
 def _tell(capture: Capture, opened: Opened, *, masked: bool, verbose: bool, agent: str | None) -> None:
-    from colony_memory.cli.hosts import tell_kinds
+    from colony_memory.app.agents import AGENTS
     from colony_memory.words.text import FEW, count, few
 
     output = opened.output
@@ -229,8 +228,9 @@ def _tell(capture: Capture, opened: Opened, *, masked: bool, verbose: bool, agen
         told = verbose or len(capture.ignored) <= FEW
         names = f": {', '.join(capture.ignored)}" if told else "; --verbose names them"
         output.note(f"{count(len(capture.ignored), 'name')} excluded{names}")
-        if agent is not None:
-            tell_kinds(agent, capture.ignored, output)
+        kinds = AGENTS[agent].kinds_among(capture.ignored) if agent is not None else ()
+        if kinds:
+            output.note(f"no memory, and not saved: {', '.join(kinds)}; --with {','.join(kinds)} saves them too")
     if masked:
         for line in few([f"masked: {each}" for each in capture.secrets], verbose=verbose):
             output.note(line)
@@ -251,7 +251,7 @@ def run_watch(
     *,
     every: EveryOption = "15m",
     final_timeout: FinalTimeoutOption = "10s",
-    once: Annotated[bool, Option("--once", help="Make one backup and end, as 'backup' does.")] = False,
+    once: Annotated[bool, Option("--once", "Make one backup and end, as 'backup' does.")] = False,
     saving: SavingOptions,
     ping: PingOption = None,
     on_error: OnErrorOption = None,
@@ -266,8 +266,8 @@ def run_watch(
     """
     from colony_memory.app.place import choose_place
     from colony_memory.app.values import read_seconds, show_duration
-    from colony_memory.cli.hosts import tell_elsewhere
-    from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of
+    from colony_memory.cli.memory import tell_elsewhere
+    from colony_memory.cli.output import LAST_WORDS, leave, notifier_of
     from colony_memory.schedule.watch import Watch, last_run_path
     from colony_memory.words.errors import FAILED, exit_code
 
@@ -323,7 +323,7 @@ def _tell_run(done: LastRun, output: Output) -> None:
     """Write the line of a run: what went well on stdout, what did not on stderr."""
     import contextlib
 
-    from colony_memory.cli.telling import run_document, run_line
+    from colony_memory.cli.output import run_document, run_line
     from colony_memory.words.errors import Failure
 
     # A reader that went away must not end the backups.

@@ -1,5 +1,4 @@
 """The verbs that tell how safe it is: ``status``, ``verify`` and ``report``."""
-# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ from colony_memory.cli.options import (
     ExcludeOption,
     LabelFilter,
     Option,
+    RetentionOptions,
     VerboseOption,
 )
-from colony_memory.cli.saving import RetentionOptions
 
 if TYPE_CHECKING:
     from colony_memory.reports import VerifyReport
@@ -35,11 +34,10 @@ def run_status(
     label: LabelFilter = None,
     exclude: ExcludeOption = None,
     max_age: Annotated[
-        str | None,
-        Option("--max-age", metavar="TIME", help="Fail if the newest backup is older, such as 90m, 26h or 7d."),
+        str | None, Option("--max-age TIME", "Fail if the newest backup is older, such as 90m, 26h or 7d.")
     ] = None,
     quick: Annotated[
-        bool, Option("--quick", help="Do not read what is saved: damage does not show, nor does 'protected'.")
+        bool, Option("--quick", "Do not read what is saved: damage does not show, nor does 'protected'.")
     ] = False,
     verbose: VerboseOption = False,
     common: CommonOptions,
@@ -61,8 +59,7 @@ def run_status(
     """
     from colony_memory.app.protection import check_protection
     from colony_memory.app.values import parse_duration
-    from colony_memory.cli.hosts import tell_elsewhere
-    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.memory import open_memory, tell_elsewhere
     from colony_memory.cli.protection import failing, status_document, status_lines
     from colony_memory.words.text import now_utc
 
@@ -121,7 +118,7 @@ def run_verify(
     from colony_memory.words.errors import FAILED, NOT_PROVEN
 
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
-        from colony_memory.cli.moved import verify_file
+        from colony_memory.cli.verbs.vaults import verify_file
 
         reports = [verify_file(snapshot, common)]
     else:
@@ -167,14 +164,14 @@ _KEEP = 20
 
 def run_report(
     *,
-    html: Annotated[str, Option("--html", metavar="FILE", help="Where the page is written; - is the standard output.")],
+    html: Annotated[str, Option("--html FILE", "Where the page is written; - is the standard output.")],
     label: LabelFilter = None,
     rules: RetentionOptions,
     texts: Annotated[
-        bool, Option("--texts/--no-texts", help="Have the changes of documents in it, or their sizes only.")
+        bool, Option("--texts/--no-texts", "Have the changes of documents in it, or their sizes only.")
     ] = True,
-    quick: Annotated[bool, Option("--quick", help="Read no snapshot but the newest.")] = False,
-    force: Annotated[bool, Option("--force", help="Replace FILE if it is there.")] = False,
+    quick: Annotated[bool, Option("--quick", "Read no snapshot but the newest.")] = False,
+    force: Annotated[bool, Option("--force", "Replace FILE if it is there.")] = False,
     common: CommonOptions,
 ) -> int:
     """Write everything about a vault into one HTML page.

@@ -1,5 +1,4 @@
 """The verbs that a host of agents calls: ``hook`` and ``mcp``."""
-# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -16,9 +15,9 @@ from colony_memory.cli.options import (
     OnErrorOption,
     Option,
     PingOption,
+    SavingOptions,
     Without,
 )
-from colony_memory.cli.saving import SavingOptions
 from colony_memory.words.text import shown
 
 if TYPE_CHECKING:
@@ -49,17 +48,13 @@ def run_hook(
     words: Annotated[list[str], Argument(metavar="[install|uninstall HOST] [DIR]")],
     *,
     format: Annotated[  # noqa: A002 - the word for it
-        str,
-        Option("--format", metavar="claude-code|codex|gemini|openclaw", help="Whose JSON is on stdin and is answered."),
+        str, Option("--format claude-code|codex|gemini|openclaw", "Whose JSON is on stdin and is answered.")
     ] = "claude-code",
     block: Annotated[
-        bool,
-        Option("--block", help="Keep the host from going on where the memory is not saved, if it can be kept."),
+        bool, Option("--block", "Keep the host from going on where the memory is not saved, if it can be kept.")
     ] = False,
-    timeout: Annotated[str, Option("--timeout", metavar="TIME", help="How long the host may be held up.")] = "20s",
-    settings: Annotated[
-        str | None, Option("--settings", metavar="FILE", help="Install into this file in place of the user's.")
-    ] = None,
+    timeout: Annotated[str, Option("--timeout TIME", "How long the host may be held up.")] = "20s",
+    settings: Annotated[str | None, Option("--settings FILE", "Install into this file in place of the user's.")] = None,
     dry_run: DryRunOption = False,
     saving: Annotated[SavingOptions, Without({"note", "tag"})],
     ping: PingOption = None,
@@ -137,8 +132,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
 
     from colony_memory.app.place import choose_place, refuse_vault_inside
     from colony_memory.cli.host import check, command_words
-    from colony_memory.cli.hosts import tell_elsewhere
-    from colony_memory.cli.memory import make_unchosen, trust_of
+    from colony_memory.cli.memory import make_unchosen, tell_elsewhere, trust_of
     from colony_memory.client import ColonyMemory
     from colony_memory.hooks.hosts import HOSTS
     from colony_memory.hooks.program import in_a_cache
@@ -228,11 +222,10 @@ def run_mcp(
     *,
     saving: Annotated[SavingOptions, Without({"note", "tag"})],
     allow_restore: Annotated[
-        bool, Option("--allow-restore", help="Offer to restore too. The person is asked each time.")
+        bool, Option("--allow-restore", "Offer to restore too. The person is asked each time.")
     ] = False,
     restore_unasked: Annotated[
-        bool,
-        Option("--restore-unasked", help="With --allow-restore: do it too where the host cannot ask anybody."),
+        bool, Option("--restore-unasked", "With --allow-restore: do it too where the host cannot ask anybody.")
     ] = False,
     format: FormatOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,

@@ -37,8 +37,7 @@ def run_list(
     *,
     label: LabelFilter = None,
     tag: Annotated[
-        list[str] | None,
-        Option("--tag", metavar="NAME", help="Only what is filed under this. Repeatable: under all of them."),
+        list[str] | None, Option("--tag NAME", "Only what is filed under this. Repeatable: under all of them.")
     ] = None,
     common: CommonOptions,
 ) -> int:
@@ -205,7 +204,7 @@ def run_log(
     """
     from colony_memory.app.compare import file_history
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.patches import history_lines, history_patches
+    from colony_memory.cli.summary import history_lines, history_patches
     from colony_memory.words.text import now_utc
 
     if not name:
@@ -229,8 +228,8 @@ def run_grep(
     pattern: Annotated[str, Argument(metavar="PATTERN")],
     *,
     label: LabelOption = "default",
-    fixed: Annotated[bool, Option("--fixed", "-F", help="Take PATTERN as plain text.")] = False,
-    ignore_case: Annotated[bool, Option("--ignore-case", "-i", help="Ignore case.")] = False,
+    fixed: Annotated[bool, Option("--fixed -F", "Take PATTERN as plain text.")] = False,
+    ignore_case: Annotated[bool, Option("--ignore-case -i", "Ignore case.")] = False,
     common: CommonOptions,
 ) -> int:
     """Find lines in all snapshots, and when each came and went.
@@ -241,7 +240,7 @@ def run_grep(
     """
     from colony_memory.app.compare import search_files
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.patches import match_lines
+    from colony_memory.cli.summary import match_lines
     from colony_memory.words.errors import FAILED, NOT_PROVEN
     from colony_memory.words.text import count, now_utc
 
@@ -273,7 +272,7 @@ def run_diff(
     *,
     label: LabelOption = "default",
     patch: PatchOption = False,
-    exit_code: Annotated[bool, Option("--exit-code", help="Exit with 1 if anything differs.")] = False,
+    exit_code: Annotated[bool, Option("--exit-code", "Exit with 1 if anything differs.")] = False,
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:

@@ -31,55 +31,41 @@ def run_restore(
     target: Annotated[list[str], Argument(metavar="[ID] DIR")],
     *,
     label: LabelOption = "default",
-    snapshot: Annotated[
-        str | None,
-        Option(
-            "--snapshot",
-            metavar="ID",
-            help="The same as ID.",
-        ),
-    ] = None,
+    snapshot: Annotated[str | None, Option("--snapshot ID", "The same as ID.")] = None,
     at: Annotated[
         str | None,
         Option(
-            "--at",
-            metavar="TIME",
-            help="The newest that is not after this time: 2026-11-01T12:00 (local; add Z for UTC), a day, 3h ago, or "
+            "--at TIME",
+            "The newest that is not after this time: 2026-11-01T12:00 (local; add Z for UTC), a day, 3h ago, or "
             "as 'list' shows it.",
         ),
     ] = None,
     only: Annotated[
-        list[str] | None,
-        Option("--only", metavar="GLOB", help="Only files whose path matches; * matches / too. Repeatable."),
+        list[str] | None, Option("--only GLOB", "Only files whose path matches; * matches / too. Repeatable.")
     ] = None,
     lens: Annotated[  # noqa: ARG001 - it is among --only by now
-        str | None,
-        Option("--lens", metavar="NAME", help="Only files that the globs of this lens of the file match."),
+        str | None, Option("--lens NAME", "Only files that the globs of this lens of the file match.")
     ] = None,
     project: ProjectOption = None,
     move: MapOption = None,
     force: Annotated[
         bool,
-        Option(
-            "--force", help="Replace what is saved nowhere, what a program has open, and real secrets by masked ones."
-        ),
+        Option("--force", "Replace what is saved nowhere, what a program has open, and real secrets by masked ones."),
     ] = False,
-    merge: Annotated[
-        bool, Option("--merge", help="Join the snapshot with what DIR holds, and take nothing away.")
-    ] = False,
-    delete: Annotated[bool, Option("--delete", help="Also remove files that the snapshot does not have.")] = False,
+    merge: Annotated[bool, Option("--merge", "Join the snapshot with what DIR holds, and take nothing away.")] = False,
+    delete: Annotated[bool, Option("--delete", "Also remove files that the snapshot does not have.")] = False,
     exclude: Annotated[
         list[str] | None,
-        Option("--exclude", metavar="GLOB", help="With --snapshot-first, leave out of it what 'backup' leaves out so."),
+        Option("--exclude GLOB", "With --snapshot-first, leave out of it what 'backup' leaves out so."),
     ] = None,
     allow_secret: AllowSecretOption = None,
     snapshot_first: Annotated[
-        bool, Option("--snapshot-first", help="First save what DIR holds, under the label LABEL-before-restore.")
+        bool, Option("--snapshot-first", "First save what DIR holds, under the label LABEL-before-restore.")
     ] = False,
     dry_run: DryRunOption = False,
     verbose: VerboseOption = False,
     fallback: Annotated[
-        bool, Option("--fallback", help="Where the snapshot is damaged, take the newest intact one.")
+        bool, Option("--fallback", "Where the snapshot is damaged, take the newest intact one.")
     ] = False,
     no_fill: NoFillOption = False,
     common: CommonOptions,
@@ -92,17 +78,14 @@ def run_restore(
     snapshot that has it. A file whose text would be lost stops the restore: one that no snapshot has which this
     folder was restored from or saved as; --snapshot-first saves it first. So does what a program has open.
     """
-    from types import SimpleNamespace
-
     from colony_memory.app.pick import parse_moment
     from colony_memory.app.restore import restore_folder
-    from colony_memory.cli.ask import first_interrupt_only
-    from colony_memory.cli.hosts import host_of, tell
-    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.memory import host_of, open_memory, tell_host
     from colony_memory.cli.options import split_positional
+    from colony_memory.cli.output import first_interrupt_only
+    from colony_memory.cli.summary import refusal_line, restore_lines, restore_names, warn_of_lacks
     from colony_memory.exceptions import Hint
     from colony_memory.words.errors import FAILED, Failure
-    from colony_memory.words.restored import refusal_line, restore_lines, restore_names, warn_of_lacks
     from colony_memory.words.text import now_utc
 
     named, directory = split_positional(target, "DIR")
@@ -120,10 +103,6 @@ def run_restore(
         raise ValueError("--merge joins all of two memories, and takes nothing away: give it alone")
     host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
     with open_memory(common) as opened:
-
-        def show(done: int, total: int, _name: str) -> None:
-            opened.progress(SimpleNamespace(action="writing", done=done, total=total))
-
         with opened.working("Restoring from"), first_interrupt_only():
             restored = restore_folder(
                 opened.memory,
@@ -142,7 +121,7 @@ def run_restore(
                 exclude=exclude or (),
                 allow_secrets=allow_secret or (),
                 shape=None if host is None else host.shape,
-                on_progress=show,
+                on_progress=opened.steps("writing"),
             )
         info, written, before = restored.info, restored.written, restored.before
         if common.as_json:
@@ -167,7 +146,7 @@ def run_restore(
         )
         warn_of_lacks(info, written, restored.filled)
         if host is not None:
-            tell(host, opened.output)
+            tell_host(host, opened.output)
     if not restored:
         hint = Hint("restore_folder", "snapshot_first", value=True) if written.unsaved and not written.in_use else None
         raise Failure(refusal_line(written), code=FAILED, hint=hint)

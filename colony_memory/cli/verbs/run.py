@@ -1,5 +1,4 @@
 """The verbs that run another program: ``run`` and ``guard``."""
-# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -19,10 +18,10 @@ from colony_memory.cli.options import (
     Option,
     PingOption,
     ProjectOption,
+    SavingOptions,
     VerboseOption,
     Without,
 )
-from colony_memory.cli.saving import SavingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +54,7 @@ def run_run(
     project: ProjectOption = None,
     move: MapOption = None,
     fallback: Annotated[
-        bool, Option("--fallback", help="Where the latest snapshot is damaged, take the newest intact one.")
+        bool, Option("--fallback", "Where the latest snapshot is damaged, take the newest intact one.")
     ] = False,
     no_fill: NoFillOption = False,
     dry_run: DryRunOption = False,
@@ -75,10 +74,16 @@ def run_run(
     """
     from colony_memory.app.place import choose_place
     from colony_memory.app.values import read_seconds, show_duration
-    from colony_memory.cli.ask import become_process_1, split_command, starting
-    from colony_memory.cli.hosts import host_of, tell, tell_elsewhere
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of, telling
+    from colony_memory.cli.memory import host_of, open_memory, tell_elsewhere, tell_host
+    from colony_memory.cli.output import (
+        LAST_WORDS,
+        become_process_1,
+        leave,
+        notifier_of,
+        split_command,
+        starting,
+        telling,
+    )
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.watch import Beside, Watch, alone, last_run_path
     from colony_memory.words.errors import FAILED
@@ -114,7 +119,7 @@ def run_run(
         begun = _begin(opened, directory, label=label, host=host, options=options, fallback=fallback, fill=not no_fill)
         _tell_start(begun, directory, output, where=opened.place.title, label=label, common=common)
         if host is not None and begun.restored is not None:
-            tell(host, output)
+            tell_host(host, output)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
         watch = Watch(
             _saver(opened, directory, options, first=begun.is_first),
@@ -147,7 +152,7 @@ def _begin(
 ) -> Begun:
     """Bring the folder to the latest snapshot."""
     from colony_memory.app.begin import begin
-    from colony_memory.cli.ask import first_interrupt_only
+    from colony_memory.cli.output import first_interrupt_only
 
     shape = None if host is None else host.shape
     with first_interrupt_only():
@@ -166,8 +171,8 @@ def _begin(
 def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, label: str, common: CommonOptions) -> None:
     """Say what became of the folder; what was merged, replaced or left, --quiet or not."""
     from colony_memory.app.pick import made_at, stamp
+    from colony_memory.cli.summary import warn_of_lacks
     from colony_memory.words.commands import command
-    from colony_memory.words.restored import warn_of_lacks
 
     given = asdict(common)
     for told in begun.told:
@@ -191,7 +196,7 @@ def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, lab
 
 def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -> None:
     """Say what would become of the folder, file by file."""
-    from colony_memory.words.restored import restore_lines, restore_names
+    from colony_memory.cli.summary import restore_lines, restore_names
     from colony_memory.words.text import now_utc
 
     found, told = begun.restored, [*begun.told]
@@ -228,7 +233,7 @@ def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: boo
 
 def _tell(done: LastRun, output: Output) -> None:
     """Say on stderr what went wrong and how the last backup went: stdout is the command's, and so is the terminal."""
-    from colony_memory.cli.telling import run_document, run_line
+    from colony_memory.cli.output import run_document, run_line
     from colony_memory.words.errors import say_json
 
     if output.as_json:
@@ -298,8 +303,8 @@ def run_guard(
     it.
     """
     from colony_memory.app.guard import keep_for_way_back
-    from colony_memory.cli.ask import become_process_1, split_command, starting
     from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.output import become_process_1, split_command, starting
     from colony_memory.cli.verbs import backup
     from colony_memory.schedule.child import Child
     from colony_memory.words.commands import command as worded

@@ -1,5 +1,4 @@
 """The verbs that decide what stays: ``prune``, ``delete``, ``rewrite``, ``pin`` and ``unpin``."""
-# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ from colony_memory.cli.options import (
     DryRunOption,
     LabelOption,
     Option,
+    RetentionOptions,
     YesOption,
 )
-from colony_memory.cli.saving import RetentionOptions
 from colony_memory.words.commands import PROGRAM
 from colony_memory.words.errors import FAILED, UsageError
 
@@ -34,7 +33,7 @@ def run_prune(
     label: LabelOption = "default",
     rules: RetentionOptions,
     leftovers: Annotated[
-        bool, Option("--leftovers", help="Delete no snapshot, only what interrupted backups have left.")
+        bool, Option("--leftovers", "Delete no snapshot, only what interrupted backups have left.")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -47,8 +46,8 @@ def run_prune(
     needed.
     """
     from colony_memory.app.pick import nothing_saved
-    from colony_memory.cli.ask import confirm
     from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.output import confirm
     from colony_memory.cli.summary import plan_lines
     from colony_memory.words.text import count, now_utc
 
@@ -115,8 +114,8 @@ def run_delete(
     gives the newest good one that is left. On a terminal you are asked; elsewhere --yes is needed.
     """
     from colony_memory.app.pick import find_id, naming_the_label
-    from colony_memory.cli.ask import confirm
     from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.output import confirm
 
     with open_memory(common) as opened:
         with opened.working():
@@ -145,20 +144,17 @@ REWRITE_EXAMPLES = (
 
 def run_rewrite(
     *,
-    label: Annotated[
-        list[str] | None, Option("--label", metavar="NAME", help="Only this label. Repeatable. Default: all.")
-    ] = None,
+    label: Annotated[list[str] | None, Option("--label NAME", "Only this label. Repeatable. Default: all.")] = None,
     exclude: Annotated[
-        list[str] | None, Option("--exclude", metavar="NAME", help="Take this file out, or all that match. Repeatable.")
+        list[str] | None, Option("--exclude NAME", "Take this file out, or all that match. Repeatable.")
     ] = None,
     replace_text: Annotated[
-        str | None,
-        Option("--replace-text", metavar="FILE", help="Replace texts: a line of FILE is TEXT, or TEXT==>OTHER."),
+        str | None, Option("--replace-text FILE", "Replace texts: a line of FILE is TEXT, or TEXT==>OTHER.")
     ] = None,
     format: Annotated[  # noqa: A002 - the word for it
-        str | None, Option("--format", metavar="1|2", help="Save in this format.")
+        str | None, Option("--format 1|2", "Save in this format.")
     ] = None,
-    sign: Annotated[bool, Option("--sign", help="Save anew what --key-file has not signed.")] = False,
+    sign: Annotated[bool, Option("--sign", "Save anew what --key-file has not signed.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     common: CommonOptions,
@@ -171,8 +167,8 @@ def run_rewrite(
     terminal the plan is shown and you are asked; elsewhere --yes is needed.
     """
     from colony_memory.app.erase import folders_with, read_replacements
-    from colony_memory.cli.ask import confirm
     from colony_memory.cli.memory import format_of, open_memory
+    from colony_memory.cli.output import confirm
     from colony_memory.words.text import count, size
 
     replace = {} if replace_text is None else read_replacements(replace_text)

@@ -1,8 +1,10 @@
 """The verbs about vaults and keys: ``init``, ``export``, ``import``, ``copy`` and ``keygen``."""
-# ruff: noqa: TC003 - the parser reads the annotations
 
 from __future__ import annotations
 
+import shlex
+import sys
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +22,8 @@ from colony_memory.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from colony_memory.cli.output import Output
+    from colony_memory.reports import VerifyReport
+    from colony_memory.transfer import CopyReport, Export
 
 
 INIT_EXAMPLES = ("colony-memory init /mnt/nas/vault", "colony-memory init file:///mnt/nas/vault", "colony-memory init")
@@ -44,6 +47,7 @@ def run_init(
     With --format, backups there are written in that format from now on, unless they have a --format of their own. By
     default a new vault is for format 2, or for 1 where the extra zstd is missing.
     """
+    from colony_memory._format.v2.zstd import WANTED, is_installed
     from colony_memory.app.place import choose_place
     from colony_memory.cli.memory import format_of
     from colony_memory.cli.output import Output
@@ -56,20 +60,13 @@ def run_init(
         output.answer_json({"vault": place.url, "made": made, "format": place.snapshot_format})
     elif made:
         output.report(f"made {place.title}")
-        if format is None:
-            _tell_lack(output)
+        if format is None and not is_installed():
+            output.note(f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2")
     elif place.comes_with_the_account:
         output.report(f"{place.title} comes with the account; there is nothing to make")
     else:
         output.report(f"{place.title} was there already{f', and is for format {format} now' if format else ''}")
     return 0
-
-
-def _tell_lack(output: Output) -> None:
-    from colony_memory._format.v2.zstd import WANTED, is_installed
-
-    if not is_installed():
-        output.note(f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2")
 
 
 EXPORT_EXAMPLES = (
@@ -83,7 +80,7 @@ def run_export(
     file: Annotated[str, Argument(metavar="FILE")],
     *,
     label: LabelOption = "default",
-    force: Annotated[bool, Option("--force", help="Replace FILE if it is there.")] = False,
+    force: Annotated[bool, Option("--force", "Replace FILE if it is there.")] = False,
     common: CommonOptions,
 ) -> int:
     """Write one snapshot into a file of its own, signature and all.
@@ -92,10 +89,10 @@ def run_export(
     where it is so in the vault; - writes to the standard output. 'verify FILE' checks it without a vault, 'import FILE'
     puts it into one.
     """
-    from colony_memory.app.pick import find_id
+    from colony_memory.app.pick import find_id, made_at, stamp
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.moved import export_line
     from colony_memory.transfer import export_snapshot, save_export, write_export
+    from colony_memory.words.text import age, now_utc, stored
 
     if not file:
         raise ValueError("an empty path")
@@ -107,14 +104,47 @@ def run_export(
             exported = export_snapshot(opened.memory, label=label, snapshot_id=snapshot_id)
             if file != "-":
                 save_export(exported, file, overwrite=force)
+        info, made = exported.info, made_at(exported.info)
+        told = (
+            f"exported snapshot {info.snapshot_id} of label {info.label}, made {stamp(made)} "
+            f"({age(made, now_utc())}), {stored(info)}, to {'the standard output' if file == '-' else file}"
+        )
         if file == "-":
             opened.output.answer(write_export(exported.label, exported.snapshot_id, exported.files))
-            opened.output.note(export_line(exported.info, "the standard output"))
+            opened.output.note(told)
         elif common.as_json:
-            opened.output.answer_json({"snapshot": asdict(exported.info), "file": file})
+            opened.output.answer_json({"snapshot": asdict(info), "file": file})
         else:
-            opened.output.report(export_line(exported.info, file))
+            opened.output.report(told)
     return 0
+
+
+def read_file(path: str) -> Export:
+    """The export in a file, or in the standard input for ``-``."""
+    from colony_memory.transfer import MAX_EXPORT_BYTES, load_export, parse_export
+    from colony_memory.words.errors import FAILED, Failure
+
+    if path != "-":
+        if "\0" not in path and not Path(path).exists():
+            raise ValueError(f"{path!r}: no such file")
+        return load_export(path)
+    if sys.stdin is None:
+        raise Failure("there is no standard input to read", code=FAILED)
+    try:
+        data = sys.stdin.buffer.read(MAX_EXPORT_BYTES + 1)
+    except OSError as error:
+        raise Failure(f"the standard input cannot be read: {error.strerror}", code=FAILED) from error
+    return parse_export(data, name="the standard input")
+
+
+def verify_file(path: str, common: CommonOptions) -> VerifyReport:
+    """What an exported snapshot holds, by the trust that the options name. No vault is opened."""
+    from colony_memory.cli.memory import trust_of
+    from colony_memory.client import ColonyMemory
+    from colony_memory.transfer import ExportVault
+
+    vault = ExportVault(read_file(path))
+    return ColonyMemory(backend=vault, **trust_of(common)).verify(label=vault.label, snapshot_id=vault.snapshot_id)
 
 
 IMPORT_EXAMPLES = (
@@ -126,9 +156,7 @@ IMPORT_EXAMPLES = (
 def run_import(
     file: Annotated[str, Argument(metavar="FILE")],
     *,
-    label: Annotated[
-        str | None, Option("--label", metavar="NAME", help="Refuse a file of another label than this.")
-    ] = None,
+    label: Annotated[str | None, Option("--label NAME", "Refuse a file of another label than this.")] = None,
     dry_run: DryRunOption = False,
     common: CommonOptions,
 ) -> int:
@@ -138,8 +166,8 @@ def run_import(
     is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
     """
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.moved import import_lines, read_file
     from colony_memory.transfer import import_snapshot
+    from colony_memory.words.text import stored
 
     if not file:
         raise ValueError("an empty path")
@@ -149,7 +177,14 @@ def run_import(
             info = import_snapshot(opened.memory, exported, label=label, dry_run=dry_run)
         if common.as_json:
             opened.output.answer_json({"snapshot": asdict(info), "dry_run": dry_run})
-        opened.output.report(*import_lines(info, dry_run=dry_run))
+        named = f"snapshot {info.snapshot_id} of label {info.label}"
+        if dry_run and not info.reused:
+            opened.output.report(f"would import {named}, {stored(info)}; nothing written")
+        else:
+            opened.output.report(
+                f"{named} was there already; nothing written" if info.reused else f"imported {named}, {stored(info)}",
+                f"it is {'' if info.head else 'not '}the latest of its label",
+            )
     return 0
 
 
@@ -161,15 +196,9 @@ COPY_EXAMPLES = (
 
 def run_copy(
     *,
-    source: Annotated[
-        str | None, Option("--from", metavar="URL", help="Vault to copy from. Default: that of --vault.")
-    ] = None,
-    target: Annotated[
-        str | None, Option("--to", metavar="URL", help="Vault to copy to. Default: that of --vault.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, Option("--label", metavar="NAME", help="Only this label. Repeatable. Default: all.")
-    ] = None,
+    source: Annotated[str | None, Option("--from URL", "Vault to copy from. Default: that of --vault.")] = None,
+    target: Annotated[str | None, Option("--to URL", "Vault to copy to. Default: that of --vault.")] = None,
+    label: Annotated[list[str] | None, Option("--label NAME", "Only this label. Repeatable. Default: all.")] = None,
     dry_run: DryRunOption = False,
     common: CommonOptions,
 ) -> int:
@@ -179,28 +208,36 @@ def run_copy(
     made again. Each snapshot is read back. What is damaged or not trusted is left out and named, and the exit code is
     then 1. With --key-file the copy is signed there too; a --witness is that of the vault to copy from.
     """
-    from colony_memory.cli.moved import copy_lines, open_pair, show_snapshots
-    from colony_memory.cli.output import Output
+    from colony_memory.cli.memory import Opened, at_vault, naming_the_vault, trust_of
+    from colony_memory.client import ColonyMemory
     from colony_memory.transfer import copy
     from colony_memory.words.errors import FAILED
 
     if source is None and target is None:
         raise ValueError("give --from, --to, or both")
-    output = Output(common.as_json, common.quiet)
-    with open_pair(common, source, target, output) as (here, there):
-        with here.output.working(f"Copying from {here.place.title} to {there.place.title}", here.progress):
+    output, trust = common.output, trust_of(common)
+    # A witness is of one vault: the pointers of two would pass for one that went back.
+    guarded = {name: value for name, value in trust.items() if name != "witness"}
+    with ExitStack() as stack:
+        here = stack.enter_context(at_vault(common.vault if source is None else source, output))
+        there = stack.enter_context(at_vault(common.vault if target is None else target, output))
+        if here.is_same_as(there):
+            raise ValueError("--from and --to are the same vault")
+        stack.enter_context(naming_the_vault(here))
+        opened = Opened(ColonyMemory(backend=here.backend, **trust), here, output)
+        with output.working(f"Copying from {here.title} to {there.title}", opened.progress):
             report = copy(
-                here.memory,
-                there.memory,
+                opened.memory,
+                ColonyMemory(backend=there.backend, **guarded),
                 labels=label,
-                progress=show_snapshots(here.progress),
+                progress=opened.steps("snapshot"),
                 dry_run=dry_run,
             )
         if common.as_json:
             output.answer_json(
                 {
-                    "from": here.place.url,
-                    "to": there.place.url,
+                    "from": here.url,
+                    "to": there.url,
                     "copied": [asdict(info) for info in report.copied],
                     "already": [asdict(info) for info in report.already],
                     "left_out": [{"name": name, "reason": reason} for name, reason in report.left_out.items()],
@@ -208,10 +245,24 @@ def run_copy(
                     "dry_run": dry_run,
                 }
             )
-        output.report(*copy_lines(report, to=there.place.title))
+        output.report(*_copy_lines(report, to=there.title))
         for name, reason in report.left_out.items():
             output.warn(f"left out: {name}: {reason}")
     return FAILED if report.left_out else 0
+
+
+def _copy_lines(report: CopyReport, *, to: str) -> list[str]:
+    """What was copied, and what is the latest of each label then."""
+    from colony_memory.words.text import count, size
+
+    done = f"{'would copy' if report.dry_run else 'copied'} {count(len(report.copied), 'snapshot')} to {to}"
+    room, left_out = sum(info.stored_bytes for info in report.copied), len(report.left_out)
+    total = f"{done}{f', {size(room)}' if room else ''}; {len(report.already)} there already"
+    latest = [f"latest of label {label}: {snapshot_id}" for label, snapshot_id in sorted(report.latest.items())]
+    return [
+        f"{total}, {left_out} left out" if left_out else total,
+        *(["nothing written"] if report.dry_run else latest),
+    ]
 
 
 KEYGEN_EXAMPLES = (
@@ -224,9 +275,7 @@ KEYGEN_EXAMPLES = (
 def run_keygen(
     file: Annotated[str | None, Argument(metavar="[FILE]")] = None,
     *,
-    age: Annotated[
-        bool, Option("--age", help="Make one that opens what is encrypted, in place of one that signs.")
-    ] = False,
+    age: Annotated[bool, Option("--age", "Make one that opens what is encrypted, in place of one that signs.")] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
@@ -235,55 +284,46 @@ def run_keygen(
     FILE is by default signing.pem in the user's configuration directory, with --age identity.txt. What is there already
     is never overwritten.
     """
-    import shlex
-    from pathlib import Path
-
     from colony_memory._os.machine import config_directory
     from colony_memory.app.open import settled
     from colony_memory.cli.output import Output
-    from colony_memory.signing import Ed25519Signer
 
     usual = "identity.txt" if age else "signing.pem"
     try:
         place = config_directory() / usual if file is None else Path(settled(file))
     except OSError as error:
         raise ValueError(f"{error}, or name a file") from error
-    output = Output(as_json, quiet)
+    path = shlex.quote(str(place.absolute()))
     if age:
-        return _make_identity(place, output)
-    signer = Ed25519Signer.generate()
-    signer.save(place)
+        from colony_memory.encryption import make_identity
+
+        key = make_identity(place)
+        uses = (
+            ("Encrypt from now on", "ENCRYPT_TO", key, "Read what is encrypted", "IDENTITY", path),
+            "what is encrypted cannot be read again, by anybody.",
+        )
+    else:
+        from colony_memory.signing import Ed25519Signer
+
+        signer = Ed25519Signer.generate()
+        signer.save(place)
+        key = signer.did_key
+        uses = (
+            ("Sign from now on", "KEY_FILE", path, "Trust it where you only read", "TRUST", key),
+            "nothing new can be signed. Nobody can make it again.",
+        )
+    (first, variable, value, second, other, its_value), loss = uses
+    output = Output(as_json, quiet)
     if as_json:
-        output.answer_json({"key_file": str(place), "did_key": signer.did_key})
+        output.answer_json({"key_file": str(place), "recipient" if age else "did_key": key})
     output.report(
         f"key file    {place}",
-        f"public key  {signer.did_key}",
+        f"public key  {key}",
         "",
-        "Sign from now on:",
-        f"  export COLONY_MEMORY_KEY_FILE={shlex.quote(str(place.absolute()))}",
-        "Trust it where you only read:",
-        f"  export COLONY_MEMORY_TRUST={signer.did_key}",
-        "Keep a copy of the key file off this host: without it nothing new can be signed. Nobody can make it again.",
-    )
-    return 0
-
-
-def _make_identity(place: Path, output: Output) -> int:
-    import shlex
-
-    from colony_memory.encryption import make_identity
-
-    recipient = make_identity(place)
-    if output.as_json:
-        output.answer_json({"key_file": str(place), "recipient": recipient})
-    output.report(
-        f"key file    {place}",
-        f"public key  {recipient}",
-        "",
-        "Encrypt from now on:",
-        f"  export COLONY_MEMORY_ENCRYPT_TO={recipient}",
-        "Read what is encrypted:",
-        f"  export COLONY_MEMORY_IDENTITY={shlex.quote(str(place.absolute()))}",
-        "Keep a copy of the key file off this host: without it what is encrypted cannot be read again, by anybody.",
+        f"{first}:",
+        f"  export COLONY_MEMORY_{variable}={value}",
+        f"{second}:",
+        f"  export COLONY_MEMORY_{other}={its_value}",
+        f"Keep a copy of the key file off this host: without it {loss}",
     )
     return 0
