@@ -14,8 +14,8 @@ from colony_memory.app.place import refuse_vault_inside
 from colony_memory.app.restore import RestoredFolder, Writing
 from colony_memory.app.target import Target, has_all_lines, same_files
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._moves import Meanwhile
 from colony_memory.capture._recover import Unsettled
+from colony_memory.capture._swap import Meanwhile
 from colony_memory.capture._write import FileInUse, Unsaved, Written
 from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
 

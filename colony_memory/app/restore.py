@@ -256,7 +256,7 @@ class Writing:
 
     def plan(self, *, saving: bool = False) -> Written:
         """What would be done; with ``saving``, where the folder is saved first."""
-        question = self._question.saved_first() if saving else self._question
+        question = replace(self._question, saving=True) if saving else self._question
         return self._place(dry_run=True, question=question)
 
     def save_first(
@@ -284,7 +284,7 @@ class Writing:
         if before is not None:
             documents = before.capture.documents
             saved = Holding(before.info.snapshot_id, lambda: documents, fresh=True)
-            self._question = self._question.read_also(saved)
+            self._question = replace(self._question, others=(saved, *self._question.others))
         return before
 
     def write(self, basis: Basis | None) -> Written:

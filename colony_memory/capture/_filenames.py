@@ -9,6 +9,7 @@ Symbolic links of a snapshot: made where they stay in the folder, whatever other
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -16,7 +17,8 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._os.paths import decode_name, local_bytes, local_name
+from colony_memory._os.machine import config_directory, expanded, state_directory
+from colony_memory._os.paths import decode_name, local_bytes, local_name, real_path
 from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
@@ -320,3 +322,60 @@ def is_dotgit(component: str) -> bool:
     # Windows cuts off the name of a stream, then blanks and dots at the end.
     plain = fold(component).partition(":")[0].rstrip(" .")
     return plain == ".git" or _SHORT.fullmatch(plain) is not None
+
+
+# --- where this user's programs keep what they believe
+
+
+def problem_with_state(files: Iterable[str], directories: Iterable[str], target: Path) -> str | None:
+    """Say which document would come to lie where state or configuration is kept, or return None.
+
+    What lies there is believed from then on: no snapshot may put it there.
+
+    Args:
+        files: Names of files and links in the folder.
+        directories: Names of directories.
+        target: Real path of the folder.
+    """
+    for kept, what in _kept():
+        if target != kept and target not in kept.parents:
+            if kept in target.parents:
+                return f"names must not be written in {str(kept)!r}, where {what} is kept"
+            continue
+        reserved = _folded_parts(kept.relative_to(target).parts)
+        for name in [*files, *(f"{name}/" for name in directories)]:
+            parts = _folded_parts(name.split("/"))
+            # A link on the way there would lead to state of the snapshot's own.
+            if parts[: len(reserved)] == reserved or reserved[: len(parts)] == parts:
+                return f"{name!r} is where {what} is kept"
+    return None
+
+
+def place_of_state(target: Path) -> tuple[str, ...]:
+    """The names in a folder under which state or configuration is kept, as far as it is kept in there."""
+    return tuple(kept.relative_to(target).as_posix() for kept, _ in _kept() if target in kept.parents)
+
+
+def _kept() -> list[tuple[Path, str]]:
+    """Paths of what is believed, and what each is; a user without a home has none."""
+    found: list[tuple[Path, str]] = []
+    named, config = os.environ.get("COLONY_MEMORY_CONFIG", ""), "the configuration of this program"
+    with contextlib.suppress(OSError):
+        found += [(form, "the state of restores") for form in _forms(state_directory())]
+    with contextlib.suppress(OSError):
+        found += [(form, config) for form in _forms(config_directory() / "config.toml")]
+    with contextlib.suppress(OSError):
+        if named.strip():
+            path = Path(os.path.abspath(expanded(named)))  # noqa: PTH100 - links stay
+            found += [(form, config) for form in _forms(path)]
+    return found
+
+
+def _forms(path: Path) -> list[Path]:
+    """A path with what is on its way resolved to each depth: whoever makes anew what is a link there has it moved."""
+    return list(dict.fromkeys(Path(real_path(each), path.relative_to(each)) for each in (path, *path.parents)))
+
+
+def _folded_parts(parts: Iterable[str]) -> tuple[str, ...]:
+    """The same for all spellings that a file system may take for one."""
+    return tuple(fold(component).rstrip(" .") for component in parts)

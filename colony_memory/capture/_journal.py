@@ -1,7 +1,10 @@
-"""What a restore is about to do to a folder, written down before the first move; a value, and how it is stored.
+"""What a restore is about to do to a folder, written down before the first move, and where that is kept.
 
-Paths in it are either the folder itself or names below it, and nothing that lies in the folder is believed beyond it:
-each file is known by its inode, its size and its time of change::
+It does not lie in the folder: whoever can put a file there, a stranger's repository for one, must not say what a
+restore left undone. Each restore has a file in the user's directory for the state of programs, replaced whole and
+synced, and a lock that goes with its process. Files of another user, or that others could write to, are passed over.
+Paths in it are the folder itself or names below it, and each file is known by its inode, size and time of change.
+``~/.local/state/colony-memory/restores/5f0c….json``::
 
     {"boot": "…", "dropped": {"old": 448}, "folder": "/home/me/memory", "format": "colony-memory/restore/2",
      "given": {}, "identity": [2049, 131], "lent": [], "made": ["notes"], "modes": [], "note": null,
@@ -13,26 +16,41 @@ each file is known by its inode, its size and its time of change::
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import logging
 import os
 import re
-from dataclasses import dataclass, replace
+import stat
+import sys
+from contextlib import ExitStack
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.json import load_object
+from colony_memory._os.directory import Directory
+from colony_memory._os.files import make_directory, open_files, read_file, replace_file
 from colony_memory._os.kinds import Identity
+from colony_memory._os.locks import locked, locked_in
+from colony_memory._os.machine import state_directory
+from colony_memory._values import dataclass
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
+from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+logger = logging.getLogger(__name__)
 
 JOURNAL_FORMAT = "colony-memory/restore/2"
 PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
 _STAGING = re.compile(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
 _NUMBER = re.compile("[0-9]+(-[a-z]+)?")
+_LOCK, _DRAFT, _ALONE = ".lock", ".draft", "lock"
+_LARGEST = 1 << 30  # bytes: a hundred or so for each file of a folder
 
 
 class Version(NamedTuple):
@@ -44,11 +62,9 @@ class Version(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> Version:
-        """The version that a status is of."""
         return cls(status.st_ino, status.st_size, status.st_mtime_ns)
 
     def fits(self, status: os.stat_result | None) -> bool:
-        """Whether it is that of a status."""
         if status is None or status.st_ino != self.inode:
             return False
         return self.size == -1 or self == Version.of(status)
@@ -127,11 +143,10 @@ class Journal:
     note: dict[str, Any] | None = None
     boot: str = ""
 
-    def at(self, phase: str) -> Journal:
-        """The same at another phase; all but what comes next is told by the staging directory alone."""
-        if phase == DONE:
-            return replace(self, phase=phase, made=(), given=(), steps=(), dropped=(), modes=())
-        return replace(self, phase=phase)
+    def done(self, *, note: bool = True) -> Journal:
+        """The same when the moves are over: what is left to do is told by the staging directory alone, and the note."""
+        over = replace(self, phase=DONE, made=(), given=(), steps=(), dropped=(), modes=())
+        return over if note else replace(over, note=None)
 
     @property
     def leaving(self) -> list[Step]:
@@ -148,7 +163,7 @@ class Journal:
         return [*(step.name for step in self.steps), *self.made, *(name for name, _ in self.dropped)]
 
     def is_of(self, status: os.stat_result, identity: Identity | None) -> bool:
-        """Whether a directory is the one of that identity."""
+        """A directory is the one of that identity."""
         if identity is None or status.st_ino != identity.inode:
             return False
         return status.st_dev == identity.device or self.boot != boot_id()
@@ -156,7 +171,7 @@ class Journal:
 
 @functools.cache
 def boot_id() -> str:
-    """What this run of the machine is called, empty where the system does not tell."""
+    """The id of this run of the machine, empty where the system does not tell."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except (OSError, ValueError):
@@ -165,9 +180,9 @@ def boot_id() -> str:
 
 def dump_journal(journal: Journal) -> bytes:
     """The bytes of the file."""
-    fields = {name: getattr(journal, name) for name in journal.__dataclass_fields__}
-    fields |= {"dropped": dict(journal.dropped), "given": dict(journal.given)}
-    return json.dumps({**fields, "format": JOURNAL_FORMAT}).encode("ascii")
+    known = {each.name: getattr(journal, each.name) for each in fields(Journal)}
+    known |= {"dropped": dict(journal.dropped), "given": dict(journal.given)}
+    return json.dumps({**known, "format": JOURNAL_FORMAT}).encode("ascii")
 
 
 def load_journal(data: bytes) -> Journal:
@@ -185,7 +200,7 @@ def load_journal(data: bytes) -> Journal:
             identity=None if document["identity"] is None else Identity(*_numbers(document["identity"], 2)),
             place=_path(document["place"]),
             place_identity=Identity(*_numbers(document["place_identity"], 2)),
-            staging=_staging(document["staging"]),
+            staging=_text(document["staging"], _STAGING),
             phase=_phase(document["phase"]),
             made=tuple(_name(name) for name in document["made"]),
             steps=tuple(_step(each) for each in document["steps"]),
@@ -206,9 +221,8 @@ def _step(found: Any) -> Step:
     name, new, old, number, volume, shared = found
     if new is None and old is None:
         raise ValueError(f"nothing to do for {name!r}")
-    if not isinstance(number, str) or not _NUMBER.fullmatch(number):
-        raise ValueError(f"number {number!r}")
-    return Step(_name(name), _version(new), _version(old), number, volume and _name(volume), shared is True)
+    where = volume and _name(volume)
+    return Step(_name(name), _version(new), _version(old), _text(number, _NUMBER), where, shared is True)
 
 
 def _directories(found: Any) -> tuple[tuple[str, int], ...]:
@@ -232,6 +246,12 @@ def _numbers(values: Any, count: int) -> Sequence[int]:
     return values
 
 
+def _text(text: Any, form: re.Pattern[str]) -> str:
+    if not isinstance(text, str) or not form.fullmatch(text):
+        raise ValueError(f"{text!r}")
+    return text
+
+
 def _name(name: Any) -> str:
     if not isinstance(name, str) or name_problem(name):
         raise ValueError(f"name {name!r}")
@@ -250,13 +270,151 @@ def _note(note: Any) -> dict[str, Any] | None:
     return note
 
 
-def _staging(name: Any) -> str:
-    if not isinstance(name, str) or not _STAGING.fullmatch(name):
-        raise ValueError(f"staging directory {name!r}")
-    return name
-
-
 def _phase(phase: Any) -> str:
     if phase not in (PREPARING, MOVING, DONE):
         raise ValueError(f"phase {phase!r}")
     return str(phase)
+
+
+# --- on disk
+
+
+class Record:
+    """The journal of one restore on disk.
+
+    Attributes:
+        path: Its file.
+        needed: The restore that began it has come to the folder itself, and has not ended there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.needed = False
+
+    def write(self, journal: Journal) -> None:
+        """Put it on disk, whole or not at all."""
+        replace_file(self.path, dump_journal(journal), temp=self.path.with_suffix(_DRAFT).name)
+
+    def read(self) -> Journal | None:
+        """The journal; None where it is gone, or is not this user's.
+
+        Raises:
+            ValueError: It says nothing that makes sense.
+            OSError: It cannot be read.
+        """
+        found = read_file(self.path, _LARGEST)
+        if found is not None and not _is_own(found.facts):
+            logger.warning("%s is passed over: it is not this user's alone", self.path)
+            return None
+        return None if found is None else load_journal(found.data)
+
+    def remove(self) -> bool:
+        """Forget it: nothing is left to do. Returns whether that could be done."""
+        try:
+            self.path.unlink(missing_ok=True)
+            self.path.with_suffix(_DRAFT).unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("%s could not be removed: %s", self.path, error)
+            return False
+        try:
+            Directory(self.path.parent).sync()
+        except OSError as error:
+            # Should it come back with a power cut, whoever finds it has nothing to do either.
+            logger.debug("%s is removed, but maybe not for good: %s", self.path, error)
+        return True
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the restore, which goes when there is nothing left to remember.
+
+        Raises:
+            TimeoutError: It is under way.
+        """
+        lock = self.path.with_suffix(_LOCK)
+        with locked(lock, patience=0):
+            try:
+                yield
+            finally:
+                if not os.path.lexists(self.path):
+                    try:
+                        lock.unlink(missing_ok=True)
+                    except OSError as error:
+                        logger.debug("%s is no longer needed and could not be removed: %s", lock, error)
+
+
+def list_records() -> list[Record]:
+    """Of all restores of this user that are under way or were cut off."""
+    try:
+        place = _records()
+        if not _is_trusted(os.lstat(place)):
+            logger.warning("%s is passed over: others can write to it", place)
+            return []
+        names = sorted(name for name in os.listdir(place) if name.endswith(".json"))  # noqa: PTH208 - names alone
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        logger.debug("no restore has been cut off that could be known: %s", error)
+        return []
+    return [Record(place / name) for name in names]
+
+
+@contextlib.contextmanager
+def begun(journal: Journal) -> Iterator[Record]:
+    """Write down a restore that begins, holding its lock for as long as the block runs.
+
+    Raises:
+        OSError: The journal cannot be kept.
+    """
+    record = Record(_made_records() / f"{os.urandom(16).hex()}.json")
+    with record.locked():
+        record.write(journal)
+        yield record
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Keep other processes of this user from beginning a restore at the same moment.
+
+    Raises:
+        OSError: The journal cannot be kept.
+        ColonyMemoryError: Another one has held it for long.
+    """
+    place = _made_records()
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(open_files(place, keep_owner=True))
+            stack.enter_context(locked_in(directory, _ALONE))
+        except TimeoutError as error:
+            raise ColonyMemoryError(f"another restore is about to begin: {error}; try again") from error
+        # Processes that were killed have left locks of restores that never began, or had ended.
+        for lock in place.glob(f"*{_LOCK}"):
+            record = Record(lock.with_suffix(".json"))
+            if not os.path.lexists(record.path):
+                with contextlib.suppress(TimeoutError), record.locked():
+                    record.remove()
+        yield
+
+
+def _records() -> Path:
+    return state_directory() / "restores"
+
+
+def _made_records() -> Path:
+    place = _records()
+    make_directory(place, keep_owner=True)
+    if not _is_trusted(os.lstat(place)):
+        raise PermissionError(f"{str(place)!r} is not this user's alone")
+    return place
+
+
+def _is_trusted(status: os.stat_result) -> bool:
+    if sys.platform == "win32":  # pragma: no cover - chosen by the platform
+        return True
+    if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) & 0o022:
+        return False
+    # In a directory of another user's root believes the files that are root's.
+    return os.geteuid() in (0, status.st_uid)
+
+
+def _is_own(status: os.stat_result) -> bool:
+    if sys.platform == "win32":  # pragma: no cover - chosen by the platform
+        return True
+    return (status.st_uid, status.st_nlink, status.st_mode & 0o077) == (os.geteuid(), 1, 0)

@@ -199,6 +199,11 @@ def split_documents(documents: Mapping[str, str]) -> tuple[dict[str, str | bytes
     return {**texts, **metadata.files}, metadata
 
 
+def encode_text(content: str | bytes) -> bytes:
+    """The bytes of a file. A lone surrogate, which UTF-8 has no bytes for, becomes three of its own."""
+    return content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+
+
 @dataclass(frozen=True)
 class Contents:
     """What a snapshot of a folder holds, each with its path, sorted.

@@ -1,62 +1,141 @@
-"""What a restore would do in a folder, and nothing touched."""
+"""A snapshot compared with a folder, name by name: what a restore would do there, with nothing touched.
+
+Only what a backup of the folder would save is taken away, found by the same walk. What it would not save (ignored
+files, repositories, vaults, pipes, files that a sync service keeps elsewhere) has no copy anywhere and stays, and so do
+links.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import Directory
+from colony_memory._os.kinds import PERMISSIONS, is_file, is_link
 from colony_memory._os.reach import Reach
-from colony_memory.capture._attributes import Attributes
-from colony_memory.capture._compare import Comparison, Surplus, new_file
+from colony_memory.capture._filenames import parents_of, place_of_state
 from colony_memory.capture._in_use import find_users
+from colony_memory.capture._metadata import encode_text
+from colony_memory.capture._patience import patience
 from colony_memory.capture._question import Displaced
-from colony_memory.capture._stage import Job
+from colony_memory.capture._sparse import Sparse, read_sparse
+from colony_memory.capture._stage import widened
+from colony_memory.capture._steady import companions_of, holds_database, holds_text, is_database, read_start, whole_of
+from colony_memory.capture._tree import Tree
+from colony_memory.capture._walk import walk
+from colony_memory.capture.sqlite import holds_same
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from colony_memory.capture._metadata import Metadata
     from colony_memory.capture._question import Question
-    from colony_memory.capture._stage import NewFile
+
+_LINK = "is a symbolic link, and nothing is written through links"
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file to be put in place.
+
+    Attributes:
+        content: Text or bytes; of a link what it says.
+        replaces: What stood in its place when the plan was made, or None.
+        link: It is a symbolic link.
+        executable: Its owner may execute it, where ``mode`` does not say so.
+        mode: Permission bits, or None where the snapshot does not tell.
+        changed: Time of change in nanoseconds, or None where the snapshot does not tell.
+        drops: Files that go with what it replaces: the logs of a database, which would be merged into the new one.
+    """
+
+    content: str | bytes
+    replaces: os.stat_result | None = None
+    link: bool = False
+    executable: bool = False
+    mode: int | None = None
+    changed: int | None = None
+    drops: Mapping[str, os.stat_result] = field(default_factory=dict)
 
 
 @dataclass
 class Plan:
-    """What is to be done in a folder, compared with what is there.
+    """What is to be done in a folder, and how whoever does it is asked and told.
 
     Attributes:
         target: Real path of the folder.
         metadata: What the snapshot tells beside the contents.
-        files: What is put in place.
-        differing: Files whose content is replaced or taken away, with all that a change of them shows in.
+        files: What is put in place, sorted by name.
+        differing: Files whose content is replaced or taken away.
         unchanged: Files that are there as they are to be.
         directories: Empty directories that are made.
         modes: Files that only get other permissions, with what is there and what they get.
         left: Files with secrets here, of which the snapshot has only the masked text.
-        databases: Of what is replaced or taken away, the databases, with what is there.
+        databases: Of what is replaced or taken away, the databases.
         in_use: What somebody had open when the plan was made, or the store that it would be put in, and who.
-        surplus: What the snapshot lacks, where that is to be taken away.
+        removed: Files that the snapshot lacks and that are taken away.
+        dropped: Directories that hold nothing else, inner ones first, with their permissions.
+        confirm: Is called right before the first move, and raises where it must not come to that.
+        ask: Is given what was displaced when all is in place, and raises where that must not be discarded.
+        note: What is to be remembered together with the moves, for JSON; None for nothing.
+        on_progress: Is told of each file that is written.
     """
 
     target: Path
     metadata: Metadata
     files: dict[str, NewFile] = field(default_factory=dict)
-    differing: dict[str, list[os.stat_result]] = field(default_factory=dict)
+    differing: set[str] = field(default_factory=set)
     unchanged: list[str] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
     modes: dict[str, tuple[os.stat_result, int]] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
-    databases: dict[str, os.stat_result] = field(default_factory=dict)
+    databases: set[str] = field(default_factory=set)
     in_use: dict[str, str] = field(default_factory=dict)
-    surplus: Surplus = field(default_factory=Surplus)
+    removed: dict[str, os.stat_result] = field(default_factory=dict)
+    dropped: list[tuple[str, int]] = field(default_factory=list)
+    confirm: Callable[[], None] | None = None
+    ask: Callable[[Iterable[Displaced]], None] | None = None
+    note: Mapping[str, Any] | None = None
+    on_progress: Callable[[int, int, str], None] | None = None
+
+    def put(
+        self,
+        name: str,
+        content: str | bytes,
+        there: os.stat_result | None = None,
+        drops: Mapping[str, os.stat_result] | None = None,
+    ) -> None:
+        """Have a file of the snapshot put in place, and what it replaces."""
+        self.files[name] = NewFile(
+            content,
+            there,
+            link=name in self.metadata.links,
+            executable=name in self.metadata.executable,
+            mode=self.metadata.modes.get(name) if os.name != "nt" else None,
+            changed=self.metadata.times.get(name),
+            drops=drops or {},
+        )
+
+    def parents(self) -> Iterator[tuple[str, str]]:
+        """Yield every directory that is needed, those above first, with the name that needs it first."""
+        seen: set[str] = set()
+        for name in [*self.files, *(f"{name}/" for name in self.directories)]:
+            for parent in parents_of(name):
+                if parent not in seen:
+                    seen.add(parent)
+                    yield parent, name
+
+    def logs(self) -> dict[str, os.stat_result]:
+        """The files that go with the databases that are replaced."""
+        return {log: there for file in self.files.values() for log, there in file.drops.items()}
 
     def users(self) -> dict[str, str]:
         """What would change although somebody has it open, or the store that it is of, and who."""
-        changing = {*self.files, *self.surplus.files}
+        changing = {*self.files, *self.removed}
         if not changing or not self.target.exists():
             return {}
         with Directory.open(self.target) as folder, Reach(folder) as reach:
@@ -66,27 +145,9 @@ class Plan:
         """What is to be replaced or taken away and is saved nowhere, as the folder is now."""
         if not self.differing:
             return []
-        names = {*self.differing, *(log for file in self.files.values() for log in file.drops)}
         with Directory.open(self.target) as folder, Reach(folder) as reach:
-            there = [(name, reach.look(name)) for name in sorted(names)]
+            there = [(name, reach.look(name)) for name in sorted({*self.differing, *self.logs()})]
             return question.unsaved(Displaced(name, reach, name, status) for name, status in there if status)
-
-    def job(self) -> Job:
-        """What is to be done, as a value."""
-        directories = {
-            name.removesuffix("/"): Attributes(None, self.metadata.modes.get(name), self.metadata.times.get(name))
-            for name in {*self.metadata.modes, *self.metadata.times}
-            if name.endswith("/")
-        }
-        return Job(
-            self.target,
-            self.files,
-            self.directories,
-            self.surplus.files,
-            self.surplus.directories,
-            self.modes,
-            directories,
-        )
 
 
 def make_plan(
@@ -103,51 +164,251 @@ def make_plan(
         target: Real path of the folder.
         contents: Content of each file of the snapshot.
         metadata: What else it tells.
-        delete: Whether what the snapshot lacks is to be taken away, or the names of files that are.
-        force: Whether masked text may replace the real one.
+        delete: What the snapshot lacks is to be taken away, or of that the files of these names.
+        force: Masked text may replace the real one.
 
     Raises:
         ColonyMemoryError: Something in the folder stands in the way.
     """
     plan = Plan(target, metadata)
+    wanted = {**contents, **metadata.links}
     try:
         folder = Directory.open(target)
     except FileNotFoundError:
-        _plan_new(plan, contents)
+        for name, content in sorted(wanted.items()):
+            plan.put(name, content)
+        plan.directories += sorted(metadata.empty_dirs)
         return plan
     except OSError as error:
         raise ColonyMemoryError(f"{str(target)!r} cannot be read ({error.strerror}); nothing was written") from error
     try:
         with folder, Reach(folder) as reach:
-            _compare(plan, reach, contents, delete=delete, force=force)
+            comparison = _Comparison(plan, reach, wanted=wanted.keys(), force=force, replaces=delete is True)
+            for name, content in sorted(wanted.items()):
+                if name in metadata.links:
+                    comparison.add_link(name, str(content))
+                else:
+                    comparison.add_file(name, content)
+            for name in sorted(metadata.empty_dirs):
+                comparison.add_directory(name)
+            if delete:
+                comparison.add_surplus(None if delete is True else {name.rstrip("/") for name in delete})
         plan.in_use = plan.users()
     except OSError as error:
         raise ColonyMemoryError(f"{str(target)!r} cannot be looked at ({error}); nothing was written") from error
     return plan
 
 
-def _compare(
-    plan: Plan,
-    reach: Reach,
-    contents: Mapping[str, str | bytes],
-    *,
-    delete: bool | Collection[str],
-    force: bool,
-) -> None:
-    metadata = plan.metadata
-    comparison = Comparison(plan, reach, wanted={*contents, *metadata.links}, force=force, replaces=delete is True)
-    for name, content in sorted({**contents, **metadata.links}.items()):
-        if name in metadata.links:
-            comparison.add_link(name, str(content))
+class _Comparison:
+    """Compares one name after another with an open folder."""
+
+    def __init__(self, plan: Plan, reach: Reach, *, wanted: Collection[str], force: bool, replaces: bool) -> None:
+        self._plan = plan
+        self._metadata = plan.metadata
+        self._reach = reach
+        self._wanted = wanted
+        self._force = force
+        self._missing: set[str] = set()
+        # Where what the snapshot lacks is taken away, what is of another kind makes way: with the document that it
+        # makes way for, and what it is.
+        self._replaces = replaces
+        self._giving_way: dict[str, tuple[str, str]] = {}
+
+    def add_link(self, name: str, target: str) -> None:
+        there = self._look(name, may_be_link=True)
+        if there is None or self._gives_way(name, there):
+            self._plan.put(name, target)
+            return
+        if not is_link(there) and not is_file(there):
+            raise self._refusal(name, name, _kind(there))
+        if is_link(there) and self._read_link(name) == target:
+            self._plan.unchanged.append(name)
+            return
+        self._plan.put(name, target, there)
+        self._plan.differing.add(name)
+
+    def add_file(self, name: str, content: str | bytes) -> None:
+        there = self._look(name)
+        data = encode_text(content)
+        drops = self._logs_of(name) if is_database(data) else {}
+        if there is None or self._gives_way(name, there):
+            self._plan.put(name, content, drops=drops)
+            return
+        if not is_file(there):
+            raise self._refusal(name, name, _kind(there))
+        if self._is_same(name, data, there, drops):
+            self._keep(name, there)
+        elif name in self._metadata.masked and not self._force:
+            self._plan.left.append(name)
         else:
-            comparison.add_file(name, content)
-    for name in sorted(metadata.empty_dirs):
-        comparison.add_directory(name)
-    if delete:
-        comparison.add_surplus(None if delete is True else delete)
+            self._plan.put(name, content, there, drops)
+            self._plan.differing.add(name)
+            if is_database(data) or holds_database(*self._reach.parent(name)):
+                self._plan.databases.add(name)
+
+    def add_directory(self, name: str) -> None:
+        there = self._look(name)
+        if there is None:
+            self._plan.directories.append(name)
+        elif self._replaces and is_file(there):
+            self._giving_way[name] = name, "is not a directory"
+            self._plan.directories.append(name)
+        elif not stat.S_ISDIR(there.st_mode):
+            raise self._refusal(name, name, "is not a directory")
+
+    def add_surplus(self, only: set[str] | None) -> None:
+        """Take away what the snapshot lacks, or of that the files ``only`` of these names or in these directories."""
+        plan = self._plan
+        try:
+            self._find_surplus(only)
+        except (OSError, ValueError) as error:
+            raise ColonyMemoryError(
+                f"the files to delete in {str(plan.target)!r} are not known ({error}); nothing was written"
+            ) from error
+        gone = {*plan.removed, *(name for name, _ in plan.dropped)}
+        for name, (document, what) in self._giving_way.items():
+            if name not in gone:
+                raise self._refusal(document, name, f"{what}, with something in it that no backup saves")
+        for name in plan.logs().keys() & plan.removed.keys():
+            del plan.removed[name]
+        plan.differing.update(name for name, there in plan.removed.items() if holds_text(name, there))
+
+    def _find_surplus(self, only: set[str] | None) -> None:
+        plan, tree = self._plan, Tree()
+        with patience() as patient:
+            walk(plan.target, "", tree, patient)
+        wanted = {*self._wanted, *self._metadata.empty_dirs} - self._giving_way.keys()
+        # What the snapshot says it lacks, with all that is in it.
+        stays = {name.rstrip("/") for name in (*self._metadata.left_out, *place_of_state(plan.target))}
+        for closed in tree.closed:  # nobody can tell what it is, or what is in it
+            name = closed.name.rstrip("/")
+            concerns = only is None or _is_in(name, only) or any(name in parents_of(each) for each in only)
+            if concerns and not _is_in(name, stays):
+                raise ValueError(str(closed))
+        names = {entry.name for entry in tree.files}
+        going = {name for name in names if name not in wanted and not _is_in(name, stays)}
+        if only is not None:
+            going = {name for name in going if _is_in(name, only) or whole_of(name) in only}
+        wholes = {*map(whole_of, names), *going} & names
+        databases = {whole for whole in wholes if holds_database(*self._reach.parent(whole))}
+        # What is a part of a database goes or stays with it.
+        going -= {name for name in going if (whole := whole_of(name)) in databases and whole not in going}
+        for name in sorted(going):
+            there = self._reach.look(name)
+            if there is not None and is_file(there):
+                plan.removed[name] = there
+        plan.databases |= databases & plan.removed.keys()
+        left = [*wanted, *(names - plan.removed.keys()), *tree.ignored, *tree.links, *stays]
+        left += [entry.name for entry in tree.left_out]
+        left += [entry.name for entry in tree.repositories]
+        needed = {parent for name in left for parent in parents_of(name)} | {*wanted, *stays}
+        emptied = {parent for name in plan.removed for parent in parents_of(name)}
+        for name in sorted(tree.directories.keys() - needed, reverse=True):
+            if not _is_in(name, stays) and (only is None or name in emptied):
+                plan.dropped.append((name, stat.S_IMODE(tree.directories[name].st_mode)))
+
+    def _gives_way(self, name: str, there: os.stat_result) -> bool:
+        """Note a directory that is to make way for a file; whether it is one."""
+        if not (self._replaces and stat.S_ISDIR(there.st_mode)):
+            return False
+        self._giving_way[name] = name, _kind(there)
+        return True
+
+    def _keep(self, name: str, there: os.stat_result) -> None:
+        """A file with the right content: only its permissions may have to be set. Another time is no change."""
+        self._plan.unchanged.append(name)
+        if os.name == "nt" or name in self._metadata.masked:
+            return
+        mode = self._metadata.modes.get(name)
+        if mode is None:
+            mode = widened(there, executable=name in self._metadata.executable and not there.st_mode & stat.S_IXUSR)
+        if mode != there.st_mode & PERMISSIONS:
+            self._plan.modes[name] = (there, mode | stat.S_IMODE(there.st_mode) & 0o7000)
+
+    def _logs_of(self, name: str) -> dict[str, os.stat_result]:
+        """Files beside the database of that name that would be taken for a part of the new one."""
+        found = {}
+        for part in companions_of(name):
+            there = self._look(part)
+            if there is not None and is_file(there) and part not in self._wanted:
+                found[part] = there
+        return found
+
+    def _is_same(self, name: str, data: bytes, there: os.stat_result, drops: Mapping[str, os.stat_result]) -> bool:
+        logged = any(holds_text(each, log) for each, log in drops.items())
+        if not logged and self._has(name, data, there):
+            return True
+        # The database and its log together may be what the snapshot has.
+        return is_database(data) and holds_same(*self._reach.parent(name), data)
+
+    def _look(self, name: str, *, may_be_link: bool = False) -> os.stat_result | None:
+        """What stands where ``name`` goes, or None, having made sure that no link is on the way."""
+        if any(above in self._missing for above in parents_of(name)):
+            return None
+        try:
+            directory, last = self._reach.parent(name)
+            there = directory.look(last)
+        except FileNotFoundError:
+            self._missing.add(name.rpartition("/")[0])
+            return None
+        except OSError as error:
+            at = self._file_above(name) if self._replaces and error.errno == errno.ENOTDIR else None
+            if at is None:
+                raise self._refusal(name, self._relative(error) or name, _said(error)) from error
+            self._giving_way[at] = name, _said(error)
+            self._missing.add(at)
+            return None
+        if there is not None and is_link(there) and not may_be_link:
+            raise self._refusal(name, name, _LINK)
+        return there
+
+    def _file_above(self, name: str) -> str | None:
+        """The file that stands where a directory of this name would be."""
+        for parent in parents_of(name):
+            there = self._reach.look(parent)
+            if there is None or not stat.S_ISDIR(there.st_mode):
+                return parent if there is not None and is_file(there) else None
+        return None
+
+    def _has(self, name: str, data: bytes, there: os.stat_result) -> bool:
+        if there.st_size != (data.size if isinstance(data, Sparse) else len(data)):
+            return False
+        try:
+            directory, last = self._reach.parent(name)
+            with directory.file(last) as (descriptor, _):
+                if isinstance(data, Sparse):
+                    return read_sparse(descriptor) == data
+                return read_start(descriptor, len(data) + 1) == data
+        except OSError as error:
+            raise self._refusal(name, name, f"cannot be read ({error.strerror})") from error
+
+    def _read_link(self, name: str) -> str:
+        try:
+            directory, last = self._reach.parent(name)
+            return directory.read_link(last)
+        except OSError as error:
+            raise self._refusal(name, name, f"cannot be read ({error.strerror})") from error
+
+    def _refusal(self, name: str, at: str, what: str) -> ColonyMemoryError:
+        return ColonyMemoryError(f"document {name!r}: {str(self._plan.target / at)!r} {what}; nothing was written")
+
+    def _relative(self, error: OSError) -> str:
+        """The name of what an error is about, where it tells."""
+        target, about = self._plan.target, str(error.filename or "")
+        return os.path.relpath(about, target) if about.startswith(str(target)) else ""
 
 
-def _plan_new(plan: Plan, contents: Mapping[str, str | bytes]) -> None:
-    for name, content in sorted({**contents, **plan.metadata.links}.items()):
-        plan.files[name] = new_file(plan.metadata, name, content)
-    plan.directories += sorted(plan.metadata.empty_dirs)
+def _is_in(name: str, directories: set[str]) -> bool:
+    return name in directories or any(parent in directories for parent in parents_of(name))
+
+
+def _kind(there: os.stat_result) -> str:
+    return "is a directory" if stat.S_ISDIR(there.st_mode) else "is a device, pipe or socket"
+
+
+def _said(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return _LINK
+    if error.errno == errno.ENOTDIR:
+        return "is not a directory"
+    return f"cannot be looked at ({error.strerror})"

@@ -9,16 +9,15 @@ other is asked.
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._format.payload import sha256
 from colony_memory._lines import split_lines
 from colony_memory._os.kinds import is_file, is_link
 from colony_memory._values import cached_property
-from colony_memory.capture._metadata import Metadata, split_documents
+from colony_memory.capture._metadata import Metadata, encode_text, split_documents
 from colony_memory.capture._sparse import read_sparse, room_of
-from colony_memory.capture._stage import encode_text
 from colony_memory.capture._steady import INDEX, holds_database, is_database, read_start, whole_of
 from colony_memory.capture.sqlite import holds_same, reads_as_journal
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
     from colony_memory._os.directory import Directory
     from colony_memory._os.reach import Reach
+
+    Contents = Mapping[str, str | bytes]
 
 # Bytes of a file that is compared line by line.
 _LARGEST_TEXT = 1 << 26
@@ -55,7 +56,7 @@ class Displaced:
         return self.reach.parent(self.at)
 
     def is_part_of(self, whole: Displaced | None) -> bool:
-        """Whether it is a log or an index of that database, which is asked for with all that belongs to it."""
+        """It is a log or an index of that database, which is asked for with all that belongs to it."""
         if whole is None or whole is self or not holds_database(*whole.where):
             return False
         if self.name.endswith(INDEX):
@@ -63,9 +64,22 @@ class Displaced:
         data = self.read()
         return isinstance(data, bytes) and (reads_as_journal(self.name, data) or not any(data[:8]))
 
-    def digest(self) -> str:
-        """Of its bytes; of a link, of what it says."""
-        return _digest(self.read())
+    def digest(self) -> str | None:
+        """Of its bytes, or of what a link says; None where it cannot be read: then nobody has it."""
+        try:
+            return _digest(self.read())
+        except OSError:
+            return None
+
+    def text(self) -> str | None:
+        """Its text; None of what is no text, or too large."""
+        if not is_file(self.status) or self.status.st_size > _LARGEST_TEXT:
+            return None
+        try:
+            data = self.read()
+            return data.decode("utf-8", "surrogatepass") if isinstance(data, bytes) else None
+        except (OSError, UnicodeDecodeError):
+            return None
 
     def read(self) -> bytes | str:
         """Its bytes, or what a link says."""
@@ -81,7 +95,7 @@ class Holding:
     """A snapshot that is asked for what is displaced.
 
     Attributes:
-        snapshot_id: Which one.
+        snapshot_id: Its id.
         read: Gives its documents, as a restore into this folder would have them.
         proven: Digests of files that are in it for certain, known without reading it.
         fresh: It was saved just now, so that nobody need be asked whether it is listed.
@@ -93,27 +107,26 @@ class Holding:
     fresh: bool = False
 
     @cached_property
-    def contents(self) -> dict[str, str | bytes]:
+    def contents(self) -> Contents:
         """Its files."""
         return self._split[0]
 
     @cached_property
     def digests(self) -> frozenset[str]:
         """Digests of all its files and links."""
-        contents, metadata = self._split
-        return _digests(contents, metadata)
+        return _digests(*self._split)
 
     @cached_property
-    def _split(self) -> tuple[dict[str, str | bytes], Metadata]:
+    def _split(self) -> tuple[Contents, Metadata]:
         return split_documents(self.read())
 
 
 @dataclass
 class Question:
-    """What is asked before anything that a restore displaces is discarded.
+    """The question that stands before anything that a restore displaces is discarded.
 
     Attributes:
-        basis: What the folder is based on, None where it is not known.
+        basis: The snapshot that the folder is based on, None where it is not known.
         others: The other snapshots that are asked, in that order.
         confirm: Is given the ids of those on which the answer rests, and says whether they are still listed.
         saving: What none of them has is going to be saved first: nothing stands against it.
@@ -124,34 +137,21 @@ class Question:
     others: tuple[Holding, ...] = ()
     confirm: Callable[[Collection[str]], bool] = field(default=lambda _: True)
     saving: bool = False
-    why: dict[str, str] = field(default_factory=dict)
-    _contents: Mapping[str, str | bytes] = field(default_factory=dict)
-    _metadata: Metadata = field(default_factory=Metadata)
-    _used: set[str] = field(default_factory=set)
+    why: dict[str, str] = field(default_factory=dict, init=False)
+    _restored: tuple[Contents, Metadata] = field(default_factory=lambda: ({}, Metadata()))
+    _used: set[str] = field(default_factory=set, init=False)
 
-    def read_also(self, holding: Holding) -> Question:
-        """The same, with one more to ask."""
-        return Question(self.basis, (holding, *self.others), self.confirm)
-
-    def saved_first(self) -> Question:
-        """The same for a plan in which what none of them has is saved first."""
-        return Question(self.basis, self.others, self.confirm, saving=True)
-
-    def about(self, contents: Mapping[str, str | bytes], metadata: Metadata) -> Question:
+    def about(self, contents: Contents, metadata: Metadata) -> Question:
         """The question for what is restored."""
-        return Question(self.basis, self.others, self.confirm, self.saving, self.why, contents, metadata)
+        return replace(self, _restored=(contents, metadata))
 
     def unsaved(self, displaced: Iterable[Displaced]) -> list[str]:
-        """Names of what none of them has, sorted.
-
-        Raises:
-            ColonyMemoryError: One of them cannot be read, so that nobody knows.
-        """
+        """Names of what none of them has, sorted; what cannot be read is with none."""
         self._used.clear()
         found = {each.name: each for each in displaced if each.status.st_size}
         left = {name: each for name, each in found.items() if not each.is_part_of(found.get(whole_of(name)))}
-        digests = {name: digest for name, each in left.items() if (digest := _digest_of(each)) is not None}
-        target = _digests(self._contents, self._metadata)
+        digests = {name: digest for name, each in left.items() if (digest := each.digest()) is not None}
+        target = _digests(*self._restored)
         self._take(left, "the snapshot has it", lambda each: digests.get(each.name) in target)
         self._take(left, "the snapshot has all its lines", lambda each: self._has_lines(each, None))
         for holding in filter(None, (self.basis, *self.others)):
@@ -160,18 +160,18 @@ class Question:
         return [] if self.saving else sorted(left)
 
     def rests(self) -> bool:
-        """Whether the snapshots on which the last answer rests are still listed."""
+        """The snapshots on which the last answer rests are still listed."""
         return not self._used or self.confirm(frozenset(self._used))
 
     def _ask(self, left: dict[str, Displaced], holding: Holding, digests: Mapping[str, str]) -> None:
         if not left:
             return
-        told = f"snapshot {holding.snapshot_id} has it"
+        why = f"snapshot {holding.snapshot_id} has it"
         before = len(left)
-        self._take(left, told, lambda each: digests.get(each.name) in holding.proven)
+        self._take(left, why, lambda each: digests.get(each.name) in holding.proven)
         if left:
-            self._take(left, told, lambda each: digests.get(each.name) in holding.digests)
-            self._take(left, told, lambda each: _is_same_database(each, holding.contents.get(each.name)))
+            self._take(left, why, lambda each: digests.get(each.name) in holding.digests)
+            self._take(left, why, lambda each: _is_same_database(each, holding.contents.get(each.name)))
         if left and holding is self.basis:
             since = f"the snapshot has all its lines that are not of {holding.snapshot_id}"
             self._take(left, since, lambda each: self._has_lines(each, holding.contents.get(each.name)))
@@ -183,16 +183,16 @@ class Question:
             self.why[name] = why
             del left[name]
 
-    def _has_lines(self, each: Displaced, before: str | bytes | None) -> bool:
-        """Whether what is restored has every line of a text but those that were there before it was changed."""
-        text = _text_of(each)
+    def _has_lines(self, displaced: Displaced, before: str | bytes | None) -> bool:
+        """The restored snapshot has every line of a text but those that were there before it was changed."""
+        text = displaced.text()
         if text is None or (before is not None and not isinstance(before, str)):
             return False
         return _lines(text) - _lines(before or "") <= self._lines
 
     @cached_property
     def _lines(self) -> frozenset[str]:
-        texts = (content for content in self._contents.values() if isinstance(content, str))
+        texts = (content for content in self._restored[0].values() if isinstance(content, str))
         return frozenset().union(*map(_lines, texts))
 
 
@@ -200,32 +200,13 @@ def _lines(text: str) -> frozenset[str]:
     return frozenset(line.rstrip("\n") for line in split_lines(text)) - {""}
 
 
-def _text_of(each: Displaced) -> str | None:
-    """The text of a file; None of what is no text, or too large."""
-    if not is_file(each.status) or each.status.st_size > _LARGEST_TEXT:
-        return None
-    try:
-        data = each.read()
-        return data.decode("utf-8", "surrogatepass") if isinstance(data, bytes) else None
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _digest_of(each: Displaced) -> str | None:
-    """Its digest, None where it cannot be read: then nobody has it."""
-    try:
-        return each.digest()
-    except OSError:
-        return None
-
-
-def _is_same_database(each: Displaced, saved: str | bytes | None) -> bool:
-    """Whether a database with its log comes to what was saved of it."""
+def _is_same_database(displaced: Displaced, saved: str | bytes | None) -> bool:
+    """A database with its log comes to what was saved of it."""
     data = saved if isinstance(saved, bytes) else b""
-    return is_database(data) and stat.S_ISREG(each.status.st_mode) and holds_same(*each.where, data)
+    return is_database(data) and stat.S_ISREG(displaced.status.st_mode) and holds_same(*displaced.where, data)
 
 
-def _digests(contents: Mapping[str, str | bytes], metadata: Metadata) -> frozenset[str]:
+def _digests(contents: Contents, metadata: Metadata) -> frozenset[str]:
     files = frozenset(_digest(encode_text(content)) for content in contents.values())
     return files | frozenset(map(_digest, metadata.links.values()))
 

@@ -1,4 +1,4 @@
-"""A restore that was cut off: found by whoever comes next to its folder, and put back or finished."""
+"""The end of a restore: put back or finished, noted and cleared away, also by whoever comes next to its folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 import warnings
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,19 +17,21 @@ from colony_memory._os.kinds import is_directory
 from colony_memory._os.paths import real_path
 from colony_memory._os.reach import Reach
 from colony_memory.capture._filenames import quoted
-from colony_memory.capture._journal import DONE, MOVING
+from colony_memory.capture._journal import DONE, MOVING, list_records
 from colony_memory.capture._sources import require_named
 from colony_memory.capture._stage import KEPT, opened
-from colony_memory.capture._state import held, list_records
 from colony_memory.capture._undo import Undo, give_back, lend
 from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from colony_memory.capture._journal import Journal
-    from colony_memory.capture._state import Record
+    from colony_memory.capture._journal import Journal, Record
 
 logger = logging.getLogger(__name__)
+
+
+class Unsettled(ColonyMemoryError):
+    """A restore was cut off, and what it left cannot be put in order."""
 
 
 @settling()
@@ -69,18 +72,24 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
     return ended
 
 
-class Unsettled(ColonyMemoryError):
-    """A restore was cut off, and what it left cannot be put in order."""
-
-
-def _leaving(record: Record) -> str:
-    """The way out where nothing else helps, to be said after what happened."""
-    return f"to leave the folder as it is and forget that restore: rm {shlex.quote(str(record.path))}"
-
-
 def unfinished(target: Path) -> str | None:
     """The folder of a restore that has to do with ``target`` and is under way or was cut off; nothing is changed."""
     return next((journal.folder for _, journal in _related(target)), None)
+
+
+def tell_unfinished(target: Path, *, stacklevel: int) -> None:
+    """Warn whoever changes nothing that the folder is not as its next backup or restore finds it."""
+    folder = unfinished(target)
+    if folder is not None:
+        warnings.warn(
+            f"a restore into {folder!r} is under way or was cut off: this is the folder as it is now, and its next "
+            "restore or backup puts back first what was there before",
+            ColonyMemoryWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+# --- of which restore
 
 
 def _related(target: Path, told: list[ColonyMemoryWarning] | None = None) -> list[tuple[Record, Journal]]:
@@ -119,58 +128,112 @@ def _read(record: Record) -> Journal | None:
 
 def _locate(journal: Journal, target: Path) -> Journal | None:
     """The journal, with the folder where it is now, or None where it has nothing to do with ``target``."""
+
+    def is_of(path: Path) -> bool:
+        try:
+            return journal.is_of(path.lstat(), journal.identity)
+        except OSError:
+            return False
+
     folder = Path(journal.folder)
     # It may have been moved since, or be spelled in another way.
-    here = next((path for path in (target, *target.parents) if _is(journal, path)), None)
-    if here is not None and not _is(journal, folder):
+    here = next((path for path in (target, *target.parents) if is_of(path)), None)
+    if here is not None and not is_of(folder):
         return replace(journal, folder=str(here), place=str(here))
     if here is not None or folder == target or folder in target.parents or target in folder.parents:
         return journal
     return None
 
 
-def _is(journal: Journal, path: Path) -> bool:
-    try:
-        return journal.is_of(path.lstat(), journal.identity)
-    except OSError:
-        return False
+def _leaving(record: Record) -> str:
+    """The way out where nothing else helps, to be said after what happened."""
+    return f"to leave the folder as it is and forget that restore: rm {shlex.quote(str(record.path))}"
+
+
+def kept_of(journal: Journal) -> str:
+    """Where its originals are, for a message."""
+    kept = (os.path.join(journal.place, volume, journal.staging, KEPT) for volume in journal.volumes)  # noqa: PTH118
+    return " and ".join(map(repr, kept))
+
+
+# --- the end
 
 
 def _end(record: Record, seen: Journal, told: list[ColonyMemoryWarning]) -> bool:
+    """End a restore; return whether the folder had come to be changed."""
     try:
-        return _end_held(record, seen, told)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(record.locked())
+            except TimeoutError:
+                message = f"a restore into {seen.folder!r} is under way: try again when it has ended"
+                raise ColonyMemoryError(message) from None
+            journal = _read(record)
+            if journal is None:
+                return False
+            return _finish(record, replace(journal, folder=seen.folder, place=seen.place), told)
     except OSError as error:
         raise Unsettled(
             f"a restore into {seen.folder!r} was cut off, and cannot be put back ({error}); what it replaced is in "
-            f"{_kept(seen)}; {_leaving(record)}"
+            f"{kept_of(seen)}; {_leaving(record)}"
         ) from error
 
 
-def _end_held(record: Record, seen: Journal, told: list[ColonyMemoryWarning]) -> bool:
-    with held(record) as free:
-        if not free:
-            raise ColonyMemoryError(f"a restore into {seen.folder!r} is under way: try again when it has ended")
-        journal = _read(record)
-        if journal is None:
-            return False
-        return _finish(record, replace(journal, folder=seen.folder, place=seen.place), told)
-
-
 def _finish(record: Record, journal: Journal, told: list[ColonyMemoryWarning]) -> bool:
-    """End a restore whose lock is held; return whether the folder had come to be changed."""
+    changed = journal.phase == MOVING
     place = _open_place(journal)
     if place is None:
-        _lose(record, journal, told)
+        # Where originals are kept, the record stays: the folder may come back.
+        if changed:
+            told.append(
+                ColonyMemoryWarning(
+                    f"a restore was cut off in {journal.folder!r}, and another folder, or none, is in its place now: "
+                    f"what it had replaced is in {journal.staging!r} in the former one; {_leaving(record)}"
+                )
+            )
+        else:
+            record.remove()
         return False
     with place:
         lend(place, journal.lent)  # which some may have again, and staging directories be left in
-        changed = journal.phase == MOVING
         if changed:
             told.append(ColonyMemoryWarning(f"a restore was cut off in {_settle(record, journal, place)}"))
         elif journal.phase == DONE:
             remember(journal)
         clear(record, journal, place)
     return changed
+
+
+def _open_place(journal: Journal) -> Directory | None:
+    """The directory that the staging directory is in, if it is the one that it was."""
+    try:
+        place = Directory.open(Path(journal.place))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if journal.is_of(place.status(), journal.place_identity):
+        return place
+    place.close()
+    return None
+
+
+def _settle(record: Record, journal: Journal, folder: Directory) -> str:
+    """Put the folder in order, and say what became of it."""
+    with opened(folder, journal.volumes, journal.staging) as places:
+        if not places:
+            return f"{journal.folder!r}, and what it had replaced is not there any more: nothing was put back"
+        undo = Undo(journal, folder, places)
+        done = undo.is_done()
+        stranded = [] if done else undo.put_back(record)
+    if stranded:
+        raise Unsettled(
+            f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
+            f"the originals are in {kept_of(journal)}; {_leaving(record)}"
+        )
+    if done:
+        record.write(journal.done())
+        remember(journal)
+        return f"{journal.folder!r} after its last file: it is complete"
+    return f"{journal.folder!r}: all files are as they were before it"
 
 
 def remember(journal: Journal) -> None:
@@ -184,13 +247,15 @@ def remember(journal: Journal) -> None:
 
 
 def clear(record: Record, journal: Journal, place: Directory) -> None:
-    """Remove the staging directories, of which nothing is needed any more, and forget the restore."""
+    """Remove the staging directories and forget the restore, unless its record says that they still are needed."""
+    if record.needed:
+        return
     discarded = discard(place, journal)
     if give_back(place, journal.lent) and discarded:
         record.remove()
     elif journal.note is not None:
         try:  # It is found again, and by then the folder may be based on something newer.
-            record.write(replace(journal.at(DONE), note=None))
+            record.write(journal.done(note=False))
         except OSError as error:
             logger.warning("%s is noted again when it is found: %s", record.path, error)
 
@@ -209,53 +274,3 @@ def discard(place: Directory, journal: Journal) -> bool:
                 logger.warning("%s is no longer needed and could not be removed: %s", left, error)
                 done = False
     return done
-
-
-def _settle(record: Record, journal: Journal, folder: Directory) -> str:
-    """Put the folder in order, and say what became of it."""
-    with opened(folder, journal.volumes, journal.staging) as places:
-        if not places:
-            return f"{journal.folder!r}, and what it had replaced is not there any more: nothing was put back"
-        undo = Undo(journal, folder, places)
-        done = undo.is_done()
-        stranded = [] if done else undo.roll_back()
-    if stranded:
-        raise Unsettled(
-            f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
-            f"the originals are in {_kept(journal)}; {_leaving(record)}"
-        )
-    record.write(journal.at(DONE) if done else replace(journal.at(DONE), note=None))
-    if done:
-        remember(journal)
-        return f"{journal.folder!r} after its last file: it is complete"
-    return f"{journal.folder!r}: all files are as they were before it"
-
-
-def _open_place(journal: Journal) -> Directory | None:
-    """The directory that the staging directory is in, if it is the one that it was."""
-    try:
-        place = Directory.open(Path(journal.place))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if journal.is_of(place.status(), journal.place_identity):
-        return place
-    place.close()
-    return None
-
-
-def _lose(record: Record, journal: Journal, told: list[ColonyMemoryWarning]) -> None:
-    """Say that the folder is another one now. Where originals are kept, the state stays: it may come back."""
-    if journal.phase == MOVING:
-        told.append(
-            ColonyMemoryWarning(
-                f"a restore was cut off in {journal.folder!r}, and another folder, or none, is in its place now: what "
-                f"it had replaced is in {journal.staging!r} in the former one; {_leaving(record)}"
-            )
-        )
-    else:
-        record.remove()
-
-
-def _kept(journal: Journal) -> str:
-    kept = (os.path.join(journal.place, volume, journal.staging, KEPT) for volume in journal.volumes)  # noqa: PTH118
-    return " and ".join(map(repr, kept))

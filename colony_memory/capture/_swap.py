@@ -26,22 +26,23 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
 from colony_memory._os.directory import Directory
-from colony_memory._os.kinds import Identity
+from colony_memory._os.kinds import PERMISSIONS, Identity, is_link
 from colony_memory._os.reach import Reach
-from colony_memory.capture._attributes import Attributes, Attribution
-from colony_memory.capture._filenames import STAGING_PREFIX, quoted
-from colony_memory.capture._journal import Journal, boot_id
-from colony_memory.capture._moves import Moves, Stranded, take
-from colony_memory.capture._recover import clear, discard, remember, unfinished
-from colony_memory.capture._stage import Failed, Job, Stage, blaming, find_closed, find_volumes, opened
-from colony_memory.capture._state import alone, begun
-from colony_memory.capture._undo import lend
+from colony_memory.capture._filenames import STAGING_PREFIX, parents_of, quoted
+from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, alone, begun, boot_id
+from colony_memory.capture._question import Displaced
+from colony_memory.capture._recover import clear, discard, kept_of, remember, unfinished
+from colony_memory.capture._stage import Failed, Stage, blaming, find_closed, find_volumes, opened, volume_of
+from colony_memory.capture._steady import INDEX, whole_of
+from colony_memory.capture._undo import Undo, lend, set_mode
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from colony_memory.capture._state import Record
+    from colony_memory.capture._journal import Record
+    from colony_memory.capture._plan import Plan
+    from colony_memory.capture._stage import Staging
 
 logger = logging.getLogger(__name__)
 
@@ -50,47 +51,40 @@ _ELSEWHERE = {errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 _WHOLE = "whole"
 
 
-def put_in_place(job: Job) -> None:
-    """Do what the job says.
+class Meanwhile(ColonyMemoryError):
+    """The folder is not any more as it was looked at."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        super().__init__(f"document {name!r}: {str(path)!r} was changed in the meantime; nothing was written")
+
+
+def put_in_place(plan: Plan) -> None:
+    """Do what the plan says.
 
     Raises:
-        ColonyMemoryError: It names the document. ``target`` is as it was, unless the message says otherwise and
+        ColonyMemoryError: It names the document. The folder is as it was, unless the message says otherwise and
             where the originals are.
     """
-    if not (job.files or job.directories or job.removed or job.dropped or job.modes):
+    if not (plan.files or plan.directories or plan.removed or plan.dropped or plan.modes):
         return
-    attribution = Attribution()
     try:
-        if not _in_one_move(job, attribution):
-            _file_by_file(job, attribution)
+        top = _topmost_missing(plan.target)
+        empty = top is None and _is_empty(plan.target) and not _is_current(plan.target)
+        if top is None and not empty:
+            _file_by_file(plan)
+            return
+        try:
+            _in_one_move(plan, top or plan.target)
+        except Failed as failure:
+            if not empty or failure.error.errno not in _ELSEWHERE:
+                raise
+            logger.debug("%s cannot be exchanged: %s", plan.target, failure.error)
+            _file_by_file(plan)
     except Failed as failure:
         raise ColonyMemoryError(
             f"{failure.what} cannot be written ({failure.error.strerror or failure.error}); "
-            f"nothing was changed in {str(job.target)!r}"
+            f"nothing was changed in {str(plan.target)!r}"
         ) from failure.error
-    except Stranded as stranded:
-        names, kept = quoted(stranded.names), " and ".join(repr(str(each)) for each in stranded.kept)
-        raise ColonyMemoryError(
-            f"restoring into {str(job.target)!r} failed, and so did putting back {names}; "
-            f"the originals are in {kept}, and the next restore or backup tries again"
-        ) from stranded
-    attribution.tell()
-
-
-def _in_one_move(job: Job, attribution: Attribution) -> bool:
-    """Let the directory appear as a whole; return whether that could be done."""
-    top = _topmost_missing(job.target)
-    empty = top is None and _is_empty(job.target) and not _is_current(job.target)
-    if top is None and not empty:
-        return False
-    try:
-        _move_whole(job, top or job.target, attribution)
-    except Failed as failure:
-        if empty and failure.error.errno in _ELSEWHERE:
-            logger.debug("%s cannot be exchanged: %s", job.target, failure.error)
-            return False
-        raise
-    return True
 
 
 def _topmost_missing(target: Path) -> Path | None:
@@ -116,44 +110,44 @@ def _is_current(directory: Path) -> bool:
         logger.debug("the current directory is gone already: %s", error)
     if sys.platform != "linux":
         return False
-    return any(_link(process / "cwd") == str(directory) for process in Path("/proc").glob("[0-9]*"))
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str((process / "cwd").readlink()) == str(directory):
+                return True
+        except OSError:  # it has ended, or is not ours to look at
+            continue
+    return False
 
 
-def _link(path: Path) -> str | None:
-    try:
-        return str(path.readlink())
-    except OSError:  # it has ended, or is not ours to look at
-        return None
-
-
-def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
+def _in_one_move(plan: Plan, top: Path) -> None:
+    """Let the directory, with those above it that are missing, appear as a whole."""
     with ExitStack() as stack:
         with blaming(f"directory {str(top.parent)!r}"):
             place = stack.enter_context(Directory.open(top.parent))
             there, above = place.look(top.name), place.status()
         # What appears is another directory, which no note was made for.
-        journal = replace(_journal(job, place, Identity.of(above), None), note=None)
+        journal = replace(_journal(plan, place, None), note=None)
         # The way back is one directory to remove; that it is known to whoever comes next is not worth a failure.
         try:
-            _begin(stack, job, journal, place)
+            _begin(stack, plan, journal, place)
         except OSError as error:
             logger.debug("nothing will be known of this restore if it is cut off: %s", error)
             stack.callback(discard, place, journal)
-        owner = there or above
-        stage = Stage(job, owner=(owner.st_uid, owner.st_gid), attribution=attribution)
+        stage = Stage(plan, there or above)
         with blaming(f"directory {str(top.parent)!r}"):
             staging = stack.enter_context(_made(place, journal.staging))
             chain = [staging]
-            for name in (_WHOLE, *job.target.relative_to(top).parts):
+            for name in (_WHOLE, *plan.target.relative_to(top).parts):
                 chain.append(stack.enter_context(_made(chain[-1], name)))
         stage.write_tree(chain[-1])
         with blaming(f"directory {str(top)!r}"):
+            mode = None if there is None else stat.S_IMODE(there.st_mode)
             for directory in chain[:0:-1]:
-                mode = None if there is None else stat.S_IMODE(there.st_mode)
                 if directory.descriptor is not None:
-                    attribution.give(directory.descriptor, Attributes(stage.owner, mode), f"{top.name}/")
+                    stage.give(directory.descriptor, f"{top.name}/", owner=stage.owner, mode=mode)
             stage.settle(*reversed(chain))
-            _confirm(job)
+            if plan.confirm is not None:
+                plan.confirm()
             if os.name == "nt" and there is not None:  # pragma: no cover - chosen by the platform
                 place.remove_directory(top.name)
             staging.move(_WHOLE, place, top.name)
@@ -162,71 +156,94 @@ def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
                 disk.sync_names(place.descriptor)
         except OSError as error:
             logger.warning("%s is restored, but may not survive a power cut right now: %s", top, error)
+    stage.tell()
 
 
-def _file_by_file(job: Job, attribution: Attribution) -> None:
+def _file_by_file(plan: Plan) -> None:
+    where = f"directory {str(plan.target)!r}"
     with ExitStack() as stack:
-        with blaming(f"directory {str(job.target)!r}"):
-            folder = stack.enter_context(Directory.open(job.target))
+        with blaming(where):
+            folder = stack.enter_context(Directory.open(plan.target))
             above = folder.status()
             with Reach(folder) as reach:
-                volumes = find_volumes(reach, [*job.files, *job.removed])
+                volumes = find_volumes(reach, [*plan.files, *plan.removed])
                 tops = tuple(dict.fromkeys(["", *volumes.values()]))
-                changing = [*job.files, *job.directories, *job.removed, *(name for name, _ in job.dropped)]
+                changing = [*plan.files, *plan.directories, *plan.removed, *(name for name, _ in plan.dropped)]
                 closed = find_closed(reach, [*changing, *(f"{top}/" for top in tops)])
-        journal = _journal(job, folder, Identity.of(above), Identity.of(above))
-        journal = replace(journal, volumes=tops, lent=closed)
+        journal = replace(_journal(plan, folder, Identity.of(above)), volumes=tops, lent=closed)
         try:
-            record = _begin(stack, job, journal, folder)
+            record = _begin(stack, plan, journal, folder)
         except OSError as error:
             raise ColonyMemoryError(
                 f"what it takes to undo a restore cannot be kept ({error}): set XDG_STATE_HOME to a directory "
-                f"that you can write to; nothing was changed in {str(job.target)!r}"
+                f"that you can write to; nothing was changed in {str(plan.target)!r}"
             ) from error
-        with blaming(f"directory {str(job.target)!r}"):
+        with blaming(where):
             lend(folder, closed)
-            places = stack.enter_context(opened(folder, journal.volumes, journal.staging, making=True))
-        stage = Stage(job, owner=(above.st_uid, above.st_gid), attribution=attribution)
-        moves = Moves(job, folder, places, volumes)
-        planned = moves.prepare(journal, stage)
-        with blaming(f"directory {str(job.target)!r}"):
-            _confirm(job)
-        take(moves, planned, record, stage)
+            places = stack.enter_context(opened(folder, tops, journal.staging, making=True))
+        stage = Stage(plan, above)
+        moves = Moves(plan, folder, places, stage)
+        planned = moves.prepare(journal, volumes)
+        if plan.confirm is not None:
+            with blaming(where):
+                plan.confirm()
+        _take(moves, planned, record)
         remember(journal)
+    stage.tell()
 
 
-def _journal(job: Job, place: Directory, place_identity: Identity, identity: Identity | None) -> Journal:
+def _take(moves: Moves, journal: Journal, record: Record) -> None:
+    """Take all steps of a journal, or none."""
+    folder = moves.folder
+    undo = Undo(journal, folder, moves.places)
+    try:
+        with blaming("the state of the restore"):
+            record.needed = True
+            record.write(journal)
+        moves.take(journal)
+        moves.sync(journal)
+        with blaming(f"directory {str(folder.path)!r}"):
+            moves.ask(journal)
+            for name in undo.changed_originals():
+                raise Meanwhile(name, folder.path / name)
+            record.write(journal.done())
+            record.needed = False
+    except BaseException as error:
+        stranded = undo.put_back(record)
+        if stranded:
+            raise ColonyMemoryError(
+                f"restoring into {str(folder.path)!r} failed, and so did putting back {quoted(stranded)}; "
+                f"the originals are in {kept_of(journal)}, and the next restore or backup tries again"
+            ) from error
+        raise
+
+
+def _journal(plan: Plan, place: Directory, identity: Identity | None) -> Journal:
     return Journal(
-        folder=str(job.target),
+        folder=str(plan.target),
         identity=identity,
         place=str(place.path),
-        place_identity=place_identity,
+        place_identity=Identity.of(place.status()),
         staging=STAGING_PREFIX + secrets.token_hex(8),
-        note=None if job.note is None else dict(job.note),
+        note=None if plan.note is None else dict(plan.note),
         boot=boot_id(),
     )
 
 
-def _begin(stack: ExitStack, job: Job, journal: Journal, place: Directory) -> Record:
+def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> Record:
     """Write down that a restore begins, and have its traces removed when the stack unwinds.
 
     Raises:
-        OSError: The state cannot be kept.
+        OSError: The journal cannot be kept.
         ColonyMemoryError: Another restore of the folder has begun.
     """
     with alone():
-        other = unfinished(job.target)
+        other = unfinished(plan.target)
         if other is not None:
             raise ColonyMemoryError(f"a restore into {other!r} is under way: try again when it has ended")
         record = stack.enter_context(begun(journal))
-    stack.callback(_clear, record, journal, place)
+    stack.callback(clear, record, journal, place)
     return record
-
-
-def _clear(record: Record, journal: Journal, place: Directory) -> None:
-    """Remove the traces, unless the state says that they still are needed."""
-    if not record.needed:
-        clear(record, journal, place)
 
 
 @contextmanager
@@ -236,6 +253,172 @@ def _made(above: Directory, name: str) -> Iterator[Directory]:
         yield directory
 
 
-def _confirm(job: Job) -> None:
-    if job.confirm is not None:
-        job.confirm()
+class Moves:
+    """Moves files between an open folder and its staging directories."""
+
+    def __init__(self, plan: Plan, folder: Directory, places: Mapping[str, Staging], stage: Stage) -> None:
+        self._plan = plan
+        self._stage = stage
+        self.folder = folder
+        self.places = places
+
+    def prepare(self, journal: Journal, volumes: dict[str, str]) -> Journal:
+        """Stage what is new and keep what is going to be replaced; return the journal of what is to be done then."""
+        plan = self._plan
+        comes: dict[str, Version | None] = {name: _version(name, there) for name, there in plan.removed.items()}
+        for name, file in plan.files.items():
+            comes.update((log, _version(log, there)) for log, there in file.drops.items())
+            comes[name] = None if file.replaces is None else Version.of(file.replaces)
+        numbers = {name: str(number) for number, name in enumerate(comes)}
+        for name in comes:
+            # The log of a database is told by the name that it has beside it.
+            whole = whole_of(name)
+            if whole in numbers:
+                numbers[name] = numbers[whole] + name[len(whole) :]
+        steps = [Step(name, None, old, numbers[name], volume_of(name, volumes)) for name, old in comes.items()]
+        versions = self._stage.write_flat({step.name: (self.places[step.volume].new, step.number) for step in steps})
+        shared = set()
+        with Reach(self.folder) as reach:
+            for step in steps:
+                if step.old is not None:
+                    with blaming(f"document {step.name!r}"):
+                        if self._keep(reach, step, step.old):
+                            shared.add(step.name)
+            made = tuple(parent for parent, name in plan.parents() if self._is_missing(reach, parent, name))
+        with blaming(f"directory {str(self.folder.path)!r}"):
+            for place in self.places.values():
+                self._stage.settle(place.new, place.kept)
+        given = {name: plan.metadata.modes.get(f"{name}/") for name in made if hasattr(os, "fchmod")}
+        return replace(
+            journal,
+            phase=MOVING,
+            settled=plan.ask is None,
+            made=made,
+            given=tuple((name, mode & PERMISSIONS) for name, mode in given.items() if mode is not None),
+            steps=tuple(step._replace(new=versions.get(step.name), shared=step.name in shared) for step in steps),
+            dropped=tuple(plan.dropped),
+            modes=tuple(
+                ModeChange(name, there.st_ino, stat.S_IMODE(there.st_mode), mode)
+                for name, (there, mode) in plan.modes.items()
+            ),
+        )
+
+    def take(self, journal: Journal) -> None:
+        """Take every step of the journal."""
+        with Reach(self.folder) as reach:
+            for step in journal.leaving:
+                with blaming(f"document {step.name!r}"):
+                    self._take(reach, step)
+            for name, _ in journal.dropped:
+                with blaming(f"directory {name!r}"):
+                    directory, last = reach.parent(name)
+                    directory.remove_directory(last)
+            for name in journal.made:
+                with blaming(f"document {name + '/'!r}"):
+                    self._make_directory(reach, name)
+            for step in journal.coming:
+                with blaming(f"document {step.name!r}"):
+                    self._take(reach, step)
+            for change in journal.modes:
+                with blaming(f"document {change.name!r}"), self._stage.attempt("permissions", change.name):
+                    set_mode(reach, change, change.new)
+            for name in reversed(journal.made):
+                with blaming(f"document {name + '/'!r}"):
+                    self._stage.finish_directory(reach.directory(name), name)
+
+    def ask(self, journal: Journal) -> None:
+        """Have it judged whether what was displaced may go; nothing that is written to its names changes it any more.
+
+        Raises:
+            ColonyMemoryError: It may not.
+        """
+        if self._plan.ask is None:
+            return
+        with ExitStack() as stack:
+            kept = {volume: stack.enter_context(Reach(place.kept)) for volume, place in self.places.items()}
+            there = [(step, kept[step.volume].look(step.number)) for step in journal.steps if step.old is not None]
+            self._plan.ask(
+                [Displaced(step.name, kept[step.volume], step.number, status) for step, status in there if status]
+            )
+
+    def sync(self, journal: Journal) -> None:
+        """Make the moves last."""
+        with blaming(f"directory {str(self.folder.path)!r}"), Reach(self.folder) as reach:
+            reach.sync(journal.names(), one_by_one=len(self.places) > 1)
+
+    def _keep(self, reach: Reach, step: Step, old: Version) -> bool:
+        """Give a file that is going to be replaced or taken away a second name; whether it can have one."""
+        kept = self.places[step.volume].kept
+        directory, last = reach.parent(step.name)
+        if not _shares(directory, last, kept, step.number):
+            return False
+        if not old.fits(kept.look(step.number)):
+            raise self._meanwhile(step.name)
+        return True
+
+    def _is_missing(self, reach: Reach, parent: str, name: str) -> bool:
+        if any(above in self._plan.removed for above in (*parents_of(parent), parent)):
+            return True  # a file that makes way
+        with blaming(f"document {name!r}"):
+            there = reach.look(parent)
+            if there is not None and is_link(there):
+                raise OSError(errno.ELOOP, "is a symbolic link", parent)
+            return there is None
+
+    def _make_directory(self, reach: Reach, name: str) -> None:
+        directory, last = reach.parent(name)
+        try:
+            directory.make(last)
+        except FileExistsError:
+            there = directory.look(last)
+            if there is None or is_link(there) or not stat.S_ISDIR(there.st_mode):
+                raise self._meanwhile(f"{name}/") from None
+
+    def _take(self, reach: Reach, step: Step) -> None:
+        """Put one file in place, or take it away.
+
+        Raises:
+            Meanwhile: There is no longer what the plan was made for.
+        """
+        place = self.places[step.volume]
+        directory, last = reach.parent(step.name)
+        if step.old is None:
+            # A second name, unlike a rename, never takes the place of a file that has come to be there.
+            if not _shares(place.new, step.number, directory, last):
+                if directory.look(last) is not None:
+                    raise self._meanwhile(step.name)
+                place.new.move(step.number, directory, last)
+            return
+        kept = place.kept.look(step.number)
+        there = directory.look(last)
+        if there is None or not step.old.fits(there) or (kept and not os.path.samestat(there, kept)):
+            raise self._meanwhile(step.name)
+        if kept is None:
+            directory.move(last, place.kept, step.number)
+            kept = place.kept.look(step.number)
+            if kept is None or not os.path.samestat(there, kept):
+                place.kept.move(step.number, directory, last)
+                raise self._meanwhile(step.name)
+        elif step.new is None:
+            directory.clear(last)
+        if step.new is not None:
+            place.new.move(step.number, directory, last)
+
+    def _meanwhile(self, name: str) -> Meanwhile:
+        return Meanwhile(name, self.folder.path / name)
+
+
+def _version(name: str, there: os.stat_result) -> Version:
+    version = Version.of(there)
+    # The index of a log is written to by whoever only reads.
+    return version._replace(size=-1, changed=-1) if name.endswith(INDEX) else version
+
+
+def _shares(one: Directory, name: str, other: Directory, other_name: str) -> bool:
+    """Give a file a second name, where that is possible and the name is free."""
+    try:
+        one.share(name, other, other_name)
+    except (OSError, NotImplementedError) as error:
+        logger.debug("%s has no second name %s: %s", one.path / name, other_name, error)
+        return False
+    return True

@@ -1,7 +1,7 @@
 """The way back from a restore that was not finished, by what stands on disk and what its journal says.
 
 It is the same for a move that failed, for a restore that was interrupted and for one that was killed, and may itself be
-cut off and taken again.
+cut off and taken up again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 import os
 import stat
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory
@@ -25,7 +26,7 @@ from colony_memory.capture._journal import Version
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from colony_memory.capture._journal import Journal, ModeChange, Step
+    from colony_memory.capture._journal import Journal, ModeChange, Record, Step
     from colony_memory.capture._stage import Staging
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class Undo:
         self.places = places
 
     def is_done(self) -> bool:
-        """Whether all is in place and may stay so, and no original was written to meanwhile."""
+        """All is in place and may stay so, and no original was written to meanwhile."""
         if not self.journal.settled:
             return False
         try:
@@ -57,7 +58,7 @@ class Undo:
                 return (
                     all(_version(_look(reach, step.name)) == step.new for step in self.journal.steps)
                     and all(is_directory(reach.look(name)) for name in self.journal.made)
-                    and all(_mode(reach.look(name)) == mode for name, mode in self.journal.given)
+                    and all(_has_permissions(reach.look(name), mode) for name, mode in self.journal.given)
                     and not any(is_directory(_look(reach, name)) for name, _ in self.journal.dropped)
                     and all(_has_mode(reach.look(change.name), change) for change in self.journal.modes)
                     and not self.changed_originals()
@@ -70,6 +71,18 @@ class Undo:
         """Names whose original was written to after it was judged."""
         return [step.name for step in self.journal.steps if step.old and not step.old.fits(self._original(step))]
 
+    def put_back(self, record: Record) -> list[str]:
+        """Put everything back, and say so before anything that leads there is removed; names for which that failed."""
+        stranded = self.roll_back()
+        if not stranded:
+            try:
+                record.write(self.journal.done(note=False))
+                record.needed = False
+            except OSError as error:
+                logger.debug("the journal of the restore goes at once: %s", error)
+                record.needed = not record.remove()
+        return stranded
+
     def roll_back(self) -> list[str]:
         """Put everything back; return the names for which that failed.
 
@@ -77,25 +90,29 @@ class Undo:
         never done is not undone, and nothing is touched that is as it was.
         """
         with Reach(self.folder) as reach:
-            tasks = [*self._tasks(reach)]
-            failed = [name for name, act in tasks if not _succeeds(name, act)]
+            failed = [name for name, act in [*self._tasks(reach)] if not _succeeds(name, act)]
             if not failed:
-                self._sync(reach)
+                try:
+                    reach.sync(self.journal.names(), one_by_one=len(self.places) > 1)
+                except OSError as error:
+                    path = self.folder.path
+                    logger.warning("%s is as it was, but may not survive a power cut right now: %s", path, error)
         return failed
 
     def _tasks(self, reach: Reach) -> Iterator[tuple[str, Callable[[], None]]]:
-        for change in self.journal.modes:
-            yield change.name, lambda change=change: _set_back(reach, change)  # type: ignore[misc]
-        for step in reversed(self.journal.coming):
-            yield step.name, lambda step=step: self._take_back(reach, step)  # type: ignore[misc]
-        for name in reversed(self.journal.made):
-            yield f"{name}/", lambda name=name: self._remove_made(reach, name)  # type: ignore[misc]
-        for name, _ in reversed(self.journal.dropped):
-            yield f"{name}/", lambda name=name: _make_again(reach, name)  # type: ignore[misc]
-        for step in reversed(self.journal.leaving):
-            yield step.name, lambda step=step: self._take_back(reach, step)  # type: ignore[misc]
-        for name, mode in self.journal.dropped:  # with what was in them: they may be read-only
-            yield f"{name}/", lambda name=name, mode=mode: _close_again(reach, name, mode)  # type: ignore[misc]
+        journal = self.journal
+        for change in journal.modes:
+            yield change.name, partial(_set_back, reach, change)
+        for step in reversed(journal.coming):
+            yield step.name, partial(self._take_back, reach, step)
+        for name in reversed(journal.made):
+            yield f"{name}/", partial(self._remove_made, reach, name)
+        for name, _ in reversed(journal.dropped):
+            yield f"{name}/", partial(_make_again, reach, name)
+        for step in reversed(journal.leaving):
+            yield step.name, partial(self._take_back, reach, step)
+        for name, mode in journal.dropped:  # with what was in them: they may be read-only
+            yield f"{name}/", partial(_close_again, reach, name, mode)
 
     def _original(self, step: Step) -> os.stat_result | None:
         place = self.places.get(step.volume)
@@ -142,30 +159,6 @@ class Undo:
             os.fchmod(directory.descriptor, 0o700)  # it has the permissions of the snapshot already
             remove(directory, last)
 
-    def _sync(self, reach: Reach) -> None:
-        try:
-            reach.sync(self.journal.names(), one_by_one=len(self.places) > 1)
-        except OSError as error:
-            logger.warning("%s is as it was, but may not survive a power cut right now: %s", self.folder.path, error)
-
-
-def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
-    """Where an original goes: where it was, in directories made anew, or beside what is in the way of that."""
-    for parent in parents_of(name):
-        try:
-            directory, last = reach.parent(parent)
-            if directory.look(last) is None:
-                directory.make(last)
-            reach.directory(parent)
-        except OSError as error:
-            if error.errno not in _GONE:
-                raise
-            directory = reach.directory(parent.rpartition("/")[0])
-            other = _free_name(directory, name.rpartition("/")[2], _ending())
-            logger.warning("%r cannot be where it was: it is kept as %s", name, directory.path / other)
-            return directory, other
-    return reach.parent(name)
-
 
 def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
     """Set the permissions of a file, if it still is the one that was meant."""
@@ -176,11 +169,7 @@ def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
 
 
 def lend(folder: Directory, changes: Iterable[ModeChange]) -> None:
-    """Let directories be written to, as far as they still are those that were meant, and are as they were.
-
-    Raises:
-        OSError: The system refuses that for one.
-    """
+    """Let directories be written to, as far as they still are those that were meant, and are as they were."""
     with Reach(folder) as reach:
         for change in changes:
             _set_directory(reach, change.name, change.inode, change.old, change.new)
@@ -189,17 +178,22 @@ def lend(folder: Directory, changes: Iterable[ModeChange]) -> None:
 def give_back(folder: Directory, changes: Iterable[ModeChange]) -> bool:
     """Give those directories their permissions back; return whether that could be done."""
     with Reach(folder) as reach:
-        failed = [
-            change
-            for change in changes
-            if not _succeeds(
-                f"{change.name}/",
-                lambda change=change: _set_directory(  # type: ignore[misc]
-                    reach, change.name, change.inode, change.new, change.old
-                ),
+        done = [
+            _succeeds(
+                f"{change.name}/", partial(_set_directory, reach, change.name, change.inode, change.new, change.old)
             )
+            for change in changes
         ]
-    return not failed
+    return all(done)
+
+
+def _succeeds(name: str, act: Callable[[], None]) -> bool:
+    try:
+        act()
+    except OSError:
+        logger.warning("%r could not be put back", name, exc_info=True)
+        return False
+    return True
 
 
 def _set_directory(reach: Reach, name: str, inode: int, old: int, new: int) -> None:
@@ -215,31 +209,8 @@ def _set_directory(reach: Reach, name: str, inode: int, old: int, new: int) -> N
 
 
 def _set_back(reach: Reach, change: ModeChange) -> None:
-    there = _look(reach, change.name)
-    if there is not None and _has_mode(there, change):
+    if _has_mode(_look(reach, change.name), change):
         set_mode(reach, change, change.old)
-
-
-def _version(status: os.stat_result | None) -> Version | None:
-    """Of the file that is there; a directory that has its name by now is none."""
-    return None if status is None or is_directory(status) else Version.of(status)
-
-
-def _mode(status: os.stat_result | None) -> int | None:
-    return None if status is None else status.st_mode & PERMISSIONS
-
-
-def _has_mode(status: os.stat_result | None, change: ModeChange) -> bool:
-    return status is not None and (status.st_ino, stat.S_IMODE(status.st_mode)) == (change.inode, change.new)
-
-
-def _succeeds(name: str, act: Callable[[], None]) -> bool:
-    try:
-        act()
-    except OSError:
-        logger.warning("%r could not be put back", name, exc_info=True)
-        return False
-    return True
 
 
 def _make_again(reach: Reach, name: str) -> None:
@@ -264,24 +235,51 @@ def _look(reach: Reach, name: str) -> os.stat_result | None:
         return None
 
 
-def _ending() -> str:
-    return f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
+def _version(status: os.stat_result | None) -> Version | None:
+    """Of the file that is there; a directory that has its name by now is none."""
+    return None if status is None or is_directory(status) else Version.of(status)
+
+
+def _has_permissions(status: os.stat_result | None, mode: int) -> bool:
+    return status is not None and status.st_mode & PERMISSIONS == mode
+
+
+def _has_mode(status: os.stat_result | None, change: ModeChange) -> bool:
+    return status is not None and (status.st_ino, stat.S_IMODE(status.st_mode)) == (change.inode, change.new)
+
+
+def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
+    """Where an original goes: where it was, in directories made anew, or beside what is in the way of that."""
+    for parent in parents_of(name):
+        try:
+            directory, last = reach.parent(parent)
+            if directory.look(last) is None:
+                directory.make(last)
+            reach.directory(parent)
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+            directory = reach.directory(parent.rpartition("/")[0])
+            other = _free_name(directory, name.rpartition("/")[2])
+            logger.warning("%r cannot be where it was: it is kept as %s", name, directory.path / other)
+            return directory, other
+    return reach.parent(name)
 
 
 def _set_aside(directory: Directory, name: str) -> None:
     """Give what others wrote a name of its own, next to where it was."""
-    other = _free_name(directory, name, _ending())
+    other = _free_name(directory, name)
     logger.warning("%s was changed since a restore was cut off: it is kept as %s", directory.path / name, other)
     directory.move(name, directory, other)
 
 
-def _free_name(directory: Directory, name: str, ending: str) -> str:
+def _free_name(directory: Directory, name: str) -> str:
     """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
-    ends = itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2)))
-    return next(other for other in (_fitted(name, end) for end in ends) if directory.look(other) is None)
-
-
-def _fitted(name: str, end: str) -> str:
-    while len(encode_name(name + end)) > LONGEST_COMPONENT:
-        name = name[:-1]
-    return name + end
+    ending = f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
+    for end in itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2))):
+        fitted = name
+        while len(encode_name(fitted + end)) > LONGEST_COMPONENT:
+            fitted = fitted[:-1]
+        if directory.look(fitted + end) is None:
+            return fitted + end
+    raise AssertionError  # there are names without end

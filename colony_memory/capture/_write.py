@@ -1,4 +1,4 @@
-"""Documents into a folder: what would happen, judged in full before anything is touched."""
+"""Documents into a folder: judged in full before anything is touched, and then put in place."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 import os
 import warnings
 from collections.abc import Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import require_call, require_type
@@ -16,21 +16,19 @@ from colony_memory._os.held import settling
 from colony_memory._os.kinds import is_link
 from colony_memory._os.paths import real_path
 from colony_memory._os.reach import Reach
-from colony_memory.capture._attributes import tell_lost
-from colony_memory.capture._filenames import check_names, fold, link_problem, listed, quoted
-from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._filenames import check_names, fold, link_problem, listed, problem_with_state, quoted
+from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._plan import Plan, make_plan
-from colony_memory.capture._recover import recover, unfinished
+from colony_memory.capture._recover import recover, tell_unfinished
 from colony_memory.capture._sources import require_named
-from colony_memory.capture._stage import encode_text
-from colony_memory.capture._state import problem_with_state
+from colony_memory.capture._stage import tell_lost
 from colony_memory.capture._steady import holds_text, whole_of
 from colony_memory.capture._swap import put_in_place
 from colony_memory.capture.sqlite import reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from colony_memory.capture._metadata import Metadata
@@ -149,12 +147,15 @@ def place_documents(
         if not all(isinstance(value, str) for value in (name, text)):
             raise ValueError(f"document {name!r} is not a string under a name")
     target = _resolve(directory)
-    contents, metadata = _without_journals(*split_documents(documents))
+    contents, metadata = split_documents(documents)
+    contents = _without_journals(contents)
     names = [*contents, *metadata.links]
     check_names(names, metadata.empty_dirs, near=_nearest_directory(target), target=target, dry_run=dry_run)
-    _keep_state_apart(names, metadata.empty_dirs, target)
+    problem = problem_with_state(names, metadata.empty_dirs, target)
+    if problem is not None:
+        raise ColonyMemoryError(f"document {problem}; nothing was written")
     if dry_run:
-        _tell_unfinished(target)
+        tell_unfinished(target, stacklevel=3)
     else:
         recover(target)
     _check_links(metadata, target)
@@ -168,14 +169,10 @@ def place_documents(
             raise FileInUse(target, in_use)
         if unsaved:
             raise Unsaved(target, unsaved)
-        job = replace(
-            plan.job(),
-            on_progress=on_progress,
-            confirm=None if force else lambda: _confirm(plan),
-            ask=None if asked is None else lambda displaced: _ask(asked, target, displaced),
-            note=note,
-        )
-        put_in_place(job)
+        plan.confirm = None if force else lambda: _confirm(plan)
+        plan.ask = None if asked is None else lambda displaced: _ask(asked, target, displaced)
+        plan.note, plan.on_progress = note, on_progress
+        put_in_place(plan)
         _tell_lost(plan)
     return _written(plan, unsaved, in_use, {} if asked is None else asked.why)
 
@@ -212,65 +209,38 @@ class FileInUse(ColonyMemoryError):
         self.users = dict(users)
 
 
+def _confirm(plan: Plan) -> None:
+    in_use = plan.users()
+    if in_use:
+        raise FileInUse(plan.target, in_use)
+
+
 def _ask(question: Question, target: Path, displaced: Iterable[Displaced]) -> None:
     unsaved = question.unsaved(displaced)
     if unsaved:
         raise Unsaved(target, unsaved)
     if not question.rests():
-        names = sorted(question.why)
-        raise Unsaved(target, names, "in no snapshot that is still listed")
-
-
-def _without_journals(contents: dict[str, str | bytes], metadata: Metadata) -> tuple[dict[str, str | bytes], Metadata]:
-    """Give what a program would play back into a database another name: it is of whoever could write to the vault."""
-    renamed = {
-        name: next(other for other in _names_beside(name) if other not in contents)
-        for name, content in contents.items()
-        if whole_of(name) != name and reads_as_journal(name, encode_text(content))
-    }
-    if not renamed:
-        return contents, metadata
-    for name, other in renamed.items():
-        warnings.warn(
-            f"{name!r} is written as {other!r}: SQLite would take it for a journal, and apply it",
-            ColonyMemoryWarning,
-            stacklevel=4,
-        )
-    return {renamed.get(name, name): content for name, content in contents.items()}, metadata
-
-
-def _names_beside(name: str) -> Iterator[str]:
-    return (f"{name}.saved{number}" for number in itertools.chain([""], itertools.count(2)))
+        raise Unsaved(target, sorted(question.why), "in no snapshot that is still listed")
 
 
 def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Mapping[str, str]) -> Written:
     refused = {*unsaved, *in_use}
-    logs = {log: there for name, file in plan.files.items() if name not in refused for log, there in file.drops.items()}
-    removed = {name: there for name, there in {**plan.surplus.files, **logs}.items() if name not in refused}
-    dropped = [f"{name}/" for name, _ in plan.surplus.directories]
+    files = {name: file for name, file in plan.files.items() if name not in refused}
+    logs = [log for file in files.values() for log, there in file.drops.items() if holds_text(log, there)]
+    removed = {*plan.removed, *logs} - refused
     return Written(
-        created=tuple(name for name, file in plan.files.items() if not file.replaces and name not in refused),
-        replaced=tuple(name for name, file in plan.files.items() if file.replaces and name not in refused),
+        created=tuple(name for name, file in files.items() if not file.replaces),
+        replaced=tuple(name for name, file in files.items() if file.replaces),
         unchanged=tuple(plan.unchanged),
         directories=tuple(plan.directories),
         permissions=tuple(plan.modes),
-        removed=tuple(
-            sorted(
-                [*dropped, *(name for name, there in removed.items() if name not in logs or holds_text(name, there))]
-            )
-        ),
+        removed=tuple(sorted([*removed, *(f"{name}/" for name, _ in plan.dropped)])),
         left=tuple(plan.left),
         masked=tuple(name for name in plan.metadata.masked if name in plan.files),
         unsaved=tuple(unsaved),
         in_use=tuple(in_use),
         why={**why, **in_use},
     )
-
-
-def _confirm(plan: Plan) -> None:
-    in_use = plan.users()
-    if in_use:
-        raise FileInUse(plan.target, in_use)
 
 
 def _tell_lost(plan: Plan) -> None:
@@ -289,30 +259,34 @@ def _be(names: Collection[str]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def _tell_unfinished(target: Path) -> None:
-    folder = unfinished(target)
-    if folder is not None:
-        warnings.warn(
-            f"a restore into {folder!r} is under way or was cut off: this plan is for the folder as it is now, and the "
-            "next restore or backup of it puts back first what was there before",
-            ColonyMemoryWarning,
-            stacklevel=3,
-        )
+# --- what must not be written
 
 
-def _keep_state_apart(files: Iterable[str], directories: Iterable[str], target: Path) -> None:
-    problem = problem_with_state(files, directories, target)
-    if problem is not None:
-        raise ColonyMemoryError(f"document {problem}; nothing was written")
+def _without_journals(contents: dict[str, str | bytes]) -> dict[str, str | bytes]:
+    """Give what a program would play back into a database another name: it is of whoever could write to the vault."""
+    renamed = {}
+    for name, content in contents.items():
+        if whole_of(name) != name and reads_as_journal(name, encode_text(content)):
+            others = (f"{name}.saved{number}" for number in itertools.chain([""], itertools.count(2)))
+            renamed[name] = next(other for other in others if other not in contents)
+            warnings.warn(
+                f"{name!r} is written as {renamed[name]!r}: SQLite would take it for a journal, and apply it",
+                ColonyMemoryWarning,
+                stacklevel=4,
+            )
+    return {renamed.get(name, name): content for name, content in contents.items()}
 
 
 def _check_links(metadata: Metadata, target: Path) -> None:
     """Refuse links that lead out of the folder, by themselves, through others or on by others."""
     if not metadata.links:
         return
-    problems = []
     own = {fold(name): says for name, says in metadata.links.items()}
-    with _opened(target) as reach:
+    with ExitStack() as stack:
+        try:
+            reach = stack.enter_context(Reach(stack.enter_context(Directory.open(target))))
+        except OSError:  # it is not there, or make_plan() says why it cannot be looked at
+            reach = None
 
         def there(name: str) -> str | None:
             if reach is None:
@@ -330,23 +304,13 @@ def _check_links(metadata: Metadata, target: Path) -> None:
             folded = fold(name)
             return own[folded] if folded in own else there(name)
 
-        for name, says in sorted(metadata.links.items()):
-            problem = link_problem(name, says, said_by=said_by, is_there=there(name) == says)
-            if problem is not None:
-                problems.append(f"{name!r} {problem}")
+        problems = [
+            f"{name!r} {problem}"
+            for name, says in sorted(metadata.links.items())
+            if (problem := link_problem(name, says, said_by=said_by, is_there=there(name) == says))
+        ]
     if problems:
         raise ColonyMemoryError(f"document {listed(problems, most=5, joint='; ')}; nothing was written")
-
-
-@contextmanager
-def _opened(target: Path) -> Iterator[Reach | None]:
-    try:
-        folder = Directory.open(target)
-    except OSError:
-        yield None
-        return
-    with folder, Reach(folder) as reach:
-        yield reach
 
 
 def _resolve(directory: str | os.PathLike[str]) -> Path:

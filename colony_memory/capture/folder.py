@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import warnings
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,19 +21,19 @@ from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
 from colony_memory.capture._filenames import name_problem, quoted
 from colony_memory.capture._ignore import Excluded, read_excluded
+from colony_memory.capture._journal import list_records
 from colony_memory.capture._metadata import contents_of
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
 from colony_memory.capture._room import Room
 from colony_memory.capture._rows import Known
 from colony_memory.capture._sources import find_sources, require_directory
-from colony_memory.capture._state import list_records
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._tree import LeftOut, Note, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import RULES, masked_names, read_allowed
-from colony_memory.exceptions import ColonyMemoryWarning, passing
+from colony_memory.exceptions import passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -305,18 +304,13 @@ def end_unfinished(sources: Iterable[Source], *, dry_run: bool = False) -> None:
     with contextlib.suppress(OSError):  # which whoever looks closer tells
         if not list_records():
             return
-    from colony_memory.capture._recover import recover, unfinished
+    from colony_memory.capture._recover import recover, tell_unfinished
 
     for source in sources:
-        if not dry_run:
+        if dry_run:
+            tell_unfinished(real_path(source.path), stacklevel=4)
+        else:
             recover(source.path, lenient=True)
-        elif (folder := unfinished(real_path(source.path))) is not None:
-            warnings.warn(
-                f"a restore into {folder!r} is under way or was cut off: this is the folder as it is now, and its next "
-                "backup or restore puts back first what was there before",
-                ColonyMemoryWarning,
-                stacklevel=4,
-            )
 
 
 def read_choices(

@@ -21,7 +21,7 @@ from colony_memory import (
 )
 from colony_memory.app.begin import begin
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._moves import Moves
+from colony_memory.capture._swap import Moves
 
 pytestmark = posix
 BEFORE = "default-before-restore"

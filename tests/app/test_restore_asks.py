@@ -17,8 +17,8 @@ from cut_off import cut_off
 from colony_memory import ColonyMemory, ColonyMemoryError, ConflictDetected, open_vault, restore_folder, save_folder
 from colony_memory.app.target import Target
 from colony_memory.capture import _recover
-from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
+from colony_memory.capture._swap import Moves
 from colony_memory.capture.folder import read_by_index, read_folder
 from colony_memory.capture.index import open_index, peek_index
 from colony_memory.exceptions import ColonyMemoryWarning

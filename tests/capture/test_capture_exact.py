@@ -230,7 +230,7 @@ def test_what_a_file_system_refuses_is_a_warning(
 
     for name in ("fchmod", "fchown", "chown", "utime"):
         monkeypatch.setattr(os, name, refuse)
-    monkeypatch.setattr("colony_memory.capture._attributes.is_root", lambda: True)
+    monkeypatch.setattr("colony_memory.capture._stage.is_root", lambda: True)
     monkeypatch.setattr(Directory, "status", other_owner(Directory.status))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

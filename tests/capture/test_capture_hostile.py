@@ -16,11 +16,12 @@ from capture_trees import files, linux, make, metadata, names, posix, traces, tr
 from colony_memory._os import directory as _directory
 from colony_memory._os import disk
 from colony_memory._os.directory import Directory
+from colony_memory._os.machine import state_directory
 from colony_memory._os.reach import Reach
-from colony_memory.capture import _state, read_folder, write_folder
-from colony_memory.capture._moves import Moves
+from colony_memory.capture import read_folder, write_folder
 from colony_memory.capture._recover import recover
 from colony_memory.capture._stage import Failed
+from colony_memory.capture._swap import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def test_a_snapshot_cannot_write_state_that_is_believed_later(tmp_path: Path, mo
         ".local/share/y",
         ".local/state/other",
     )
-    assert _state.state_directory().is_dir()
+    assert state_directory().is_dir()
 
 
 SWAP = """

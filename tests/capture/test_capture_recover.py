@@ -18,10 +18,11 @@ from capture_trees import files, linux, make, metadata, names, posix, root_only,
 from cut_off import cut_off
 from forks import as_user
 
-from colony_memory.capture import _recover, _state, _swap, _write, read_folder, read_paths, write_folder
-from colony_memory.capture._journal import load_journal
-from colony_memory.capture._moves import Moves
+from colony_memory._os.machine import state_directory
+from colony_memory.capture import _swap, _write, read_folder, read_paths, write_folder
+from colony_memory.capture._journal import Record, load_journal
 from colony_memory.capture._recover import recover
+from colony_memory.capture._swap import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def test_read_only_directories_are_lent_to_a_restore_and_given_back(
         assert [after[name] for name in ("", "mine")] == [0o500, (0o40500, None)]
         if refused:  # when all is in place
             place = _write.put_in_place
-            monkeypatch.setattr(_write, "put_in_place", lambda job: place(replace(job, ask=refuse)))
+            monkeypatch.setattr(_write, "put_in_place", lambda plan: place(replace(plan, ask=refuse)))
         for nth, ended, _ in every(prepared, write, step=step):
             assert ended != "ColonyMemoryError" or look() == before
             quietly_recover(dst)
@@ -383,7 +384,7 @@ def test_two_restores_that_begin_at_once_do_not_meet(tmp_path: Path, monkeypatch
 
 def test_what_killed_restores_leave_in_the_state_directory_goes_with_the_next(tmp_path: Path) -> None:
     dst = make(tmp_path / "dst", OLD)
-    place = _state.state_directory() / "restores"
+    place = state_directory() / "restores"
     for nth in range(1, 8):
         cut_off(lambda: write_folder(DOCUMENTS, dst), at=nth)
     assert len(names(place)) > 1
@@ -435,7 +436,7 @@ def test_another_device_number_after_a_reboot_is_no_other_folder(half: Path, mon
 
 
 def half_record() -> Path:
-    place = _state.state_directory() / "restores"
+    place = state_directory() / "restores"
     (name,) = [name for name in traces() if name.endswith(".json")]
     return place / name
 
@@ -643,7 +644,7 @@ def test_a_place_that_cannot_be_looked_into_is_named(half: Path, monkeypatch: py
     def closed(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(_recover, "held", closed)
+    monkeypatch.setattr(Record, "locked", closed)
     with pytest.raises(ColonyMemoryError, match=r"was cut off, and cannot be put back .*Permission denied"):
         recover(half)
 
@@ -669,12 +670,10 @@ def test_what_is_saved_is_never_a_mix(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_changes_nothing_even_then(half: Path) -> None:
-    before, state = tree(half.parent), tree(_state.state_directory())
-    with pytest.warns(
-        ColonyMemoryWarning, match="is under way or was cut off: this plan is for the folder as it is now"
-    ):
+    before, state = tree(half.parent), tree(state_directory())
+    with pytest.warns(ColonyMemoryWarning, match="is under way or was cut off: this is the folder as it is now"):
         assert write_folder({"z.md": "z"}, half, dry_run=True).created == ("z.md",)
-    assert (tree(half.parent), tree(_state.state_directory())) == (before, state)
+    assert (tree(half.parent), tree(state_directory())) == (before, state)
 
 
 def test_a_dry_run_makes_no_state_directory(tmp_path: Path) -> None:
@@ -684,7 +683,7 @@ def test_a_dry_run_makes_no_state_directory(tmp_path: Path) -> None:
     assert write_folder(documents, dst, dry_run=True, delete=True).created
     assert write_folder(documents, tmp_path / "new/dst", dry_run=True).created
     assert tree(tmp_path) == before
-    assert not _state.state_directory().exists()
+    assert not state_directory().exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs to mount a file system")

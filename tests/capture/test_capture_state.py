@@ -11,10 +11,12 @@ from capture_trees import files, linux, make, metadata, names, posix, root_only,
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.kinds import Identity
-from colony_memory.capture import _moves, _state, write_folder
-from colony_memory.capture._journal import MOVING, Journal, Step, Version, boot_id
+from colony_memory._os.machine import state_directory
+from colony_memory.capture import _journal, write_folder
+from colony_memory.capture._journal import MOVING, Journal, ModeChange, Record, Step, Version, boot_id
 from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._stage import opened
+from colony_memory.capture._swap import Moves
 from colony_memory.capture._undo import Undo
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -26,7 +28,7 @@ def test_it_is_where_the_system_wants_the_state_of_programs(monkeypatch: pytest.
     for given in (str(tmp_path / "x"), None):
         monkeypatch.setenv("XDG_STATE_HOME", given) if given else monkeypatch.delenv("XDG_STATE_HOME")
         monkeypatch.setenv("HOME", str(tmp_path))
-        assert _state.state_directory() == platformdirs.user_state_path("colony-memory")
+        assert state_directory() == platformdirs.user_state_path("colony-memory")
 
 
 @linux
@@ -39,18 +41,18 @@ def test_it_has_a_place_with_a_strange_home_and_an_error_without_one(
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     for strange in ("", "relative"):
         monkeypatch.setenv("HOME", strange)
-        assert _state.state_directory() == home / ".local/state/colony-memory"
+        assert state_directory() == home / ".local/state/colony-memory"
     monkeypatch.delenv("HOME")
-    assert _state.state_directory() == home / ".local/state/colony-memory"
+    assert state_directory() == home / ".local/state/colony-memory"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert _state.state_directory() == home / "Library/Application Support/colony-memory"
+    assert state_directory() == home / "Library/Application Support/colony-memory"
 
     def unknown(user: int) -> None:
         raise KeyError(user)
 
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     with pytest.raises(FileNotFoundError, match="no home directory"):
-        _state.state_directory()
+        state_directory()
     dst = make(tmp_path / "dst", {"a.md": b"a"})
     with pytest.raises(ColonyMemoryError, match=r"cannot be kept .*set XDG_STATE_HOME.*; nothing was changed"):
         write_folder({"a.md": "new"}, dst)
@@ -111,9 +113,9 @@ def test_a_state_that_cannot_be_removed_is_told_and_does_no_harm(
 
 def test_a_way_back_that_cannot_be_closed_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"old"})
-    real, calls = _state.Record.write, []
+    real, calls = Record.write, []
 
-    def write(record: _state.Record, journal: Journal) -> None:
+    def write(record: Record, journal: Journal) -> None:
         calls.append(journal.phase)
         if journal.phase == "done":
             raise OSError(28, "No space left on device")
@@ -121,9 +123,9 @@ def test_a_way_back_that_cannot_be_closed_stays_open(tmp_path: Path, monkeypatch
 
     for removable in (True, False):
         with monkeypatch.context() as patch:
-            patch.setattr(_state.Record, "write", write)
+            patch.setattr(Record, "write", write)
             if not removable:
-                patch.setattr(_state.Record, "remove", lambda _: False)
+                patch.setattr(Record, "remove", lambda _: False)
             with pytest.raises(ColonyMemoryError, match=r"No space left on device.*nothing was changed"):
                 write_folder({"a.md": "new"}, dst)
         assert (dst / "a.md").read_bytes() == b"old"
@@ -138,9 +140,9 @@ def test_the_lock_of_those_that_begin_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"old"})
-    real = _state.locked_in
-    with _state.alone():
-        monkeypatch.setattr(_state, "locked_in", lambda directory, name: real(directory, name, patience=0))
+    real = _journal.locked_in
+    with _journal.alone():
+        monkeypatch.setattr(_journal, "locked_in", lambda directory, name: real(directory, name, patience=0))
         with pytest.raises(ColonyMemoryError, match="another restore is about to begin"):
             write_folder({"a.md": "new"}, dst)
     assert files(dst) == {"a.md": b"old"}
@@ -206,14 +208,14 @@ def test_permissions_go_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_moves.Moves, "sync", fails)
+        patch.setattr(Moves, "sync", fails)
         with pytest.raises(KeyboardInterrupt):
             write_folder(documents, dst)
     assert seen == [0o644]
     assert (dst / "a.md").stat().st_mode & 0o777 == 0o600
     assert (dst / "b.md").read_bytes() == b"old"
     # Of a file that is another by then, nothing is changed.
-    journal = journal_of(dst, modes=(_moves.ModeChange("a.md", 1, 0o600, 0o644), _moves.ModeChange("c", 1, 0, 0)))
+    journal = journal_of(dst, modes=(ModeChange("a.md", 1, 0o600, 0o644), ModeChange("c", 1, 0, 0)))
     with Directory.open(dst) as folder:
         assert Undo(journal, folder, {}).roll_back() == []
     assert (dst / "a.md").stat().st_mode & 0o777 == 0o600

@@ -12,8 +12,8 @@ from colony_memory._os import disk
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
 from colony_memory.capture import _stage, _swap, write_folder
-from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
+from colony_memory.capture._swap import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 

@@ -280,7 +280,7 @@ def test_a_masked_snapshot_says_so(cli, vault, tmp_path):
 
 SLOW = """
 import os, sys, time
-from colony_memory.capture._moves import Moves
+from colony_memory.capture._swap import Moves
 from colony_memory.__main__ import main
 
 real = Moves._take

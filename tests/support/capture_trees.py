@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from colony_memory._os.machine import state_directory
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
-from colony_memory.capture._state import state_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
