@@ -23,6 +23,7 @@ __all__ = [
     "Match",
     "Merged",
     "RewriteReport",
+    "Salvaged",
     "SearchReport",
     "SnapshotCheck",
     "SnapshotDiff",
@@ -57,6 +58,8 @@ class SnapshotCheck:
             prune; ``unchecked`` if the manifest names none.
         previous: Id of the snapshot before it.
         closed: Why the text of an encrypted snapshot was not read: no identity here decrypts it. Else None.
+        costs: Of a damaged one, names of the documents whose text of that time may be lost with it: those that it had,
+            or that its intact neighbours have and do not have alike.
     """
 
     snapshot_id: str
@@ -71,6 +74,7 @@ class SnapshotCheck:
     chain: Fact = "unchecked"
     previous: str | None = None
     closed: str | None = None
+    costs: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.digest == "ok" and self._holds()
@@ -335,6 +339,31 @@ class RewriteReport:
 
     def __bool__(self) -> bool:
         return not self.left
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    """What is proven of a snapshot and of its neighbours; true if that is the snapshot itself, every document of it.
+
+    Attributes:
+        snapshot_id: The snapshot.
+        documents: ``{name: text}``, of each the newest text that is proven.
+        sources: For each document the id of the snapshot whose text it is.
+        missing: Names of its documents that no text is proven of, as far as its manifest is whole and tells names,
+            which in format 2 none does.
+        damage: What is wrong with the snapshot, None where nothing is.
+        doc_count: How many documents it has; None where that is not known.
+    """
+
+    snapshot_id: str
+    documents: dict[str, str]
+    sources: dict[str, str]
+    missing: tuple[str, ...] = ()
+    damage: str | None = None
+    doc_count: int | None = None
+
+    def __bool__(self) -> bool:
+        return not self.missing and all(source == self.snapshot_id for source in self.sources.values())
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ GROUPS = (
                 "SnapshotInfo", "VerifyReport", "SnapshotDiff", "Merged", "Change", "SearchReport", "VaultMap", "Event",
                 "LifecycleEvent",
             ),
-            "reports": ("SnapshotCheck", "DocumentChange", "Match", "LabelMap", "RewriteReport"),
+            "reports": ("SnapshotCheck", "DocumentChange", "Match", "LabelMap", "RewriteReport", "Salvaged"),
         },
     ),
     Group("Retention", "See [Decide what to keep](retention.md).", {"": ("Retention", "PrunePlan")}),

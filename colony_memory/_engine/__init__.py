@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         prune,
         restore,
         rewrite,
+        salvage,
         transfer,
         verify,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "prune",
     "restore",
     "rewrite",
+    "salvage",
     "transfer",
     "verify",
 ]

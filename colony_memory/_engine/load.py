@@ -162,6 +162,10 @@ async def load(
     except DecryptionError:
         if not closed:
             raise
+    except SnapshotCorrupt:
+        session.parents.pop(label, None)  # nothing goes on from what was read before it was damaged
+        session.good.pop(file, None)
+        raise
     if documents:
         session.learn(manifest.sha256, documents)
         info = known_of(session, Entry(info, manifest.sha256), info)

@@ -35,7 +35,7 @@ from colony_memory.snapshot import SnapshotInfo
 from colony_memory.trust import ACCEPT_UNSIGNED, lacks_signature, older_than_signing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from colony_memory._engine.basis import Basis
     from colony_memory._engine.judge import Decision
@@ -73,7 +73,7 @@ class Restored:
         return self.state is not None and self.state.decision.follow == self.info.snapshot_id
 
 
-def _outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
+def outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
     """What a restore gave; nothing is told where nothing is saved yet."""
     if not isinstance(found, Restored):
         return None
@@ -89,7 +89,7 @@ def _outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent 
     )
 
 
-@observed("restore", _outcome)
+@observed("restore", outcome)
 async def restore(
     session: Session,
     *,
@@ -113,7 +113,7 @@ async def restore(
         others=others,
     )
     if patterns is None:
-        return await _with_basis(session, restored)
+        return await with_basis(session, restored)
     wanted = {n: text for n, text in restored.documents.items() if any(fnmatchcase(n, p) for p in patterns)}
     if not wanted:
         raise _no_such_names(restored, patterns)
@@ -153,8 +153,8 @@ async def read(
     return await _restore_one(session, label, require_id(snapshot_id), verify=verify, fallback=fallback)
 
 
-async def _with_basis(session: Session, restored: Restored) -> Restored:
-    """The same with what the memory is based on once it holds all of it."""
+async def with_basis(session: Session, restored: Restored, *, whole: bool = True) -> Restored:
+    """The same with what the memory is based on once it holds all of it; not ``whole``, it is as an older one."""
     label, mine, state = restored.info.label, restored.info.snapshot_id, restored.state
     if state is None:  # it was asked for by its id
         try:
@@ -165,7 +165,7 @@ async def _with_basis(session: Session, restored: Restored) -> Restored:
     ids = () if state is None else state.shown
     basis = basis_events.settled(session.home(label).read(), latest, listed=ids)
     stream = None if state is None else state.decision.stream
-    if mine == latest:
+    if mine == latest and whole:
         _tell_unmerged(session, restored, basis)
         after = basis_events.restored(basis, mine, stream=stream, tree=restored.tree, listed=ids)
     else:
@@ -198,7 +198,7 @@ async def restore_documents(session: Session, /, *, default: _D, **options: Any)
     return found.documents if isinstance(found, Restored) else default
 
 
-@observed("restore", _outcome)
+@observed("restore", outcome)
 async def _restore_or(session: Session, *, default: Any, **options: Any) -> Restored | None:
     try:
         return await restore(session, **options, others=default is NO_DEFAULT)
@@ -215,7 +215,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
         if not fallback:
             raise _with_fallback(error, label) from error
         state = await look(session, label, everything=True, verify=verify)
-        _require_followed(state, fallback=True)
+        require_followed(state, fallback=True)
         passed = {snapshot_id: message_of(error)}
         return await _walk_back(session, state, passed, error, verify=verify, fallback=True, from_id=snapshot_id)
     return Restored(loaded.info, loaded.documents, tree=loaded.tree)
@@ -228,7 +228,7 @@ async def _restore_latest(
     for _ in range(_TRIES):
         # What a pointer names and is not there may have been replaced meanwhile; if it is not, a list tells what is.
         state = await look(session, label, verify=verify, at_least=at_least, listed=tried is not None)
-        decision = _require_followed(state, fallback=fallback)
+        decision = require_followed(state, fallback=fallback)
         if decision.follow is None:
             tell(decision)
             raise await nothing_saved(session, label=label, others=others)
@@ -243,7 +243,7 @@ async def _restore_latest(
             if not fallback and decision.problem is None:
                 raise _with_fallback(error, label) from error
             state = await look(session, label, everything=True, verify=verify, at_least=at_least)
-            _require_followed(state, fallback=fallback)
+            require_followed(state, fallback=fallback)
             return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
         tell(decision)
         info = replace(loaded.info, head=decision.head, **_pinned(state, tried))
@@ -253,7 +253,7 @@ async def _restore_latest(
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there any more")
 
 
-def _require_followed(state: State, *, fallback: bool) -> Decision:
+def require_followed(state: State, *, fallback: bool) -> Decision:
     """The decision, where it may be followed; a latest that is damaged or not trusted may be passed over."""
     decision = state.decision
     if fallback and decision.rollback is None and decision.follow is not None and not decision.signs:
@@ -289,15 +289,8 @@ async def _walk_back(
     if not state.listed.complete:
         raise first
     why = [decision.problem] if decision.problem else []
-    deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted - decision.unproven
-    refused = refused_only([entry.info for entry in decision.entries])
-    for snapshot_id in sorted(state.listed.manifests, key=lambda own: own in refused):
-        if snapshot_id in passed or snapshot_id in deleted:
-            continue
+    for snapshot_id in candidates(session, state, passed):
         if from_id is not None and id_order(snapshot_id) > id_order(from_id):
-            continue
-        if snapshot_id in decision.untrusted and session.trust.pins:
-            passed[snapshot_id] = str(decision.untrusted[snapshot_id])
             continue
         try:
             loaded = await load(session, label, snapshot_id, verify=verify)
@@ -315,6 +308,22 @@ async def _walk_back(
         warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
         return Restored(loaded.info, loaded.documents, tree=loaded.tree, state=state)
     raise first
+
+
+def candidates(session: Session, state: State, passed: dict[str, str]) -> Iterator[str]:
+    """Ids of what may be given in the place of a snapshot, newest first and what was only refused last; into
+    ``passed`` goes why one is not.
+    """
+    decision = state.decision
+    deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted - decision.unproven
+    refused = refused_only([entry.info for entry in decision.entries])
+    for snapshot_id in sorted(state.listed.manifests, key=lambda own: own in refused):
+        if snapshot_id in passed or snapshot_id in deleted:
+            continue
+        if snapshot_id in decision.untrusted and session.trust.pins:
+            passed[snapshot_id] = str(decision.untrusted[snapshot_id])
+            continue
+        yield snapshot_id
 
 
 @observed("latest")

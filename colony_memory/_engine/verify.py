@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._engine.load import not_found, room_for
 from colony_memory._engine.observe import observed, spending
+from colony_memory._engine.salvage import with_costs
 from colony_memory._engine.state import State, look, read_pointer_file, require_listed
 from colony_memory._engine.store import Shelf
 from colony_memory._format.formats import format_of
@@ -172,10 +173,14 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
     """See :meth:`colony_memory.ColonyMemory.verify`."""
     label = require_label(label)
     if snapshot_id is not None:
-        check = await check_snapshot(session, label, require_id(snapshot_id))
+        own: dict[str, Manifest] = {}
+        check = await check_snapshot(session, label, require_id(snapshot_id), manifests=own)
         if check is None:
             raise not_found(label, snapshot_id)
-        return VerifyReport(label, (check,), forged=_forged((check,)))
+        checks: tuple[SnapshotCheck, ...] = (check,)
+        if not check:
+            checks = await with_costs(session, await look(session, label, everything=True), checks, own)
+        return VerifyReport(label, checks, forged=_forged(checks))
     for _ in range(_TRIES):
         state = await look(session, label, everything=True)
         report = await _verify_label(session, state)
@@ -194,7 +199,8 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
         await check_snapshot(session, label, each, state=state, manifests=manifests, shelf=shelf)
         for each in files.manifests
     ]
-    checks = _link(manifests, tuple(check for check in found if check is not None))
+    there = [check for check in found if check is not None]
+    checks = _link(manifests, await with_costs(session, state, there, manifests))
     pointer, removed = _pointer_fact(session, state), await _removed(session, state, checks)
     return VerifyReport(
         label,

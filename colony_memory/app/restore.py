@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._write import Written
     from colony_memory.capture.folder import Capture
     from colony_memory.client import ColonyMemory
+    from colony_memory.reports import Salvaged
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["RestoredFolder", "fetch", "restore_folder", "save_present"]
@@ -131,12 +132,14 @@ class RestoredFolder:
         written: What was or would be written, name by name, and with ``dry_run`` what would stop it.
         before: What was saved first of what the folder held, None where nothing was.
         filled: What the snapshot lacks and another one has, set by set.
+        salvaged: What each document is from, where that was asked.
     """
 
     info: SnapshotInfo
     written: Written
     before: Saved | None = None
     filled: tuple[Filled, ...] = ()
+    salvaged: Salvaged | None = None
 
     def __bool__(self) -> bool:
         return not self.written.unsaved and not self.written.in_use
@@ -156,6 +159,7 @@ def restore_folder(
     merge: bool = False,
     dry_run: bool = False,
     fallback: bool = False,
+    salvage: bool = False,
     fill: bool = True,
     exclude: str | Iterable[str] = (),
     allow_secrets: str | Iterable[str] = (),
@@ -184,6 +188,8 @@ def restore_folder(
             both changed the same lines, the snapshot's text is put beside that of the folder.
         dry_run: Change nothing, and tell what would be done and what would stop it.
         fallback: Where the snapshot is damaged, take the newest intact one.
+        salvage: Where it is damaged, take of each document the newest text that is proven, as
+            :meth:`ColonyMemory.salvage` does; ``salvaged`` tells from when.
         fill: Take what the snapshot lacks, since it never stood still or could not be read, from the newest older one
             that has it: each directory or store whole from one, and not over what the folder alone holds of it.
         exclude: With ``snapshot_first``, what to leave out of what is saved, as :func:`save_folder` does. With
@@ -211,13 +217,20 @@ def restore_folder(
         raise ValueError("delete would remove what a backup of this folder leaves out")
     if merge and (delete or globs or snapshot_first):
         raise ValueError("merge joins all of two memories, and takes nothing away: give it alone")
+    if salvage and (delete or merge):
+        raise ValueError("what is salvaged lacks what is lost, and is of several snapshots: give salvage alone")
     if delete or snapshot_first:
         refuse_vault_inside(memory, [directory])
     if at is not None:
         snapshot = find_at(memory, at, label=label).snapshot_id
     with Target(memory, directory, label=label, looking=dry_run, shape=shape) as target:
-        found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback, read=target.read)
-        whole, filled = take_lacking(target, found, found.documents) if fill else (found.documents, ())
+        salvaged = None
+        if salvage:  # which takes the place of a fallback
+            found, salvaged = target.salvage(_id_of(memory, snapshot, label=label))
+        else:
+            found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback, read=target.read)
+        whole = found.documents if salvaged is None else salvaged.documents
+        whole, filled = take_lacking(target, found, whole) if fill else (whole, ())
         documents = narrow(whole, globs) if globs else whole
         documents = documents if shape is None else shape(documents)
         basis = None if globs else target.based_on(found)
@@ -230,10 +243,10 @@ def restore_folder(
         if globs:
             filled = tuple(each for each in filled if each.is_of(documents))
         if dry_run:
-            return RestoredFolder(found.info, writing.plan(saving=snapshot_first), filled=filled)
+            return RestoredFolder(found.info, writing.plan(saving=snapshot_first), filled=filled, salvaged=salvaged)
         before = writing.save_first(exclude, allow_secrets) if snapshot_first else None
         written = writing.write(basis)
-    return RestoredFolder(found.info, written, before, filled)
+    return RestoredFolder(found.info, written, before, filled, salvaged)
 
 
 class Writing:
@@ -308,12 +321,7 @@ def fetch(
 
     ``read`` is that of the :class:`Target` that it is for, where it is not for a look.
     """
-    if snapshot is not None:
-        require_text("snapshot", snapshot)
-    if snapshot == "latest":
-        snapshot = None
-    if snapshot is not None:
-        snapshot = find_id(memory, snapshot, label=label)
+    snapshot = _id_of(memory, snapshot, label=label)
     try:
         if read is not None:
             return read(snapshot, fallback=fallback)
@@ -321,3 +329,10 @@ def fetch(
     except SnapshotCorrupt:
         disprove(identify_vault(memory), label)
         raise
+
+
+def _id_of(memory: ColonyMemory, snapshot: str | None, *, label: str) -> str | None:
+    """The id of a snapshot, None for the latest."""
+    if snapshot is not None:
+        require_text("snapshot", snapshot)
+    return None if snapshot in (None, "latest") else find_id(memory, str(snapshot), label=label)

@@ -6,7 +6,7 @@ What a folder holds and a snapshot, joined file by file and line by line.
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,7 +59,7 @@ def has_all_lines(one: Mapping[str, str], of: Mapping[str, str]) -> bool:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
     from typing_extensions import Self
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.state import State
     from colony_memory.capture.index import FolderIndex
     from colony_memory.client import ColonyMemory
+    from colony_memory.reports import Salvaged
 
     Shape = Callable[[dict[str, str]], dict[str, str]]
 
@@ -140,14 +141,31 @@ class Target:
 
     def read(self, snapshot: str | None, *, fallback: bool = False) -> Restored:
         """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""
+        with self._as_home():
+            found = self.memory._run(  # noqa: SLF001
+                _engine.restore.restore, label=self.label, snapshot_id=snapshot, fallback=fallback
+            )
+        return self._of_home(found)
+
+    def salvage(self, snapshot: str | None) -> tuple[Restored, Salvaged]:
+        """What is proven of a snapshot, and which most of it is from, as :meth:`read` gives that."""
+        with self._as_home():
+            found, salvaged = self.memory._run(  # noqa: SLF001
+                _engine.salvage.salvage, label=self.label, snapshot_id=snapshot
+            )
+        if not salvaged:
+            self.index.disprove()
+        return self._of_home(found), salvaged
+
+    @contextmanager
+    def _as_home(self) -> Iterator[None]:
+        """The index is where the client finds what the memory is based on; damage means that nothing is proven."""
         homes, label = self.session.homes, self._home_label
         before = homes.get(label)
         if self.index.problem is None:
             homes[label] = self.index
         try:
-            found = self.memory._run(  # noqa: SLF001
-                _engine.restore.restore, label=self.label, snapshot_id=snapshot, fallback=fallback
-            )
+            yield
         except SnapshotCorrupt:
             self.index.disprove()
             raise
@@ -156,6 +174,9 @@ class Target:
                 homes.pop(label, None)
                 if before is not None:
                     homes[label] = before
+
+    def _of_home(self, found: Restored) -> Restored:
+        label = self._home_label
         if self.label == label:
             return found
         state = self.look(label=label)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format.names import id_order, id_time
 from colony_memory.app.pick import change_word, count_texts, left_out, made_at, number_left_out, stamp
+from colony_memory.capture._filenames import listed
 from colony_memory.capture._metadata import METADATA_NAMES, contents_of
 from colony_memory.cli.tables import Column, check_table, draw, is_plain, prose, size_of, styled, when
 from colony_memory.exceptions import ColonyMemoryWarning
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from colony_memory.app.content import Filled
     from colony_memory.capture import Written
     from colony_memory.capture._metadata import Contents
-    from colony_memory.reports import Change, Match, SearchReport, SnapshotDiff, VerifyReport
+    from colony_memory.reports import Change, Match, Salvaged, SearchReport, SnapshotDiff, VerifyReport
     from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo
 
@@ -393,3 +395,32 @@ def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled]
         told.append(f"secrets were masked when this was saved, put them in again: {names}{more}")
     for each in told:
         warnings.warn(ColonyMemoryWarning(each), stacklevel=2)
+
+
+def salvaged_facts(salvaged: Salvaged | None) -> dict[str, Any] | None:
+    """What was salvaged, without the texts."""
+    if salvaged is None:
+        return None
+    return {field.name: getattr(salvaged, field.name) for field in fields(salvaged) if field.name != "documents"}
+
+
+def warn_of_salvage(salvaged: Salvaged | None) -> None:
+    """Say what is damaged, from when what was written instead is, and what is missing."""
+    if salvaged is None or salvaged.damage is None:
+        return
+    wanted = salvaged.snapshot_id
+    lines = [f"snapshot {wanted} is damaged: {salvaged.damage}"]
+    by_source: dict[str, list[str]] = {}
+    for name, source in sorted(salvaged.sources.items()):
+        by_source.setdefault(source, []).append(name)
+    for source in sorted(by_source, key=id_order, reverse=True):
+        made, names = id_time(source), by_source[source]
+        when = "" if made is None else f" of {stamp(made)}"
+        whose = "its own, as it was saved" if source == wanted else f"as of snapshot {source}{when}"
+        lines.append(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
+    if salvaged.missing:
+        lines.append(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
+    elif not salvaged and salvaged.doc_count is not None:
+        lines.append(f"it had {count(salvaged.doc_count, 'document')}, and {len(salvaged.sources)} were written")
+    for line in lines:
+        warnings.warn(ColonyMemoryWarning(line), stacklevel=2)

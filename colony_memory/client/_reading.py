@@ -11,7 +11,7 @@ from colony_memory.client._face import Awaiting, Blocking
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from colony_memory.reports import Change, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Change, Salvaged, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["AsyncReading", "Reading"]
@@ -93,6 +93,25 @@ class Reading(Blocking):
             at_least=at_least,
             default=default,
         )
+
+    def salvage(self, *, label: str = "default", snapshot_id: str | None = None) -> Salvaged:
+        """What is proven of the latest snapshot, or of the one asked for, where it is damaged: of each document the
+        newest text up to then, of its own whole packs or of the snapshots before it, else of those after it.
+
+        With it the memory counts as set back, unless the snapshot is whole: the next backup becomes the latest.
+
+        Args:
+            label: Label to restore.
+            snapshot_id: A certain snapshot, from :meth:`list_snapshots`.
+
+        Raises:
+            SnapshotNotFound: There is no such snapshot.
+            SnapshotCorrupt: It is damaged, and nothing is proven of it, nor of any other.
+            UntrustedSnapshot: Likewise; with a pinned signer, only what is signed is proven.
+            DecryptionError: What comes next is encrypted, and no identity opens it.
+            VaultError: The vault could not be reached, refused, or cut its list.
+        """
+        return self._run(_engine.salvage.salvage_documents, label=label, snapshot_id=snapshot_id)
 
     def list_snapshots(self, *, label: str | None = None) -> list[SnapshotInfo]:
         """Every snapshot that is whole, newest first, of one label or of all.
@@ -232,6 +251,10 @@ class AsyncReading(Awaiting):
             at_least=at_least,
             default=default,
         )
+
+    async def salvage(self, *, label: str = "default", snapshot_id: str | None = None) -> Salvaged:
+        """See :meth:`ColonyMemory.salvage`."""
+        return await self._run(_engine.salvage.salvage_documents, label=label, snapshot_id=snapshot_id)
 
     async def list_snapshots(self, *, label: str | None = None) -> list[SnapshotInfo]:
         """See :meth:`ColonyMemory.list_snapshots`."""

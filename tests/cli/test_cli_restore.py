@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import pytest
 from cli_runs import NOON, POSIX, content_file, damage, save, tree
@@ -355,3 +356,47 @@ def test_signals_are_left_alone_in_a_thread_and_where_they_are_ignored():
 def handlers():
     with output.first_interrupt_only():
         return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+
+
+def test_what_is_proven_of_a_damaged_snapshot_is_written_and_dated(cli, refused, vault, tmp_path):
+    folder, out = tmp_path / "folder", tmp_path / "out"
+    folder.mkdir()
+    (folder / "a.md").write_text("first\n")
+    (folder / "face.png").write_bytes(b"\x89PNG\xff")
+    cli("backup", folder)
+    first = vault_ids(cli)[0]
+    (folder / "a.md").write_text("second\n")
+    (folder / "new.md").write_text("new\n")
+    cli("backup", folder)
+    assert cli("restore", "--salvage", out)[0] == 0
+    assert tree(out) == tree(folder)
+    last = vault_ids(cli)[0]
+    content_file(vault, SimpleNamespace(label="default", snapshot_id=last)).write_text("{}")
+    refused(4, "restore", tmp_path / "none")
+    code, said, err = cli("restore", "--salvage", tmp_path / "none")
+    assert code == 1
+    assert f"snapshot {last} is damaged" in err
+    assert f"as of snapshot {first} of 20" in err
+    assert ((tmp_path / "none" / "a.md").read_text(), (tmp_path / "none" / "face.png").read_bytes()) == (
+        "first\n",
+        b"\x89PNG\xff",
+    )
+    assert "created" in said
+    (out / "a.md").write_text("written since\n")
+    assert "'a.md'" in refused(1, "restore", "--salvage", out)
+    assert (out / "a.md").read_text() == "written since\n"
+    code, said, _ = cli("restore", "--salvage", "--json", "--dry-run", "--force", last, out)
+    told = json.loads(said)["salvaged"]
+    assert (code, told["snapshot_id"], told["missing"]) == (1, last, [])
+    assert {*told["sources"].values()} == {first}
+    assert "documents" not in told
+    refused(2, "restore", "--salvage", "--delete", out)
+    refused(2, "restore", "--salvage", "--merge", out)
+    # Whoever still has the text saves it anew.
+    assert cli("backup", folder)[0] == 0
+    assert cli("restore", tmp_path / "again")[0] == 0
+    assert tree(tmp_path / "again") == tree(folder)
+
+
+def vault_ids(cli):
+    return [each["snapshot_id"] for each in json.loads(cli("list", "--json")[1])["snapshots"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.basis import MemoryHome, is_conflict, settled, stood_for, with_merged
-from colony_memory._engine.load import load
+from colony_memory._engine.load import load, restores
 from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import known_of, told
 from colony_memory._engine.session import warn
@@ -141,6 +141,8 @@ async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
     for own in basis.own - {job.theirs}:
         entry = state.decision.entry(own) if state.lists(own) else None
         if entry is not None and not entry.info.refused and await job.is_equal(entry):
+            if not job.session.knows_good(job.label, own) and (await restores(job.session, job.label, own)) is not None:
+                continue  # it is damaged, so that this memory is saved nowhere
             return known_of(job.session, entry)
     if job.on_conflict == "raise":
         stored = await _stored_refused(job, state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import age
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 
     from colony_memory._format.age import Identities, Lock
     from colony_memory.signing import Signer
+
+# How often what lies below a pack that does not unpack is tried instead.
+_TRIES = 4
+# What a pack file tells of the pack below, which may be read where the rest of the file is damaged.
+_BELOW = re.compile(r'"below_sha256": ?"(sha256:[0-9a-f]{64})"')
 
 
 @dataclass(frozen=True)
@@ -278,3 +284,61 @@ def read_packs(
         packs.append(pack)
         sha256_of = pack.below.sha256 if pack.below else ""
     return tuple(reversed(packs))
+
+
+def read_proven(
+    manifest: ChainManifest,
+    texts: dict[str, str | None],
+    digests: Mapping[str, str],
+    *,
+    strict: bool,
+    max_bytes: int = MAX_BYTES,
+    identities: Identities | None = None,
+    spend: Spend = spend_freely,
+) -> tuple[str, dict[str, str]] | None:
+    """The newest state that the packs of a damaged snapshot still prove, as the id that it was saved under and its
+    documents; None where its base is not proven.
+
+    A pack is proven by its digest, which the manifest, a manifest of its own, or the pack above it tells.
+
+    Args:
+        manifest: The manifest, which is believed.
+        texts: Text of each file that it needs by name, None where it is not there; they are used up.
+        digests: Digests of packs by their ids, as the believed manifests of other snapshots tell them.
+        strict: Take no digest from a pack that is not proven itself: somebody may have made it.
+        max_bytes: Bytes of plain text to accept at most.
+        identities: What opens it where it is encrypted.
+        spend: Is told of the work that each pack takes.
+
+    Raises:
+        UnsupportedFormat: zstd is not installed.
+        DecryptionError: It is encrypted, and no identity opens it.
+    """
+    label, proven, told = manifest.info.label, dict[int, Pack](), manifest.pack_sha256
+    require_reader(f"snapshot {manifest.info.snapshot_id} of label {label!r}")
+    for at in reversed(range(len(manifest.packs))):
+        pack_id, sizes = manifest.packs[at], manifest.pack_bytes[at]
+        own = [texts.pop(name, None) for name in _files(label, pack_id, sizes)]
+        below = manifest.packs[at - 1] if at else None
+        for digest in dict.fromkeys(filter(None, (told, digests.get(pack_id)))):
+            try:
+                proven[at] = read_pack(label, pack_id, own, sizes=sizes, sha256=digest, below=below)
+                break
+            except SnapshotCorrupt:
+                continue
+        known = proven[at].below if at in proven else None
+        hints = [] if strict else [found[1] for text in own if text and (found := _BELOW.search(text[:1000]))]
+        told = known.sha256 if known is not None else next(iter(hints), "")
+    count = next(at for at in range(len(manifest.packs)) if at not in proven or at + 1 == len(manifest.packs))
+    for _ in range(_TRIES):  # one that is as it was written may still not unpack
+        packs: Sequence[Pack] = [proven[at] for at in range(count)]
+        if not packs:
+            break
+        try:
+            packs = unseal_packs(manifest, packs, identities) if manifest.info.encrypted else packs
+            state, _ = replay(packs, label=label, max_bytes=max_bytes, spend=spend)
+            return packs[-1].pack_id, state.documents()
+        except ValueError as error:
+            file = error.file if isinstance(error, SnapshotCorrupt) else None
+            count = next((at for at, pack in enumerate(packs) if pack.file(label) == file), count - 1)
+    return None

@@ -67,6 +67,13 @@ def run_restore(
     fallback: Annotated[
         bool, Option("--fallback", "Where the snapshot is damaged, take the newest intact one.")
     ] = False,
+    salvage: Annotated[
+        bool,
+        Option(
+            "--salvage",
+            "Where the snapshot is damaged, take of each file the newest text that is proven, and tell from when.",
+        ),
+    ] = False,
     no_fill: NoFillOption = False,
     common: CommonOptions,
 ) -> int:
@@ -83,7 +90,14 @@ def run_restore(
     from colony_memory.cli.memory import host_of, open_memory, tell_host
     from colony_memory.cli.options import split_positional
     from colony_memory.cli.output import first_interrupt_only
-    from colony_memory.cli.summary import refusal_line, restore_lines, restore_names, warn_of_lacks
+    from colony_memory.cli.summary import (
+        refusal_line,
+        restore_lines,
+        restore_names,
+        salvaged_facts,
+        warn_of_lacks,
+        warn_of_salvage,
+    )
     from colony_memory.exceptions import Hint
     from colony_memory.words.errors import FAILED, Failure
     from colony_memory.words.text import now_utc
@@ -99,6 +113,8 @@ def run_restore(
         raise ValueError("--delete would remove what a backup of this folder leaves out: remove by hand what has to go")
     if at is not None:
         parse_moment(at)  # before a vault is asked
+    if salvage and (delete or merge):
+        raise ValueError("--salvage writes what is left, of several snapshots: give it without --delete or --merge")
     if merge and (delete or only or snapshot_first):
         raise ValueError("--merge joins all of two memories, and takes nothing away: give it alone")
     host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
@@ -117,6 +133,7 @@ def run_restore(
                 merge=merge,
                 dry_run=dry_run,
                 fallback=fallback,
+                salvage=salvage,
                 fill=not no_fill,
                 exclude=exclude or (),
                 allow_secrets=allow_secret or (),
@@ -132,6 +149,7 @@ def run_restore(
                     "directory": directory,
                     "dry_run": dry_run,
                     "filled": [asdict(each) for each in restored.filled],
+                    "salvaged": salvaged_facts(restored.salvaged),
                     **asdict(written),
                     **({} if host is None else {"renamed": host.renamed, "not_written": host.left}),
                 }
@@ -145,9 +163,10 @@ def run_restore(
             names=restore_names(written, dry_run=dry_run, verbose=verbose),
         )
         warn_of_lacks(info, written, restored.filled)
+        warn_of_salvage(restored.salvaged)
         if host is not None:
             tell_host(host, opened.output)
     if not restored:
         hint = Hint("restore_folder", "snapshot_first", value=True) if written.unsaved and not written.in_use else None
         raise Failure(refusal_line(written), code=FAILED, hint=hint)
-    return 0
+    return 0 if restored.salvaged is None or restored.salvaged else FAILED
