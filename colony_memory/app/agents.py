@@ -6,6 +6,7 @@ No setting of a host is obeyed, and no file of its folder: where one may say tha
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import field
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.files import read_file
 from colony_memory._os.machine import expanded
+from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
 from colony_memory.app.place import read_path_setting, read_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from colony_memory.capture._follow import Following
     from colony_memory.capture._ignore import Excluded
 
 __all__ = ["AGENTS", "Agent"]
@@ -33,6 +36,10 @@ _NEVER = (
     "*.log", "logs/", "*.tmp", "*.lock", "*.pid", "*.swp", "*~", ".DS_Store", "Thumbs.db",
     ".cache/", "__pycache__/", "node_modules/", ".venv/", "venv/",
 )  # fmt: skip
+
+
+#: Where systems keep what programs know of a user.
+_SYSTEMS = ("Library", "AppData")
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,17 @@ class Agent:
         """Whether a file of this name in its folder is memory or of these kinds, and neither a setting nor a secret."""
         return not _rules(self.exclude(kinds)).covers(name, is_directory=False)
 
+    def following(self) -> Following | None:
+        """Which links in its memory are followed: below the user's home, to what is no secret and is not hidden, or is
+        memory of a host. None where this user has no home.
+        """
+        from colony_memory.capture._follow import Following
+
+        try:
+            return Following(real_path(_home()), _why_not_followed)
+        except ValueError:
+            return None
+
     def elsewhere(self, folder: Path) -> list[str]:
         """What may be memory and is not in this folder, in sentences."""
         return list(self._elsewhere(folder))
@@ -135,6 +153,20 @@ def _only(memory: tuple[str, ...]) -> list[str]:
             rules += [rule for rule in (f"!/{directory}/", f"/{directory}/*") if rule not in rules]
         rules.append(f"!/{path.rstrip('/')}")  # a link of that name too, so that it is named
     return rules
+
+
+def _why_not_followed(path: str, is_directory: bool) -> str:
+    """Why a link to a path below the home is not followed, or nothing."""
+    end = real_path(_home()).joinpath(*path.split("/"))
+    for agent in AGENTS.values():
+        with contextlib.suppress(ValueError):
+            name = end.relative_to(real_path(agent.folder())).as_posix()
+            is_memory = agent.holds(f"{name}/MEMORY.md" if is_directory else name)
+            return "" if is_memory else f"that is no memory of {agent.title}"
+    for part in path.split("/"):
+        if part in _SYSTEMS or (part.startswith(".") and part != ".dotfiles"):
+            return f"{part!r} may hold secrets"
+    return "that may be a secret" if _rules(_NEVER).covers(path, is_directory=is_directory) else ""
 
 
 def _from_variable(name: str) -> Path | None:

@@ -209,9 +209,9 @@ class _Start:
         target, filled = self._target, self._filled
         told = (*told, *(str(each) for each in filled))
         delete |= replaced_by(target, filled)
-        writing = Writing(target, found, documents, delete=delete, on_progress=self._on_progress)
         before: Saved | None = None
         try:
+            writing = Writing(target, found, documents, delete=delete, on_progress=self._on_progress)
             for _ in range(_TRIES):
                 plan = writing.plan(saving=self._dry_run)
                 if self._dry_run:

@@ -48,7 +48,7 @@ class Host:
     renamed: dict[str, str] = field(default_factory=dict)
     strange: list[str] = field(default_factory=list)
 
-    def shape(self, documents: dict[str, str]) -> dict[str, str]:
+    def __call__(self, documents: dict[str, str]) -> dict[str, str]:
         """What of the documents is written: memory alone, under the names that it has here.
 
         Raises:

@@ -117,6 +117,7 @@ def find_unsaved(
     *,
     label: str = "default",
     exclude: str | Iterable[str] = (),
+    agent: str | None = None,
 ) -> Unsaved:
     """Compare files and directories, as a backup would read them, with the latest snapshot of a label.
 
@@ -126,10 +127,8 @@ def find_unsaved(
     latest = _read_latest(memory, label)
     saved = split_documents(latest.documents or {})[0]
     git = any(name.rpartition("/")[2] == BUNDLE_NAME for name in saved)
-    capture = read_for(
-        memory, listed_paths(paths), BackupOptions(label=label, git=git, exclude=exclude, secrets="allow")
-    )
-    return _compare(latest, capture, masking=True)
+    options = BackupOptions(label=label, git=git, exclude=exclude, secrets="allow", agent=agent)
+    return _compare(latest, read_for(memory, listed_paths(paths), options), masking=True)
 
 
 def _read_latest(memory: ColonyMemory, label: str) -> Latest:

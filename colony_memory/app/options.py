@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._arguments import several
 from colony_memory._engine.backup.job import check_arguments
 from colony_memory._values import dataclass
+from colony_memory.app.agents import AGENTS
 from colony_memory.capture.folder import read_choices
 from colony_memory.capture.secrets import judge_words, read_allowed
 from colony_memory.exceptions import ColonyMemoryError, passing
@@ -91,7 +92,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-_OF_FOLDER = ("git", "exclude", "secrets", "allow_secrets")
+_OF_FOLDER = ("git", "exclude", "secrets", "allow_secrets", "agent")
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class BackupOptions:
     secrets: str = "stop"  # what to do about likely secrets
     allow_secrets: str | Iterable[str] = ()  # findings that may be saved
     before: str | None = None  # A command that is run in the folder before it is read, of several in the first
+    agent: str | None = None  # the host whose memory it is: its links are followed
 
     def __post_init__(self) -> None:
         for name in ("exclude", "allow_secrets"):
@@ -121,6 +123,8 @@ class BackupOptions:
         asked = check_arguments(**self.of_snapshot)
         object.__setattr__(self, "label", asked.label)
         object.__setattr__(self, "tags", asked.facts["tags"])
+        if self.agent is not None and self.agent not in AGENTS:
+            raise ValueError(f"no host of agents is called {self.agent!r}")
         read_choices(secrets=self.secrets, allow_secrets=self.allow_secrets, exclude=self.exclude)
 
     @classmethod
@@ -151,5 +155,12 @@ class BackupOptions:
 
     @property
     def of_folder(self) -> dict[str, Any]:
-        """Those that are arguments of :func:`colony_memory.capture.read_folder`."""
+        """Those by which a folder is read, as its index keeps them."""
         return {name: getattr(self, name) for name in _OF_FOLDER}
+
+    @property
+    def of_reading(self) -> dict[str, Any]:
+        """The same as arguments of :func:`colony_memory.capture.folder.read_by_index`."""
+        chosen = self.of_folder
+        agent = chosen.pop("agent")
+        return {**chosen, "follow": None if agent is None else AGENTS[agent].following()}

@@ -98,6 +98,7 @@ def check_protection(
     label: str | None = None,
     paths: Iterable[str | os.PathLike[str]] = (),
     exclude: str | Iterable[str] = (),
+    agent: str | None = None,
     quick: bool = False,
     max_age: timedelta | None = None,
     now: datetime | None = None,
@@ -143,7 +144,7 @@ def check_protection(
     verdict = least_protected(verdicts.values())
     if wanted is not None and wanted not in verdicts:
         verdict = replace(verdict, label=wanted)
-    unsaved = find_unsaved(memory, paths, label=wanted or DEFAULT, exclude=exclude) if paths else None
+    unsaved = find_unsaved(memory, paths, label=wanted or DEFAULT, exclude=exclude, agent=agent) if paths else None
     if unsaved is not None:
         was_saved = any(each.basis for each in here if each.label == wanted)
         verdict = with_folder(verdict, unsaved, was_saved=was_saved)

@@ -12,13 +12,15 @@ from colony_memory import _engine
 from colony_memory._arguments import require_text, several, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, with_merged
-from colony_memory.app.content import narrow, replaced_by, take_lacking
+from colony_memory._os.paths import local_name
+from colony_memory.app.content import narrow, replaced_by, reshape, take_lacking
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import BEFORE_RESTORE, find_at, find_id
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.app.save import FolderSave
 from colony_memory.app.target import Target
-from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._filenames import parents_of, quoted
+from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._question import Holding
 from colony_memory.capture._write import FileInUse, place_documents
 from colony_memory.capture.folder import NothingToSave
@@ -264,6 +266,7 @@ class Writing:
     ) -> None:
         self._target = target
         self._question = target.question(found)
+        documents = _without_linked(target, documents)
         self._place = partial(place_documents, documents, target.directory, force=force, delete=delete)
         self._on_progress = on_progress
 
@@ -307,6 +310,32 @@ class Writing:
         if basis is not None:
             self._target.keep(basis)
         return written
+
+
+def _without_linked(target: Target, documents: dict[str, str]) -> dict[str, str]:
+    """Documents without those of a host's memory that links lead to from here, and that are there already.
+
+    Raises:
+        ColonyMemoryError: Something else is there, and nothing is written through links.
+    """
+    if not target.usual.get("agent"):
+        return documents
+    contents, metadata = split_documents(documents)
+    names = {each for name in contents for each in (*parents_of(name), name)} - metadata.links.keys()
+    links = {each for each in names if Path(target.directory, local_name(each)).is_symlink()}
+
+    def is_linked(name: str) -> bool:
+        return not links.isdisjoint((name, *parents_of(name)))
+
+    there = split_documents(target.present())[0] if links else {}
+    differing = sorted(name for name, content in contents.items() if is_linked(name) and there.get(name) != content)
+    if differing:
+        raise ColonyMemoryError(
+            f"nothing is written through links, and what {quoted(sorted(links))} in {str(target.directory)!r} leads to "
+            f"is not as it was saved: {quoted(differing)}; nothing was written; restore into another directory, or "
+            "take the link away"
+        )
+    return reshape(documents, wanted=lambda name: not is_linked(name)) if links else documents
 
 
 def fetch(

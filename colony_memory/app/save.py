@@ -9,8 +9,7 @@ import os
 import warnings
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from colony_memory import _engine
 from colony_memory._arguments import require_type, several
@@ -26,7 +25,7 @@ from colony_memory.app.place import identify_vault, refuse_vault_inside, require
 from colony_memory.capture._identity import unmoved
 from colony_memory.capture._metadata import at_known_times
 from colony_memory.capture._sources import find_sources, require_directory
-from colony_memory.capture.folder import Capture, end_unfinished, read_by_index, read_folder, read_paths
+from colony_memory.capture.folder import Capture, end_unfinished, read_by_index
 from colony_memory.capture.index import FolderIndex, open_index
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, ConflictDetected, VaultError
 from colony_memory.snapshot import digest
@@ -246,21 +245,19 @@ class FolderSave:
         """Read what is to be saved, once the command that goes before it is done; where it is all as it was saved last,
         nothing.
         """
-        choices: dict[str, Any] = {
-            **self._options.of_folder,
-            "max_bytes": self._memory._session.max_bytes,  # noqa: SLF001
-            "attributes": True,
-            "on_progress": on_progress,
-        }
         with unmoved(self._places):
             if self._options.before is not None:
                 (first, *_) = find_sources(self._paths[:1])
                 run_before(self._options.before, first.path if first.is_directory else first.path.parent)
-            if self._index.problem is None:
-                return read_by_index(self._what, self._index, anew=self._anew, **choices)
-            if isinstance(self._what, list):
-                return read_paths(self._what, **choices)
-            return read_folder(self._what, **choices)
+            return read_by_index(
+                self._what,
+                self._index if self._index.problem is None else None,
+                anew=self._anew,
+                **self._options.of_reading,
+                max_bytes=self._memory._session.max_bytes,  # noqa: SLF001
+                attributes=True,
+                on_progress=on_progress,
+            )
 
     def save(self, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
         """Save what was read, with a record of what it lacks; ``reuses_pinned`` saves nothing for the note alone, where
@@ -402,15 +399,14 @@ def read_for(
     require_synchronous(memory)
     refuse_vault_inside(memory, what if isinstance(what, list) else [what])
     options.cleared()
-    read = partial(
-        read_paths if isinstance(what, list) else read_folder,
-        **options.of_folder,
+    return read_by_index(
+        what,
+        **options.of_reading,
         max_bytes=memory._session.max_bytes,  # noqa: SLF001
         attributes=True,
         dry_run=True,
         on_progress=on_progress,
     )
-    return read(what)
 
 
 def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Saved:

@@ -19,6 +19,7 @@ from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
 from colony_memory._format.record import ATTRIBUTES_NAME, RECORD_NAME, lacks_text
 from colony_memory._format.tree import document_digest, tree_of, tree_of_digests
+from colony_memory.app.claude_code import Host
 from colony_memory.app.content import filled_from
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import BEFORE_RESTORE
@@ -114,7 +115,8 @@ class Target:
     @property
     def usual(self) -> Mapping[str, Any]:
         """The options by which the folder is read when it is saved."""
-        return self.index.options if self._options is None else self._options.of_folder
+        usual = self.index.options if self._options is None else self._options.of_folder
+        return {**usual, "agent": self._shape.agent.name} if isinstance(self._shape, Host) else usual
 
     @property
     def is_shaped(self) -> bool:

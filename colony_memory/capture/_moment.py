@@ -119,7 +119,7 @@ class Moment:
 
     def _look(self, quiet: float) -> _Seen:
         found, look, now = self._found, Look(), time.time_ns()
-        for walk in found.walks:
+        for walk in found.all_walks:
             walk.look(look, self._patience, found.status, since=now - int(quiet * 1e9))
         left = {entry.name.rstrip("/") for entry in found.tree.left_out} - found.restless
         seen = _Seen(moved=set(found.restless))
@@ -206,7 +206,7 @@ class Moment:
         notes, it is what moved, and files whose names begin with the same word; all, where the store's come and go.
         """
         found = self._found
-        tops = {"", *(walk.prefix.rstrip("/") for walk in found.walks)}
+        tops = {"", *(walk.prefix.rstrip("/") for walk in found.all_walks)}
         with_databases = {_above(name) for name in databases} - tops
         directories, names = set[str](), set[str]()
         for name in moved:

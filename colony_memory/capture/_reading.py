@@ -110,16 +110,23 @@ class Found:
 
     def find(self, patience: Patience, changes: Iterable[Change] | None = None) -> None:
         """Find what is there; with ``changes``, where there have been some."""
-        moved: dict[int, set[tuple[str, ...]]] | None = None
+        moved: dict[NamedFile | Walk, set[tuple[str, ...]]] | None = None
         if changes is not None and not any(change.own == IGNORE_NAME for change in changes):
-            moved = {id(walk): set() for walk in self.walks}
+            moved = {walk: set() for walk in self.all_walks}
             for change in changes:
-                moved[id(change.walk)] |= {change.inside, (*change.inside, change.own)}
+                moved[change.walk] |= {change.inside, (*change.inside, change.own)}
         self.tree = Tree()
         self.tree.add(self.fixed)
         for walk in self.walks:
-            walk.find(self.tree, patience, None if moved is None else moved[id(walk)])
+            walk.find(self.tree, patience, None if moved is None else moved[walk])
+            for led in walk.followed:
+                led.find(self.tree, patience, None if moved is None else moved.get(led))
         self._leave_sets()
+
+    @property
+    def all_walks(self) -> list[NamedFile | Walk]:
+        """What finds it, where links lead to included."""
+        return [each for walk in self.walks for each in (walk, *walk.followed)]
 
     def read(self, patience: Patience, known: Known | None = None) -> None:
         """Read all files that there is room for, but for those that are known to be as they were."""

@@ -7,9 +7,13 @@ which a file was read.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import stat
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._os import kinds
@@ -20,6 +24,7 @@ from colony_memory._os.reach import Reach, open_below
 from colony_memory._values import dataclass
 from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
 from colony_memory.capture._filenames import link_problem
+from colony_memory.capture._follow import End, NotFollowed, find_end
 from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, Excluded, IgnoreRules
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._steady import TooLarge, companions_of, holds_database
@@ -29,10 +34,10 @@ from colony_memory.capture.git import GIT_NAME, is_repository
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
+    from colony_memory.capture._follow import Following
     from colony_memory.capture._patience import Deadline, Patience
 
 SECONDS = 60.0
@@ -44,11 +49,15 @@ NOT_FOLLOWED = "it is not followed"
 
 @dataclass(frozen=True)
 class _Listing:
-    """A directory as it was at one moment: its status, name and status of what is in it, and what its links say."""
+    """A directory as it was at one moment: its status, name and status of what is in it, and what its links say.
+
+    Of links that may be followed, ``leading`` has those that lead to directories.
+    """
 
     own: os.stat_result
     entries: dict[str, os.stat_result]
     links: dict[str, str]
+    leading: set[str]
     left_out: dict[str, str]
     rules: bytes | bytearray | None
     repository: bool
@@ -91,20 +100,29 @@ class NamedFile:
         self.path, self.prefix, self._name = path, "", name
         self._status: os.stat_result | None = None
 
+    @property
+    def followed(self) -> Iterable[NamedFile | Walk]:
+        """As :attr:`Walk.followed`."""
+        return ()
+
+    def _locate(self) -> Entry:
+        file = real_path(self.path)
+        return Entry(file.parent, (), decode_name(file.name), self._name, file.stat())
+
     def find(self, tree: Tree, *_: object) -> None:
         """Find it, anew whatever moved."""
         try:
-            file = real_path(self.path)
-            self._status = file.stat()
+            entry = self._locate()
         except OSError as error:
             tree.left_out.append(LeftOut(self._name, reason_of(error), unread=True))
         else:
-            tree.files.append(Entry(file.parent, (), decode_name(file.name), self._name, self._status))
+            self._status = entry.status
+            tree.files.append(entry)
 
     def look(self, look: Look, _: Patience, read: Mapping[str, os.stat_result], *, since: int) -> None:
         """As :meth:`Walk.look`."""
         try:
-            now = real_path(self.path).stat()
+            now = self._locate().status
         except OSError:
             now = None
         before = read.get(self._name, self._status)
@@ -114,6 +132,22 @@ class NamedFile:
             look.recent[self._name] = changed_at(now)
 
 
+class _LinkedFile(NamedFile):
+    """A file that a link leads to, reached from a directory on without one."""
+
+    def __init__(self, home: Path, parts: tuple[str, ...], name: str) -> None:
+        super().__init__(home, name)
+        self._parts = parts
+
+    def _locate(self) -> Entry:
+        *inside, own = self._parts
+        with open_below(self.path, inside) as place:
+            status = place.look(own)
+        if status is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), own)
+        return Entry(self.path, tuple(inside), own, self._name, status)
+
+
 class Walk:
     """A directory of the caller's, with all that is under it.
 
@@ -121,12 +155,32 @@ class Walk:
         root: The directory.
         prefix: What comes before the names, empty or with a slash at its end.
         excluded: Rules of the caller, which come before those that are found.
+        follow: Which links are followed that lead out of it; by default none.
+        base: The way to the directory from ``root`` on, where that is above it.
+        within: The walk that a link leads here from, and its name there: what is excluded there is excluded here, and
+            so is what is hidden.
     """
 
-    def __init__(self, root: Path, prefix: str, excluded: Excluded) -> None:
+    def __init__(
+        self,
+        root: Path,
+        prefix: str,
+        excluded: Excluded,
+        follow: Following | None = None,
+        *,
+        base: tuple[str, ...] = (),
+        within: tuple[Walk, str] | None = None,
+    ) -> None:
         self.root, self.prefix, self._excluded = root, prefix, excluded
+        self._follow, self._base, self._within = follow, base, within
         self._rules = IgnoreRules()
         self._places: dict[tuple[str, ...], _Place] = {}
+        self._led: dict[tuple[str, tuple[str, ...]], NamedFile | Walk] = {}
+
+    @property
+    def followed(self) -> Iterable[NamedFile | Walk]:
+        """What finds the files that links lead to."""
+        return self._led.values()
 
     def find(self, tree: Tree, patience: Patience, moved: Collection[tuple[str, ...]] | None = None) -> None:
         """Find all that is there.
@@ -142,7 +196,7 @@ class Walk:
         """
         before = {} if moved is None else {inside: self._places[inside] for inside in {*self._places} - {*moved}}
         self._places, self._rules = {}, IgnoreRules()
-        found, pending = Tree(), list[tuple[str, ...]]([()])
+        found, pending = Tree(), [self._base]
         while pending:
             inside = pending.pop()
             place = before.get(inside)
@@ -153,14 +207,34 @@ class Walk:
             self._places[inside] = place
             found.add(place.tree)
             pending += reversed(place.deeper)
-        links, found.links = found.links, {}
-        for name, target in links.items():
-            problem = link_problem(name, target, said_by=links.get)
-            if problem:
-                found.left_out.append(LeftOut(self.prefix + name, f"{problem}; {NOT_FOLLOWED}", unread=False))
-            else:
-                found.links[self.prefix + name] = target
+        self._lead(found, patience)
         tree.add(found)
+
+    def _lead(self, found: Tree, patience: Patience) -> None:
+        """Keep the links that stay inside, and follow the others, or leave them out."""
+        links, found.links = found.links, {}
+        before, self._led = self._led, {}
+        taken = Counter[tuple[str, ...]]()
+        for name, target in links.items():
+            problem, why = link_problem(name, target, said_by=links.get), ""
+            if problem is None:
+                found.links[self.prefix + name] = target
+                continue
+            if self._follow is not None:
+                try:
+                    end = patience.run(partial(find_end, self._follow, self.root, name, taken), seconds=SECONDS)
+                except (OSError, TookTooLong) as error:
+                    problem = f"is a link to {target!r}"
+                    why = f": {error if isinstance(error, NotFollowed) else reason_of(error)}"
+                else:
+                    self._led[name, end.parts] = before.get((name, end.parts)) or self._led_to(name, end)
+                    continue
+            found.left_out.append(LeftOut(self.prefix + name, f"{problem}; {NOT_FOLLOWED}{why}", unread=False))
+
+    def _led_to(self, name: str, end: End) -> NamedFile | Walk:
+        if not end.is_directory:
+            return _LinkedFile(end.home, end.parts, self.prefix + name)
+        return Walk(end.home, f"{self.prefix}{name}/", self._excluded, base=end.parts, within=(self, name))
 
     def look(self, look: Look, patience: Patience, read: Mapping[str, os.stat_result], *, since: int) -> None:
         """Look again whether everything is there as it was, in one pass over all names and statuses.
@@ -187,7 +261,7 @@ class Walk:
                 try:
                     found = patience.run(compare, seconds=SECONDS)
                 except (OSError, TookTooLong) as error:
-                    name = self.prefix + "".join(f"{each}/" for each in inside)
+                    name = self.prefix + self._below(inside)
                     look.changes.append(Change(self, inside, "", name, None, None))
                     if isinstance(error, TookTooLong):
                         break  # in which the directories that are open may still be in use
@@ -212,7 +286,9 @@ class Walk:
                 continue
             deadline.check()
             name = self.prefix + below + own
-            before = read.get(name) or place.counts.get(own)
+            noted = place.counts.get(own)
+            # What was read under the name of a link is what it leads to.
+            before = noted if noted is not None and stat.S_ISLNK(noted.st_mode) else read.get(name) or noted
             now = _look_at(directory, own)
             if now is None or (before is None and self._passes(directory, own, below + own, now)):
                 continue
@@ -230,26 +306,37 @@ class Walk:
     def _passes(self, directory: Directory, own: str, name: str, status: os.stat_result) -> bool:
         """Whether it does not matter that something is there: it would not be saved."""
         is_directory = kinds.is_directory(status)
-        if is_of_vault(own, status) or self._exclude(own, name, is_directory=is_directory):
+        is_symbolic = stat.S_ISLNK(status.st_mode)
+        leads = is_symbolic and self._leads_to_directory(directory, own)
+        if is_of_vault(own, status) or self._exclude(own, name, is_directory=is_directory or leads):
             return True
-        if stat.S_ISLNK(status.st_mode):  # such as the lock of an editor, which comes and goes
+        if is_symbolic and self._follow is None:  # such as the lock of an editor, which comes and goes
             with contextlib.suppress(OSError):
                 return link_problem(name, directory.read_link(own), said_by=lambda _: None) is not None
         return not (is_directory or is_file(status) or kinds.is_link(status))
 
+    def _leads_to_directory(self, place: Directory, own: str) -> bool:
+        """Whether a link leads to a directory, where that may be followed."""
+        if self._follow is None:
+            return False
+        with contextlib.suppress(OSError):
+            end = place.look(own, follow=True)
+            return end is not None and kinds.is_directory(end)
+        return False
+
     def _find_in(self, inside: tuple[str, ...], patience: Patience) -> _Place:
-        directory = "/".join(inside)
+        directory = "/".join(inside[len(self._base) :])
         place = _Place()
         try:
             listing = patience.run(lambda deadline: self._list(inside, deadline), seconds=SECONDS)
         except (OSError, TookTooLong) as error:
             if not inside:
                 raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
-            self._leave(place.tree, f"{directory}/", reason_of(error), unread=True)
+            self._leave(place.tree, f"{directory or '.'}/", reason_of(error), unread=True)
             place.tree.closed, place.is_open = list(place.tree.left_out), False
             return place
         if is_vault(listing.entries):
-            self._leave(place.tree, f"{directory}/" if inside else "./", VAULT)
+            self._leave(place.tree, f"{directory or '.'}/", VAULT)
             place.is_open = False
             return place
         if inside or self.prefix:
@@ -261,14 +348,14 @@ class Walk:
         return place
 
     def _add_rules(self, inside: tuple[str, ...], rules: bytes | bytearray) -> None:
-        directory = "/".join(inside)
-        self._rules.add(directory, rules, where=str(self.root / directory / IGNORE_NAME))
+        directory = "/".join(inside[len(self._base) :])
+        self._rules.add(directory, rules, where=str(self.root.joinpath(*inside, IGNORE_NAME)))
 
     def _list(self, inside: tuple[str, ...], deadline: Deadline) -> _Listing:
         with open_below(self.root, inside) as place:
             for _ in range(_LOOKS):
                 entries: dict[str, os.stat_result] = {}
-                links, lost = dict[str, str](), dict[str, str]()
+                links, leading, lost = dict[str, str](), set[str](), dict[str, str]()
                 names = place.names()
                 for name in names:
                     deadline.check()
@@ -281,6 +368,7 @@ class Walk:
                         entries[name] = status
                     if says is not None:
                         links[name] = says
+                        leading |= {name} if self._leads_to_directory(place, name) else set()
                 # What has got another name meanwhile is found when the directory is read anew.
                 if len(entries) + len(lost) == len(names):
                     break
@@ -289,7 +377,7 @@ class Walk:
                 lost |= {name: VANISHED for name in names if name in still and name not in entries and name not in lost}
             rules = self._read_rules(place, inside, deadline) if IGNORE_NAME in entries else None
             repository = GIT_NAME in entries and is_repository(place)
-            return _Listing(place.status(), entries, links, lost, rules, repository)
+            return _Listing(place.status(), entries, links, leading, lost, rules, repository)
 
     def _read_rules(self, place: Directory, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray | None:
         try:
@@ -316,7 +404,7 @@ class Walk:
         for own, status in entries.items():
             if own in place.passed:
                 continue
-            name, is_directory = below + own, kinds.is_directory(status)
+            name, is_directory = below + own, kinds.is_directory(status) or own in listing.leading
             shown = f"{name}/" if is_directory else name
             if self._exclude(own, name, is_directory=is_directory):
                 tree.ignored.append(self.prefix + shown)
@@ -331,10 +419,10 @@ class Walk:
                 tree.repositories.append(Entry(self.root, inside, own, self.prefix + name, status))
             elif reason := why_unsaved(own, self.prefix + name, status):
                 self._leave(tree, shown, reason)
-            elif is_directory:
-                place.deeper.append((*inside, own))
             elif own in listing.links:
                 tree.links[name] = listing.links[own]
+            elif is_directory:
+                place.deeper.append((*inside, own))
             else:
                 tree.files.append(Entry(self.root, inside, own, self.prefix + name, status))
 
@@ -349,17 +437,24 @@ class Walk:
             return False
 
     def _exclude(self, own: str, name: str, *, is_directory: bool) -> bool:
+        if self._within is not None and own.startswith(".") and own != IGNORE_NAME:
+            return True
         asked = self._excluded.judge(self.prefix + name, is_directory=is_directory)
         if asked is not None:
             return asked
-        return own != IGNORE_NAME and self._rules.exclude(name, is_directory=is_directory)
+        return own != IGNORE_NAME and self.is_ruled_out(name, is_directory=is_directory)
+
+    def is_ruled_out(self, name: str, *, is_directory: bool) -> bool:
+        if self._rules.exclude(name, is_directory=is_directory):
+            return True
+        walk, link = self._within or (None, "")
+        return walk is not None and walk.is_ruled_out(f"{link}/{name}", is_directory=is_directory)
 
     def _leave(self, tree: Tree, name: str, reason: str, *, unread: bool = False) -> None:
         tree.left_out.append(LeftOut(self.prefix + name, reason, unread))
 
-    @staticmethod
-    def _below(inside: tuple[str, ...]) -> str:
-        return "".join(f"{name}/" for name in inside)
+    def _below(self, inside: tuple[str, ...]) -> str:
+        return "".join(f"{name}/" for name in inside[len(self._base) :])
 
 
 def _look_at(place: Directory, name: str) -> os.stat_result | None:

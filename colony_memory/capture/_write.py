@@ -141,7 +141,7 @@ def place_documents(
     """
     require_type("documents", documents, Mapping)  # type: ignore[type-abstract]
     require_call("on_progress", on_progress)
-    if not documents:
+    if not documents and question is None:
         raise ValueError("there are no documents to write")
     for name, text in documents.items():
         if not all(isinstance(value, str) for value in (name, text)):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from colony_memory.capture._follow import Following
     from colony_memory.capture._metadata import Contents
     from colony_memory.capture._sources import Source
     from colony_memory.capture.index import FolderIndex
@@ -208,13 +209,13 @@ def read_paths(
 
 def read_by_index(
     what: str | os.PathLike[str] | list[str | os.PathLike[str]],
-    index: FolderIndex,
+    index: FolderIndex | None = None,
     *,
     anew: bool = False,
     **choices: Any,
 ) -> Capture:
-    """:func:`read_folder`, or of a list :func:`read_paths`, where an index tells which files need not be read; with
-    ``anew`` all are.
+    """:func:`read_folder`, or of a list :func:`read_paths`, where an index may tell which files need not be read; with
+    ``anew`` all are. ``follow`` says which links are followed.
 
     Where the digest of each document is known, and not all were read, there are no documents yet.
     """
@@ -245,6 +246,7 @@ def _survey(
     attributes: bool = False,
     dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
+    follow: Following | None = None,
     index: FolderIndex | None = None,
     anew: bool = False,
 ) -> Survey:
@@ -253,7 +255,7 @@ def _survey(
     require_type("max_bytes", max_bytes, int)
     end_unfinished(sources, dry_run=dry_run)
     began, fixed = time.time_ns(), Tree()
-    found = Found(_walks(sources, excluded, fixed), fixed, Room(max_bytes), on_progress)
+    found = Found(_walks(sources, excluded, follow, fixed), fixed, Room(max_bytes), on_progress)
     unless = ("",) if anew else (BUNDLE_NAME,) if git else ()
     _read(found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, unless=unless))
     if git:
@@ -330,7 +332,7 @@ def _require_choice(secrets: str) -> None:
         raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
 
 
-def _walks(sources: list[Source], excluded: Excluded, fixed: Tree) -> list[Walk | NamedFile]:
+def _walks(sources: list[Source], excluded: Excluded, follow: Following | None, fixed: Tree) -> list[Walk | NamedFile]:
     """What finds the files of each source; what need not be looked for is noted at once."""
     walks: list[Walk | NamedFile] = []
     # A database goes before the files beside it that are a part of it.
@@ -342,7 +344,7 @@ def _walks(sources: list[Source], excluded: Excluded, fixed: Tree) -> list[Walk 
         elif problem:
             fixed.left_out.append(LeftOut(shown, f"{problem}; rename it", unread=False))
         elif source.is_directory:
-            walks.append(Walk(source.path, f"{source.prefix}/" if source.prefix else "", excluded))
+            walks.append(Walk(source.path, f"{source.prefix}/" if source.prefix else "", excluded, follow))
         else:
             walks.append(NamedFile(source.path, source.prefix))
     return walks
@@ -357,7 +359,7 @@ def _refuse_nothing(sources: list[Source], found: Found) -> None:
     tree.left_out.sort(key=lambda entry: entry.name)
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
     why = f": {tree.left_out[0].name!r} was left out ({tree.left_out[0].reason})" if tree.left_out else ""
-    if tree.left_out and all(entry.reason.endswith(NOT_FOLLOWED) for entry in tree.left_out):
+    if tree.left_out and all(NOT_FOLLOWED in entry.reason for entry in tree.left_out):
         links = quoted([entry.name for entry in tree.left_out])
         why = f": links are followed where they are given as paths themselves, as these could be: {links}"
     if found.sets:

@@ -52,7 +52,7 @@ def check(call: Call) -> None:
     """Refuse before an installation what every call would fail of."""
     from colony_memory.schedule.notify import Notifier
 
-    call.saving.parsed()
+    call.saving.parsed(call.common.agent)
     Notifier(label=call.label, ping=call.ping, on_error=call.on_error)
 
 
@@ -170,6 +170,7 @@ class _Task:
                 call.folder,
                 label=call.label,
                 exclude=list(call.saving.exclude or ()),
+                agent=call.common.agent,
                 way_back=command("restore", call.folder, label=call.label, given=asdict(call.common)),
                 log=read_runs(opened.place.url, call.label),
             )
@@ -252,7 +253,7 @@ class _Task:
             # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
             if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
                 return None
-            patience, options = min(_PATIENCE, self.left()), call.saving.parsed()
+            patience, options = min(_PATIENCE, self.left()), call.saving.parsed(call.common.agent)
             with FolderSave(opened.memory, [call.folder], options, patience=patience, unattended=True) as saving:
                 asked = repr((call.saving, call.common, _key_facts(call.common)))
                 try:

@@ -348,8 +348,8 @@ class SavingOptions:
     note: Annotated[str | None, Option("--note TEXT", "A remark, which 'list' and 'show' print.")] = None
     tag: Annotated[list[str] | None, Option("--tag NAME", "File it under this, for 'list'. Repeatable.")] = None
 
-    def parsed(self) -> BackupOptions:
-        """The same as every use case takes it."""
+    def parsed(self, agent: str | None = None) -> BackupOptions:
+        """The same as every use case takes it, for the memory of a host where there is one."""
         from colony_memory.app.options import BackupOptions
 
         rules: dict[str, Any] = rules_of(self)
@@ -372,4 +372,5 @@ class SavingOptions:
             secrets=self.secrets,
             allow_secrets=self.allow_secret or (),
             before=self.before,
+            agent=agent,
         )

@@ -68,6 +68,7 @@ def stand_of(
     *,
     label: str,
     exclude: list[str],
+    agent: str | None = None,
     way_back: str,
     log: RunLog | None = None,
 ) -> str:
@@ -78,6 +79,7 @@ def stand_of(
         directory: The folder.
         label: Under which label.
         exclude: What is left out of it.
+        agent: The host whose memory it is, if it is one's.
         way_back: The command that restores the latest snapshot into the folder.
         log: How the last runs on this host ended.
 
@@ -93,7 +95,7 @@ def stand_of(
         else:
             said.append(f"The folder is empty although {_named(latest)} is saved. It comes back with: {way_back}")
     else:
-        said += _compared(find_unsaved(memory, [directory], label=label, exclude=exclude))
+        said += _compared(find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent))
     if log is not None and log.failed_since:
         said.append(f"The last {log.failed_since} attempts to save it on this host have failed.")
     return " ".join(said)

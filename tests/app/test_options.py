@@ -51,9 +51,11 @@ def test_each_option_is_an_argument_of_what_it_is_for():
     names = {each.name for each in dataclasses.fields(BackupOptions)}
     assert {*asked.of_snapshot, *asked.of_folder, "before"} == names
     assert set(asked.of_snapshot) <= set(inspect.signature(ColonyMemory.backup).parameters)
-    assert set(asked.of_folder) <= set(inspect.signature(read_folder).parameters)
+    assert set(asked.of_folder) - {"agent"} <= set(inspect.signature(read_folder).parameters)
+    with pytest.raises(ValueError, match="no host of agents is called 'nobody'"):
+        BackupOptions(agent="nobody")
     for call in (save_folder, save_paths):
-        assert names <= set(inspect.signature(call).parameters)
+        assert names - {"agent"} <= set(inspect.signature(call).parameters)
     assert set(inspect.signature(save_sources).parameters) - names == {"memory", "sources"}
 
 
@@ -74,4 +76,7 @@ def test_what_a_call_is_given_is_what_is_passed_on(call, monkeypatch):
     monkeypatch.setattr(save.FolderSave, "save", lambda *_: None)
     call(None, "memory", index=False, **given)
     ((asked, index),) = seen
-    assert (dataclasses.asdict(asked), index) == (given | {"retention": dataclasses.asdict(RULES)}, False)
+    assert (dataclasses.asdict(asked), index) == (
+        given | {"retention": dataclasses.asdict(RULES), "agent": None},
+        False,
+    )

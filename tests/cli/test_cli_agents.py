@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -14,6 +15,7 @@ from capture_trees import make
 from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
+from colony_memory.capture import _walk
 from colony_memory.hooks import turn
 
 vault = cli_runs.vault_of_1
@@ -408,28 +410,151 @@ def test_hooks_that_are_switched_off_are_said(cli, vault, home, tmp_path, host, 
     assert cli("hook", "install", host, "--settings", place.parent / "else" / "x.json", tmp_path / "memory")[0] == 0
 
 
-@POSIX
-def test_a_link_of_a_host_s_memory_is_named(cli, vault, home):
-    folder = make_host(home, "claude-code")
-    kept = home / "dotfiles"
+@pytest.fixture
+def linked(home):
+    """A host's folder of which most is links into a directory of the user's."""
+    folder, kept = make_host(home, "claude-code"), home / "dotfiles"
     kept.mkdir()
-    for name in ("rules", MEMORY):
+    for name in ("CLAUDE.md", "rules", MEMORY):
         (folder / name).rename(kept / name.replace("/", "-"))
         (folder / name).symlink_to(kept / name.replace("/", "-"))
-    code, out, err = cli("backup", "--agent", "claude-code")
-    assert (code, out.startswith("saved ")) == (1, True)
-    for name in ("rules", MEMORY):
-        assert f"left out: {name}: is a link to " in err
+    return folder
 
 
 @POSIX
-def test_a_host_s_memory_that_is_all_links_is_named_with_what_saves_it(cli, refused, vault, home):
+def test_links_of_a_host_s_memory_are_followed(cli, vault, home, linked, another_machine):
+    assert cli("backup", "--agent", "claude-code")[0] == 0
+    assert json.loads(cli("backup", "--agent", "claude-code", "--json")[1])["snapshot"]["reused"]
+    (home / "dotfiles" / "rules" / "python.md").write_text("Use mypy.\n")
+    assert "ahead by 1 file" in cli("status", "--agent", "claude-code")[1]
+    assert cli("hook", "--agent", "claude-code", "--format", "claude-code")[0] == 0
+    assert ColonyMemory(backend=vault).restore(label="claude-code")["rules/python.md"] == "Use mypy.\n"
+    there = another_machine() / ".claude"
+    assert cli("restore", "--agent", "claude-code")[0] == 0
+    assert set(tree(there)) == HOSTS["claude-code"][2]
+    assert not any(path.is_symlink() for path in there.rglob("*"))
+
+
+@POSIX
+def test_nothing_is_written_through_a_link_of_a_host_s_memory(cli, refused, vault, home, linked):
+    cli("backup", "--agent", "claude-code")
+    rule = home / "dotfiles" / "rules" / "python.md"
+    (linked / "agent-memory" / "reviewer" / "MEMORY.md").unlink()
+    assert cli("restore", "--agent", "claude-code")[0] == 0
+    assert (linked / "agent-memory" / "reviewer" / "MEMORY.md").exists()
+    rule.write_text("Use mypy.\n")
+    told = refused(1, "restore", "--agent", "claude-code", "--force")
+    assert "nothing is written through links" in told
+    assert "'rules/python.md'" in told
+    assert (rule.read_text(), (linked / "rules").is_symlink()) == ("Use mypy.\n", True)
+    assert cli("run", "--agent", "claude-code", "--", sys.executable, "-c", "")[0] == 0
+    assert rule.read_text() == "Use mypy.\n"
+
+
+@POSIX
+def test_a_memory_of_nothing_but_links_comes_back_to_where_they_are(cli, vault, home):
     kept, folder = home / "dotfiles", home / ".claude"
+    make(kept, {"CLAUDE.md": b"be kind"})
+    folder.mkdir()
+    (folder / "CLAUDE.md").symlink_to(kept / "CLAUDE.md")
+    assert cli("backup", "--agent", "claude-code")[0] == 0
+    assert cli("restore", "--agent", "claude-code")[0] == 0
+    assert (folder / "CLAUDE.md").is_symlink()
+
+
+@POSIX
+@pytest.mark.parametrize(
+    ("leads", "why"),
+    [
+        (".ssh", "'.ssh' may hold secrets"),
+        ("Library/x", "'Library' may hold secrets"),
+        ("work/auth.json", "that may be a secret"),
+        (".claude/.credentials.json", "that is no memory of Claude Code"),
+        (".claude/projects/-home-ada-work-app", "that is no memory of Claude Code"),
+        (".codex/auth.json", "that is no memory of Codex"),
+        ("../outside", "that is not below"),
+        (".", "that is not below"),
+        ("away", "that is not below"),
+        ("over", "the folder itself is in there"),
+        ("nowhere", "nothing is there"),
+        ("pipe", "named pipe"),
+        ("vault/cmem.default.latest.json", "a vault"),
+    ],
+)
+def test_a_link_that_leads_to_no_memory_is_named(cli, vault, home, tmp_path, monkeypatch, leads, why):
+    over = home / "over" / ".claude"
+    folder = make_host(home, "claude-code")
+    if leads == "over":
+        over.parent.mkdir()
+        folder.rename(over)
+        folder = over
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(over))
+    make(home, {".ssh/id": b"k", "Library/x/c": b"k", "work/auth.json": b"{}", ".codex/auth.json": b"{}"})
+    make(home, {"vault/cmem.default.latest.json": b"{}"})
+    make(tmp_path, {"outside/a": b"k"})
+    (home / "away").symlink_to(tmp_path / "outside")
+    os.mkfifo(home / "pipe")
+    (folder / "rules" / "more").symlink_to(home / leads)
+    code, out, err = cli("backup", "--agent", "claude-code")
+    assert (code, out.startswith("saved ")) == (1, True)
+    assert f"left out: rules/more: is a link to {str(home / leads)!r}; it is not followed: " in err
+    assert why in err
+    assert not any(name.startswith("rules/more") for name in ColonyMemory(backend=vault).restore(label="claude-code"))
+
+
+@POSIX
+def test_a_link_is_followed_once_and_not_by_too_many(cli, vault, home):
+    folder = make_host(home, "claude-code")
+    make(home / "shared", {"a.md": b"a", ".git/config": b"secret", "keep.log": b"noise", "private/b.md": b"b"})
+    make(home / ".codex", {"AGENTS.md": b"be brief"})
+    (home / "shared" / "on").symlink_to(home / "else")
+    (home / "else").mkdir()
+    (folder / ".cmemignore").write_text("rules/*/private/\n")
+    (folder / "rules" / "AGENTS.md").symlink_to(home / ".codex" / "AGENTS.md")
+    for number in range(11):
+        (folder / "rules" / f"{number:02}").symlink_to(home / "shared")
+    code, _, err = cli("backup", "--agent", "claude-code", "--verbose")
+    assert code == 1
+    assert "rules/00/on: is a link to " in err
+    assert "left out: rules/10: " in err
+    assert "10 others lead there, too" in err
+    saved = ColonyMemory(backend=vault).restore(label="claude-code")
+    shared = {name for name in saved if name.startswith("rules/0")}
+    assert shared == {f"rules/{number:02}/a.md" for number in range(10)}
+    assert saved["rules/AGENTS.md"] == "be brief"
+
+
+@POSIX
+def test_what_takes_the_place_of_a_followed_directory_is_not_read(cli, vault, home, tmp_path, linked, monkeypatch):
+    make(tmp_path / "outside", {"secret.md": b"not for the vault"})
+    find = _walk.find_end
+
+    def swapped(*given):
+        end = find(*given)
+        kept = home / "dotfiles"
+        if kept.is_symlink():
+            return end
+        kept.rename(home / "gone")
+        kept.symlink_to(tmp_path / "outside")
+        (tmp_path / "outside" / "rules").mkdir()
+        (tmp_path / "outside" / "rules" / "python.md").write_text("not for the vault")
+        return end
+
+    monkeypatch.setattr(_walk, "find_end", swapped)
+    code, _, err = cli("backup", "--agent", "claude-code")
+    assert code == 1
+    assert "left out: " in err
+    assert "not for the vault" not in "".join(ColonyMemory(backend=vault).restore(label="claude-code").values())
+
+
+@POSIX
+def test_a_folder_that_is_all_links_is_named_with_what_saves_it(cli, refused, vault, home):
+    kept, folder = home / "dotfiles", home / "notes"
     make(kept, {"CLAUDE.md": b"be kind", "rules/a.md": b"a rule"})
     folder.mkdir()
     for name in ("CLAUDE.md", "rules"):
         (folder / name).symlink_to(kept / name)
-    told = refused(2, "backup", "--agent", "claude-code")
+    told = refused(2, "backup", folder)
     assert (
         "links are followed where they are given as paths themselves, as these could be: 'CLAUDE.md', 'rules'" in told
     )

@@ -97,7 +97,7 @@ def _save(
     from colony_memory.words.text import now_utc
 
     with open_memory(common, making=True, wire=wire) as opened:
-        saved = save(opened, paths, saving.parsed(), index=index)
+        saved = save(opened, paths, saving.parsed(common.agent), index=index)
         info, contents = saved.info, saved.contents
         if common.as_json:
             opened.output.answer_json(_document(info, saved.capture, contents))
@@ -119,12 +119,13 @@ def _preview(
     from colony_memory.words.text import now_utc
 
     with open_memory(common, making=True, wire=wire) as opened:
-        found = preview(opened, paths, saving.parsed())
+        options = saving.parsed(common.agent)
+        found = preview(opened, paths, options)
         if common.as_json:
             opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
         else:
             opened.output.answer(
-                "\n".join(preview_lines(found, removes=saving.parsed().removes, verbose=verbose, now=now_utc()))
+                "\n".join(preview_lines(found, removes=options.removes, verbose=verbose, now=now_utc()))
             )
         if saving.before is not None:
             opened.output.note("the command of --before was not run, which may change what there is to save")
@@ -316,7 +317,7 @@ def _save_again(paths: list[str], common: CommonOptions, saving: SavingOptions, 
     from colony_memory.cli.memory import open_memory
 
     with open_memory(replace(common, quiet=True), making=True, wire=wire) as opened:
-        return save(opened, paths, saving.parsed(), unattended=True)
+        return save(opened, paths, saving.parsed(common.agent), unattended=True)
 
 
 def _tell_run(done: LastRun, output: Output) -> None:

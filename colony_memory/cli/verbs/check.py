@@ -77,6 +77,7 @@ def run_status(
                 label=label,
                 paths=paths or (),
                 exclude=exclude or (),
+                agent=common.agent,
                 quick=quick,
                 max_age=limit,
                 now=now_utc(),

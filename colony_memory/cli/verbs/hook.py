@@ -251,7 +251,7 @@ def run_mcp(
         served = Served(
             place,
             real_folder(directory),
-            saving.parsed(),
+            saving.parsed(common.agent),
             trust=trust_of(common),
             wire=format_of(format),
             restore="unasked" if restore_unasked else "asked" if allow_restore else "no",

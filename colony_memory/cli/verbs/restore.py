@@ -137,7 +137,7 @@ def run_restore(
                 fill=not no_fill,
                 exclude=exclude or (),
                 allow_secrets=allow_secret or (),
-                shape=None if host is None else host.shape,
+                shape=host,
                 on_progress=opened.steps("writing"),
             )
         info, written, before = restored.info, restored.written, restored.before

@@ -92,7 +92,7 @@ def run_run(
     directory, program = split_command(command)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     # What every backup would be refused for is refused before the first.
-    options, label = saving.parsed(), saving.label
+    options, label = saving.parsed(common.agent), saving.label
     output, host = common.output, host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
     tell_elsewhere(common.agent, [directory], output)
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=output)
@@ -154,7 +154,6 @@ def _begin(
     from colony_memory.app.begin import begin
     from colony_memory.cli.output import first_interrupt_only
 
-    shape = None if host is None else host.shape
     with first_interrupt_only():
         return begin(
             opened.memory,
@@ -164,7 +163,7 @@ def _begin(
             fill=fill,
             dry_run=dry_run,
             options=options,
-            shape=shape,
+            shape=host,
         )
 
 
@@ -314,7 +313,7 @@ def run_guard(
     directory, program = split_command(command)
     with starting(program):
         with open_memory(common, making=True) as opened:
-            options = replace(saving, note=_note(program)).parsed()
+            options = replace(saving, note=_note(program)).parsed(common.agent)
             saved = backup.save(opened, [directory], options, reuses_pinned=True, unattended=True)
             with opened.working("Writing to"):
                 info = keep_for_way_back(opened.memory, saved)
