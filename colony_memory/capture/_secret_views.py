@@ -29,6 +29,9 @@ _SIZE, _BEFORE, _BEHIND = 1024 * 1024, 256, 32 * 1024  # of what is searched at 
 _LEFT, _RIGHT = 64, 128  # bytes around an escape that are looked at again
 _GAP = b"\0"  # what was left out between two of these
 _LONGEST = 8192  # word that is followed
+# Text of Windows has a zero behind or before each letter; where so many are in a row, it is read as that.
+_WIDE = bytes(97 if 32 <= code < 127 else code and 32 for code in range(256))
+_WIDE_TEXT = b"a\0" * 12
 
 # A backslash may itself be escaped, as often as JSON lies within JSON; so may a percent sign.
 _ESCAPES = [
@@ -65,6 +68,7 @@ class Place(NamedTuple):
         hidden: The part that masking hides.
         kind: What it looks like.
         secret: That part, as its reader sees it.
+        is_wide: It has a zero beside each letter, as text of Windows does.
     """
 
     start: int
@@ -72,6 +76,7 @@ class Place(NamedTuple):
     hidden: tuple[int, int]
     kind: Kind
     secret: bytes
+    is_wide: bool = False
 
 
 class _View:
@@ -137,12 +142,21 @@ def places(text: bytes, known: Container[str] = (), clean: list[str] | None = No
         for place in found:
             if start <= first + place.start < until:
                 hidden = (first + place.hidden[0], first + place.hidden[1])
-                yield Place(first + place.start, first + place.end, hidden, place.kind, place.secret)
+                yield place._replace(start=first + place.start, end=first + place.end, hidden=hidden)
         if until == len(text):
             break
 
 
 def _of_part(text: bytes) -> Iterator[Place]:
+    yield from _in_views(text)
+    if b"\0" in text and _WIDE_TEXT in text.translate(_WIDE):
+        for odd in (0, 1):
+            for place in _in_views(text[odd::2]):
+                start, end, *hidden = (2 * at + odd for at in (place.start, place.end, *place.hidden))
+                yield Place(start, end, (hidden[0], hidden[1]), place.kind, place.secret, is_wide=True)
+
+
+def _in_views(text: bytes) -> Iterator[Place]:
     for span in find(text):
         yield Place(*span, text[slice(*span.hidden)])
     views: list[_View] = []

@@ -65,9 +65,6 @@ def _slugs() -> frozenset[str]:
 # A key of this package may be kept as its bare bytes, of which nothing can be told but where they are.
 _SEED_SIZE = 32
 _SEED_NAME = re.compile(r"(?i)(key|seed)[^/]*$")
-# Text of Windows has a zero behind or before each letter; where so many are in a row, it is read as that.
-_WIDE = bytes(97 if 32 <= code < 127 else code and 32 for code in range(256))
-_WIDE_TEXT = b"a\0" * 12
 
 
 @dataclass(frozen=True)
@@ -363,15 +360,14 @@ def _search(
         data = content.encode("utf-8", "surrogatepass")
     line, counted = 1, 0
     known, clean = ((), None) if pieces is None else (pieces.known, pieces.clean.setdefault(kept, []))
-    for place in _settled(_places(data, known, clean)):
+    found = [*_places(data, known, clean)]
+    for place in _settled(each for each in found if not each.is_wide):
         line += data.count(b"\n", counted, place.start)
         counted = place.start
         own_line = None if isinstance(content, bytes) else line
         yield _finding(name, own_line, place.kind.name, place.secret), place
-    if b"\0" in data and _WIDE_TEXT in data.translate(_WIDE):
-        for half in (data[::2], data[1::2]):
-            for place in _settled(_places(half)):
-                yield _finding(name, None, place.kind.name, place.secret), place
+    for place in _settled(each for each in found if each.is_wide):
+        yield _finding(name, None, place.kind.name, place.secret), place
 
 
 def _settled(found: Iterable[Place]) -> list[Place]:
