@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.history import Histories
-    from colony_memory._engine.preview import Latest, Plan
+    from colony_memory._engine.backup import Latest, Plan
     from colony_memory.capture import Capture, LeftOut
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Change, SearchReport, SnapshotDiff
@@ -102,7 +102,7 @@ def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptio
     latest = _read_latest(memory, options.label)
     known = latest.documents
     plan = memory._run(  # noqa: SLF001
-        _engine.preview.plan_backup,
+        _engine.backup.plan_backup,
         known if known is not None and differ_in_times_only(known, capture.documents) else capture.documents,
         incomplete=[str(each) for each in capture.left_out],
         damaged=latest.problem is not None,
@@ -133,7 +133,7 @@ def find_unsaved(
 
 def _read_latest(memory: ColonyMemory, label: str) -> Latest:
     require_synchronous(memory)
-    latest = memory._run(_engine.preview.read_latest, label=require_label(label))  # noqa: SLF001
+    latest = memory._run(_engine.backup.read_latest, label=require_label(label))  # noqa: SLF001
     try:
         split_documents(latest.documents or {})
     except SnapshotCorrupt as error:

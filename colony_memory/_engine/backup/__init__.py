@@ -7,12 +7,13 @@ pointer is overwritten, so wherever this stops, what is listed restores and the 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.backup.conflict import compare, conflict, find_stored, merge_snapshot, merge_theirs
 from colony_memory._engine.backup.job import Job, Unread, check_arguments
-from colony_memory._engine.backup.save import save_snapshot
+from colony_memory._engine.backup.save import build, choose_victims, needed_bytes, plan_retention, save_snapshot
 from colony_memory._engine.basis import is_conflict
+from colony_memory._engine.files import bytes_freed, free_bytes, no_room, require_sizes
 from colony_memory._engine.load import parent_of, restores
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.sealed import known_of
@@ -21,7 +22,18 @@ from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import is_readable
 from colony_memory._format.v2.zstd import WANTED
-from colony_memory.exceptions import ColonyMemoryError, Hint, VaultError, message_of
+from colony_memory._values import dataclass
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    DecryptionError,
+    Hint,
+    QuotaExceeded,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    VaultError,
+    message_of,
+)
 from colony_memory.snapshot import SnapshotInfo, exact_documents
 
 if TYPE_CHECKING:
@@ -31,8 +43,9 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
+    from colony_memory.snapshot import BuiltSnapshot
 
-__all__ = ["backup", "doubt", "merge_snapshot"]
+__all__ = ["Latest", "Plan", "backup", "merge_snapshot", "plan_backup", "read_latest"]
 
 _TRIES = 3
 
@@ -83,8 +96,7 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
     if policy is None and state.decision.pointer.entries is None and not state.first:
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
     _tell_doubt(job, state)
-    _tell_unsigned(job, state.decision)
-    _tell_clear(job, state.decision)
+    _tell_weaker(job, state.decision)
     if job.unread is not None:
         state, same = await _as_it_was(job, state) if skip_unchanged else (state, None)
         if same is not None:
@@ -102,7 +114,7 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
                 return replace(stored, reused=True, diverged_from=job.theirs)
         if session.lacks_zstd and not attempt:
             warn(f"saving in format 1: this vault is for format 2, which needs {WANTED}")
-        info = await (_save_merged(job, state) if _is_merge(job) else save_snapshot(job, state))
+        info = await (_save_merged(job, state) if job.merges else save_snapshot(job, state))
         if info is not None and job.is_refused:
             raise conflict(job, info.snapshot_id)
         if info is not None:
@@ -127,10 +139,6 @@ async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None
     if other.info.plaintext_sha256 in ("", own.info.plaintext_sha256):
         return state, None  # it may be found equal
     return state, replace(known_of(job.session, own), diverged_from=latest)
-
-
-def _is_merge(job: Job) -> bool:
-    return job.theirs is not None and job.on_conflict == "merge"
 
 
 async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
@@ -183,7 +191,7 @@ def _tell_doubt(job: Job, state: State) -> None:
 
     Memory that is not saved is lost; a rollback that goes unnoticed for one backup more is not.
     """
-    why = doubt(job, state)
+    why = _doubt(job, state)
     if why is not None:
         warn(f"{why}. The backup is made{', and nothing is removed' if job.policy else ''}")
         job.policy = None
@@ -191,7 +199,7 @@ def _tell_doubt(job: Job, state: State) -> None:
         tell(state.decision)  # the new pointer hides it
 
 
-def doubt(job: Job, state: State) -> str | None:
+def _doubt(job: Job, state: State) -> str | None:
     """What speaks against removing anything from a label, None where nothing does."""
     if state.blind is not None:
         return state.blind
@@ -201,17 +209,15 @@ def doubt(job: Job, state: State) -> str | None:
     return f"the vault's list of label {job.label!r} is cut short" if cut else None
 
 
-def _tell_unsigned(job: Job, decision: Decision) -> None:
+def _tell_weaker(job: Job, decision: Decision) -> None:
+    """Say what the latest has for its protection, and this snapshot will not have."""
+    latest = decision.entry(decision.follow)
     if job.signer is None and decision.signed:
         warn(
             f"label {job.label!r} was signed until now, and this snapshot and the pointer to it are not: clients that "
             "trust the signer refuse both",
             hint=Hint("backup", "signer", label=job.label),
         )
-
-
-def _tell_clear(job: Job, decision: Decision) -> None:
-    latest = decision.entry(decision.follow)
     if job.session.recipients is None and latest is not None and latest.info.encrypted:
         warn(
             f"label {job.label!r} was encrypted until now, and this snapshot is not: whoever holds the vault reads it",
@@ -237,10 +243,8 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
         _tell_doubt(job, listed)
         return listed, None
     whole = next((info for info in listed.decision.listed if info.snapshot_id == latest), None)
-    if whole is None:
+    if whole is None or not is_readable(whole.format):  # nobody here could say that it restores
         return state, None
-    if not is_readable(whole.format):
-        return state, None  # nobody here could say that it restores
     if not session.knows_good(job.label, latest):
         problem = await restores(session, job.label, latest)
         if problem is not None:
@@ -248,3 +252,108 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
             return state, None
     await job.note_saved(whole.snapshot_id, state)
     return state, known_of(session, entry, whole)
+
+
+# What a backup would do, found out without a trace
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The latest snapshot of a label.
+
+    Attributes:
+        info: It, None where nothing is saved yet, or nothing can be restored.
+        documents: Its documents.
+        problem: Why it cannot be read, None where it can, or there is none.
+    """
+
+    info: SnapshotInfo | None = None
+    documents: dict[str, str] | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a backup would do; true where it would do it.
+
+    Attributes:
+        info: The snapshot as it would be; its id is made up.
+        unchanged: The latest holds the same, so that nothing would be written.
+        needed_bytes: Bytes that it would take in the vault.
+        available_bytes: Bytes that are free there, None where the vault does not tell.
+        problem: Why it would not fit, None where it would.
+        removed: Ids of the snapshots that the retention would give up then.
+    """
+
+    info: SnapshotInfo
+    unchanged: bool
+    needed_bytes: int
+    available_bytes: int | None
+    problem: str | None = None
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.problem is None
+
+
+async def read_latest(session: Session, *, label: str) -> Latest:
+    """The latest snapshot, with its documents; what the client's memory is based on stays what it was."""
+    from colony_memory._engine.restore import read
+
+    try:
+        restored = await read(session.unnoticed(), label=label)
+    except SnapshotNotFound:
+        return Latest()
+    except (SnapshotCorrupt, UntrustedSnapshot, DecryptionError) as error:
+        return Latest(problem=message_of(error))
+    return Latest(restored.info, restored.documents)
+
+
+async def plan_backup(
+    session: Session, /, documents: dict[str, str], *, damaged: bool = False, **asked_for: Any
+) -> Plan:
+    """Do all of a backup but the writing. Arguments and errors are those of a backup, but for a want of room.
+
+    ``damaged`` says that the latest cannot be read: what holds the same is saved anew then.
+    """
+    session = session.unnoticed()
+    asked = check_arguments(**asked_for)
+    documents = exact_documents(documents)
+    job = Job(session, asked.label, documents, session.signer, asked.policy, "raise", asked.facts)
+    session.trust.check_signer(job.issuer)
+    state = await look(session, asked.label, everything=True, lenient=True)
+    if _doubt(job, state) is not None:
+        job.policy = None
+    parent = await parent_of(session, state)
+    built = await session.vault.compute(build, job, state, session.stream(asked.label), parent)
+    entry = state.decision.entry(state.decision.follow)
+    sound = state.decision.doubt is None and not damaged
+    unchanged = sound and entry is not None and await job.holds(entry)
+    # What the pointer's next write shows of its age.
+    state = replace(state, files=state.listed.as_of(session.now()))
+    await plan_retention(job, state, built)
+    needed, free = needed_bytes(job, state, built), await free_bytes(session)
+    if unchanged:
+        return Plan(built.info, unchanged, 0, free)
+    problem, victims = await _make_room(job, state, built, needed, free)
+    removed = job.planned.removed if job.planned is not None else ()
+    return Plan(built.info, unchanged, needed, free, problem, tuple(dict.fromkeys((*victims, *removed))))
+
+
+async def _make_room(
+    job: Job, state: State, built: BuiltSnapshot, needed: int, free: int | None
+) -> tuple[str | None, list[str]]:
+    """Why the snapshot does not fit, None where it does, and what has to go for it beforehand."""
+    what = f"a snapshot of label {job.label!r}"
+    try:
+        require_sizes(built.files, what)
+    except QuotaExceeded as error:
+        return message_of(error), []
+    if free is None or needed <= free:
+        return None, []
+    if job.planned is None:
+        return message_of(no_room(needed, free, what, job.label)), []
+    free += await bytes_freed(job.session, state.listed, (), told=state.needs)
+    victims = [] if needed <= free else await choose_victims(job.session, state, job.planned, needed - free)
+    fits = needed <= free or victims
+    return None if fits else message_of(no_room(needed, free, what, job.label)), victims

@@ -1,4 +1,4 @@
-"""One backup: what it was asked for, and what it met."""
+"""One backup: what it was asked for, and what it found."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from colony_memory.signing import Signer
 
 _CONFLICT = ("raise", "continue", "merge")
-# Each catalogue has it again.
 
 
 @dataclass(frozen=True)
@@ -235,6 +234,11 @@ class Job:
         """Whether another writer's snapshot is the latest, and goes on to be it."""
         return self.theirs is not None and self.on_conflict == "raise"
 
+    @property
+    def merges(self) -> bool:
+        """Whether it is to be saved as one with another writer's."""
+        return self.theirs is not None and self.on_conflict == "merge"
+
     async def holds(self, entry: Entry) -> bool:
         """Whether a snapshot holds just these documents, from the same issuer and as complete."""
         info = await told(self.session, self.label, entry)
@@ -266,27 +270,15 @@ class Job:
             self._digest = await self.session.vault.compute(digest, self.whole())
         return self._digest == info.plaintext_sha256
 
-    def note_pending(self, snapshot_id: str) -> None:
-        """Note a save before its pointer moves: if that becomes the latest, it is this memory's own."""
-        self._note(events.pending, snapshot_id)
-
-    def note_withdrawn(self, snapshot_id: str) -> None:
-        """Forget one that was taken back."""
-        self._note(events.withdrawn, snapshot_id)
-
-    def note_refused(self, snapshot_id: str) -> None:
-        """Note one that is stored and is not the latest."""
-        self._note(events.with_refused, snapshot_id)
-
     async def note_saved(self, snapshot_id: str, state: State) -> None:
         """Note that the latest is exactly this memory."""
         if self.combined:
             return
         self.tree = self.tree or await self.session.vault.compute(tree_of, self.whole())
         shown = {*state.shown, snapshot_id}
-        self._note(events.saved, snapshot_id, stream=state.decision.stream, tree=self.tree, listed=shown)
+        self.note(events.saved, snapshot_id, stream=state.decision.stream, tree=self.tree, listed=shown)
 
-    def _note(self, event: Callable[..., Basis], *facts: Any, **more: Any) -> None:
+    def note(self, event: Callable[..., Basis], *facts: Any, **more: Any) -> None:
         """Keep what comes of an event. What was merged is in no memory, and is no event."""
         if self.combined:
             return

@@ -1,55 +1,71 @@
-"""A backup's writing: the snapshot is built, its files are uploaded and proven to stay, and the pointer follows.
-
-How a snapshot's files come: parts before the manifest, and the proof that all of them are still there after it.
-
-Wherever that stops, what is listed restores.
+"""A backup's writing: room is made, the snapshot is built, its files are uploaded and seen to stay, the pointer
+follows, and what the retention gives up goes. Wherever that stops, what is listed restores.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from colony_memory._engine import basis as events
 from colony_memory._engine.backup.conflict import race
-from colony_memory._engine.backup.rotate import (
-    doc_bytes,
-    find_lost,
-    make_room,
-    plan_retention,
-    retire,
-    rows_with,
-    ruined_in,
-    tell_ruined,
+from colony_memory._engine.files import (
+    bytes_freed,
+    discard,
+    free_bytes,
+    no_room,
+    prove,
+    read_back,
+    remove_snapshots,
+    require_sizes,
+    still_there,
+    sweep,
+    took_long,
+    upload,
 )
-from colony_memory._engine.files import discard, prove, read_back, require_sizes, still_there, took_long, upload
+from colony_memory._engine.keep import ages, newest_good, note_shrink, open_shrunk, plan_for, withdraw
 from colony_memory._engine.load import keep_parent, parent_of
-from colony_memory._engine.publish import Move, Published, may_move, publish
+from colony_memory._engine.publish import Move, Published, may_move, publish, touch
 from colony_memory._engine.sealed import known_of, lock_for, remember
-from colony_memory._engine.session import log
+from colony_memory._engine.session import log, warn
+from colony_memory._engine.state import look
 from colony_memory._engine.store import Unanswered, to_public
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.json import printable
 from colony_memory._format.names import new_id
+from colony_memory._format.pointer import write_pointer
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
     ConflictDetected,
     Hint,
+    PruneIncomplete,
     QuotaExceeded,
+    VaultDenied,
     VaultError,
     message_of,
 )
-from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
+from colony_memory.retention import Shrink, created, document_bytes, find_ruined, is_much_smaller
 from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.backup.job import Job
+    from colony_memory._engine.keep import Planned
     from colony_memory._engine.load import Parent
+    from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
+    from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
+
+# Documents whose sizes a pointer tells; it is a file of bounded size.
+_MOST = 5_000
+_SHOWN = 5
+# What a signature adds to a pointer, at most.
+_SIGNATURE_CHARS = 300
 
 
 async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
@@ -61,14 +77,14 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     beside = [] if parent is None or not built.inherited else [*built.inherited, parent.manifest_file]
     what = f"snapshot of label {label!r}"
     require_sizes(built.files, what)
-    state = await make_room(job, state, built, what)
+    state = await _make_room(job, state, built, what)
     # Before its manifest is there: where a pointer is missing, that alone may make it the latest.
-    job.note_pending(built.info.snapshot_id)
+    job.note(events.pending, built.info.snapshot_id)
     written = await _write(job, built, beside)
     done = await _publish(job, state, built, stream, beside) if written else None
     if done is None:
         await _give_up(job, built)
-        job.note_withdrawn(built.info.snapshot_id)
+        job.note(events.withdrawn, built.info.snapshot_id)
         job.as_base = True
         return None
     keep_parent(session, built)
@@ -76,20 +92,21 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     info = known_of(session, Entry(built.info, built.manifest_sha256))
     info = replace(info, head=head, diverged_from=job.theirs or job.passed_over, merged=job.merged)
     if not head:
-        job.note_refused(info.snapshot_id)
+        job.note(events.with_refused, info.snapshot_id)
         return replace(info, refused=True, diverged_from=done.pointer.snapshot_id)
     job.tree = job.tree or built.tree
     await job.note_saved(info.snapshot_id, done.state)
-    if job.planned is not None:
-        await retire(job, done)
-    lost = find_lost(job, done.state, built)
+    await _retire(job, done)
+    lost = _find_lost(job, done.state, built)
+    if lost is not None and lost.smaller:
+        return replace(info, shrunk_from=lost.before.snapshot_id)
     if lost is not None:
-        tell_ruined(job, lost)
-    return replace(info, shrunk_from=lost.before.snapshot_id) if lost is not None and lost.smaller else info
+        _tell_ruined(job, lost.before.snapshot_id)
+    return info
 
 
 async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
-    """Upload a snapshot; whether it is proven that all it needs is there and stays."""
+    """Upload a snapshot; whether all that it needs, the files ``beside`` its own too, is there and stays."""
     session, began = job.session, job.session.now()
     written = await upload(session, built)
     if built.info.format == FORMAT_2 and not beside:
@@ -122,7 +139,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     previous = None
     if latest is not None and digest_of_latest is not None:
         previous = {"snapshot_id": latest, "manifest_sha256": digest_of_latest}
-    job.ruined, job.ruined_since = ruined_in(job, state, parent), decision.follow
+    job.ruined, job.ruined_since = _ruined_in(job, state, parent), decision.follow
     write: Any = build_parts
     if session.format != FORMAT or session.recipients is not None:  # what is to be encrypted is never in the clear
         chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
@@ -171,7 +188,7 @@ async def _publish(
                 and state.decision.entry(follow) is None
             ):
                 await race(job, now, follow)
-                if job.theirs is not None and job.on_conflict == "merge":
+                if job.merges:
                     given_up = True
                     return None
             if decision.doubt is None and decision.pointer.stream not in (None, stream):
@@ -182,10 +199,10 @@ async def _publish(
         # The pointer never moves to an older snapshot.
         refused = follow is not None and (job.is_refused or not may_move(now, mine))
         removed = job.planned.removed if job.planned is not None else ()
-        lost = None if refused else find_lost(job, now, built)
-        rows = rows_with(job, now, built, lost=lost, refused=refused)
+        lost = None if refused else _find_lost(job, now, built)
+        rows = _rows_with(job, now, built, lost=lost, refused=refused)
         unmerged = job.unmerged(now, mine, refused=refused)
-        sizes = None if refused else doc_bytes(job, built)
+        sizes = None if refused else _doc_bytes(job, built)
         return Move(follow if refused else mine, rows, removed, doc_bytes=sizes, unmerged=unmerged)
 
     try:
@@ -227,3 +244,213 @@ async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None
         await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id, sweeps=False)
     except ColonyMemoryError as error:
         log(f"snapshot {built.info.snapshot_id} was given up, and could not be removed: {message_of(error)}")
+
+
+# What the memory lost since the latest snapshot
+
+
+class _Lost(NamedTuple):
+    """Most of a snapshot, or documents of it that are ruined beside whole ones."""
+
+    before: Entry  # which has it
+    shrink: Shrink
+    smaller: bool  # less than half of its bytes or documents is left
+
+
+def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]:
+    """Names of documents of the latest snapshot that are ruined in the memory to save, as far as that can be told
+    without reading it.
+    """
+    before = _sizes(job, state, parent)
+    if before is None:
+        return ()
+    texts = job.documents if job.memory is None else job.memory.documents(set(job.names) - job.unchanged)
+    documents = {printable(name): text for name, text in texts.items()}
+    return find_ruined(before, documents, unchanged={printable(name) for name in job.unchanged})
+
+
+def _sizes(job: Job, state: State, parent: Parent | None) -> Mapping[str, int] | None:
+    """Bytes of each document of the latest snapshot by its printable name, 0 where there is nothing in it but NUL. Of
+    what is unchanged, nothing is asked.
+    """
+    pointer, latest = state.decision.pointer, state.decision.follow
+    if parent is not None and parent.snapshot_id == latest:
+        memory, unchanged = parent.chain.state, job.unchanged
+        return {
+            printable(name): 0 if name not in unchanged and memory.is_empty(name) else size
+            for name, size in memory.sizes.items()
+        }
+    entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
+    if entry is None or len(entry.info.doc_names) != len(pointer.doc_bytes):
+        return None
+    return dict(zip(entry.info.doc_names, pointer.doc_bytes, strict=True))
+
+
+def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
+    """What the pointer tells of the sizes of documents, for whoever saves next and does not read this snapshot. Who
+    goes on from a chain of packs reads it.
+    """
+    names = built.listed.doc_names
+    if not names or len(names) > _MOST:
+        return None
+    sizes = {printable(name): document_bytes(text) for name, text in job.whole().items()}
+    return tuple(sizes[name] for name in names)
+
+
+def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
+    """What is lost where the snapshot becomes the latest in this state; None where nothing is."""
+    before = state.decision.entry(state.decision.follow)
+    if before is None or before.snapshot_id == built.info.snapshot_id:
+        return None
+    smaller = is_much_smaller(built.info, known_of(job.session, before))
+    ruined = bool(job.ruined) and job.ruined_since == before.snapshot_id
+    return _Lost(before, Shrink(created(built.info), ruined), smaller) if smaller or ruined else None
+
+
+def _tell_ruined(job: Job, whole: str) -> None:
+    """Warn of documents that are ruined beside whole ones, and say which snapshot has them."""
+    rest = f" and {len(job.ruined) - _SHOWN} more" if len(job.ruined) > _SHOWN else ""
+    warn(
+        f"label {job.label!r}: hardly anything is left of {', '.join(job.ruined[:_SHOWN])}{rest}: empty, NUL bytes or "
+        f"less than a tenth. It is saved as it is; snapshot {whole} has all of it, and backups keep that for 30 days",
+        hint=Hint("restore", "snapshot_id", whole, label=job.label),
+    )
+
+
+# What the retention gives up: to make room, and once the snapshot is the latest
+
+
+async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
+    """What the retention keeps and removes, where there is one and nothing speaks against the label."""
+    job.planned = None
+    if job.policy is None or state.decision.doubt is not None:
+        return
+    if built.info.incomplete:
+        # It does not count as good, so the newest that does has to be seen to restore.
+        state, _ = await newest_good(job.session, state)
+    await open_shrunk(job.session, state)
+    job.planned = plan_for(
+        job.session,
+        state,
+        job.policy,
+        new=built.info,
+        spoils=bool(job.ruined),
+        refused=job.is_refused,
+        unmerged=job.unmerged(state, built.info.snapshot_id, refused=job.is_refused),
+    )
+
+
+def _rows_with(
+    job: Job, state: State, built: BuiltSnapshot, *, lost: _Lost | None = None, refused: bool = False
+) -> Iterable[Entry]:
+    """The catalogue with the new snapshot, and without what the retention gives up; what was lost since the one before
+    is noted with that.
+    """
+    info = replace(built.listed, refused=True) if refused else built.listed
+    own = Entry(info, built.manifest_sha256, packs=built.packs)
+    if state.files is None:
+        grown = state.decision.pointer.catalog.adding(own)
+        return grown if lost is None else grown.adding(note_shrink(lost.before, lost.shrink))
+    followed = {} if lost is None else {lost.before.snapshot_id: lost.shrink}
+    others = (entry for entry in state.decision.building if entry.snapshot_id != own.snapshot_id)
+    rows = [*(note_shrink(entry, followed.get(entry.snapshot_id)) for entry in others), own]
+    return job.planned.rows(rows) if job.planned is not None else rows
+
+
+def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
+    """Bytes that a snapshot takes, with what the pointer grows by."""
+    moved = state.decision.pointer.follow(
+        built.info.snapshot_id,
+        updated_at=job.session.stamp(),
+        entries=_rows_with(job, state, built),
+        stream="0" * 16,
+        doc_bytes=_doc_bytes(job, built),
+    )
+    pages = sum(len(text) + len('"", ') for text in moved.catalog.texts())
+    size = len(write_pointer(replace(moved, entries=()))) + pages + (_SIGNATURE_CHARS if job.signer else 0)
+    grows = size - len(state.text or "")
+    return built.info.stored_bytes + max(0, grows)
+
+
+async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> State:
+    """Refuse before the first write what cannot fit; with a retention, let go what has to, and give the label as it is
+    then.
+
+    Leftovers go first, where they are old. Age is told by the vault's clock, which a full vault may not show, as
+    nothing newer fits into it: the pointer is written anew then, and takes no room. After that goes what the retention
+    gives up, and then the oldest of what it would keep, no more than needed.
+    """
+    session, label, policy = job.session, job.label, job.policy
+    await plan_retention(job, state, built)
+    need, free = needed_bytes(job, state, built), await free_bytes(session)
+    if free is None or need <= free:
+        return state
+    if policy is None:
+        raise no_room(need, free, what, label, gain=await _prunable(session, state))
+    if ages(session, state) and await touch(session, state):
+        state = await look(session, label, everything=True, lenient=True)
+    free += await sweep(session, state.listed, told=state.needs)
+    asked = 0
+    if need > free:
+        planned = plan_for(session, state, policy, new=built.info, spoils=bool(job.ruined))
+        asked = len(planned.plan.keep)
+        victims = await choose_victims(session, state, planned, need - free)
+        if not victims:
+            raise no_room(need, free, what, label, gain=0)
+        for own in (own for own in planned.unmerged if own in victims):
+            warn(
+                f"the vault is full: snapshot {own} of label {label!r} is removed, though the latest is not based on it"
+            )
+        for own in (own for own in victims if own in planned.shrunk):
+            warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though a much smaller one followed")
+        state = await withdraw(session, state, victims)
+        await remove_snapshots(session, state.listed, victims, told=state.needs)
+    left = await free_bytes(session)
+    if left is not None and need > left:
+        raise no_room(need, left, what, label, gain=0)
+    state = await look(session, label, everything=True, lenient=True)
+    await plan_retention(job, state, built)
+    kept = len(job.planned.plan.keep) if job.planned is not None else asked
+    if asked > kept:
+        warn(
+            f"the vault is full: of the {asked} snapshots of label {label!r} that the retention keeps, only {kept} fit",
+            hint=Hint("status"),
+        )
+    return state
+
+
+async def _prunable(session: Session, state: State) -> int | None:
+    """Bytes that a prune of the label frees at most, None where that is not known."""
+    if state.decision.follow is None:
+        return 0
+    used = (await session.vault.status()).get("used_bytes")
+    return used if isinstance(used, int) else None
+
+
+async def choose_victims(session: Session, state: State, planned: Planned, need: int) -> list[str]:
+    """The snapshots to let go for so many bytes, the first of those that may; none where all of them are not enough."""
+    candidates = await planned.may_go(session, state)
+    for number in range(1, len(candidates) + 1):
+        if await bytes_freed(session, state.listed, candidates[:number], told=state.needs) >= need:
+            return candidates[:number]
+    return []
+
+
+async def _retire(job: Job, done: Published) -> None:
+    """Delete what the retention gave up, as far as the hour's operations allow; the backup itself is done."""
+    if job.planned is None:
+        return
+    removed, left = job.planned.removed, await job.session.vault.operations_left()
+    # What the next backup needs is not spent on deleting.
+    spare = None if left is None else max(0, left - 3)
+    try:
+        await remove_snapshots(job.session, done.state.listed, removed, told=done.state.needs, spare=spare)
+    except ColonyMemoryError as error:
+        if isinstance(error.__cause__ if isinstance(error, PruneIncomplete) else error, VaultDenied):
+            warn(
+                f"the backup is done, but these credentials may not delete: {', '.join(sorted(removed))} of label "
+                f"{job.label!r} is off the list, and its files stay until prune is run with the right to delete"
+            )
+            return
+        again = "; the next one tries again" if isinstance(error, (PruneIncomplete, VaultError)) else ""
+        warn(f"the backup is done, but older snapshots could not be removed{again}: {message_of(error)}")
