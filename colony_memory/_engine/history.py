@@ -235,8 +235,14 @@ class Histories:
 
 
 @observed("history")
+async def changes(session: Session, name: str, *, label: str, patch: bool) -> tuple[Change, ...]:
+    """See :meth:`colony_memory.ColonyMemory.history`."""
+    return (await history(session, name, label=label, patch=patch)).changes.get(name, ())
+
+
+@observed("history")
 async def history(session: Session, name: str, *, label: str, patch: bool, view: View | None = None) -> Histories:
-    """See :meth:`colony_memory.ColonyMemory.history`; ``view`` says what the documents stand for."""
+    """The same, with what was passed over; ``view`` says what the documents stand for."""
     if not isinstance(name, str):
         msg = f"a document's name must be a string, not {type(name).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument

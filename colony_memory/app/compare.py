@@ -27,8 +27,8 @@ from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, message
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from colony_memory._engine.history import Histories
     from colony_memory._engine.backup import Latest, Plan
+    from colony_memory._engine.history import Histories
     from colony_memory.capture import Capture, LeftOut
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Change, SearchReport, SnapshotDiff

@@ -1,37 +1,37 @@
 """The facade: :class:`ColonyMemory` and :class:`AsyncColonyMemory`, the same verbs for both worlds.
 
-The files ``_saving``, ``_reading``, ``_keeping`` and ``_carrying`` have the verbs of one concern each, for both. There
-is no logic in them: a verb passes its arguments on to the engine.
+There is no logic here: a verb passes its arguments on to the engine.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
+from colony_memory import _engine
 from colony_memory._arguments import is_coroutine
-from colony_memory._format.constants import MAX_BYTES
-from colony_memory.client._carrying import AsyncCarrying, Carrying
-from colony_memory.client._face import require_key, require_vault
-from colony_memory.client._keeping import AsyncKeeping, Keeping
-from colony_memory.client._reading import AsyncReading, Reading
-from colony_memory.client._saving import AsyncSaving, Saving
+from colony_memory._format.constants import MAX_BYTES, NO_DEFAULT
+from colony_memory.client._face import Awaiting, awaited, require_key, require_vault
+from colony_memory.client._verbs import Verbs
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+    from colony_memory._engine.transfer import CopyReport
     from colony_memory.encryption import Passphrase
     from colony_memory.reports import Event, LifecycleEvent
+    from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.signing import Signer
     from colony_memory.witness import Witness
 
 __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBackend"]
 
+_D = TypeVar("_D")
 _Identity: TypeAlias = "str | os.PathLike[str] | Passphrase"
 
 
-class ColonyMemory(Saving, Reading, Keeping, Carrying):
+class ColonyMemory(Verbs):
     """An agent's memory as snapshots in a vault.
 
     >>> from colony_memory import ColonyMemory, open_vault
@@ -113,7 +113,7 @@ class ColonyMemory(Saving, Reading, Keeping, Carrying):
         )
 
 
-class AsyncColonyMemory(AsyncSaving, AsyncReading, AsyncKeeping, AsyncCarrying):
+class AsyncColonyMemory(Awaiting):
     """:class:`ColonyMemory` as coroutines, over ``colony_sdk.AsyncColonyClient`` or any asynchronous vault.
 
     A plain vault works too: its calls then run in threads. A cancelled verb leaves what a crash at that place leaves; a
@@ -171,3 +171,107 @@ class AsyncColonyMemory(AsyncSaving, AsyncReading, AsyncKeeping, AsyncCarrying):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
+
+    backup = awaited(Verbs.backup)
+    merge = awaited(Verbs.merge)
+    salvage = awaited(Verbs.salvage)
+    list_snapshots = awaited(Verbs.list_snapshots)
+    latest = awaited(Verbs.latest)
+    verify = awaited(Verbs.verify)
+    diff = awaited(Verbs.diff)
+    history = awaited(Verbs.history)
+    search = awaited(Verbs.search)
+    inspect = awaited(Verbs.inspect)
+    status = awaited(Verbs.status)
+    prune = awaited(Verbs.prune)
+    plan_prune = awaited(Verbs.plan_prune)
+    delete_snapshot = awaited(Verbs.delete_snapshot)
+    pin = awaited(Verbs.pin)
+    unpin = awaited(Verbs.unpin)
+    rewrite = awaited(Verbs.rewrite)
+    export_snapshot = awaited(Verbs.export_snapshot)
+    import_snapshot = awaited(Verbs.import_snapshot)
+
+    @overload
+    async def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: dict[str, str],
+    ) -> dict[str, str]: ...
+
+    @overload
+    async def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D: ...
+
+    async def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D:
+        """See :meth:`ColonyMemory.restore`."""
+        return await self._run(
+            _engine.restore.restore_documents,
+            label=label,
+            snapshot_id=snapshot_id,
+            verify=verify,
+            names=names,
+            fallback=fallback,
+            at_least=at_least,
+            default=default,
+        )
+
+    async def copy_to(
+        self,
+        destination: AsyncColonyMemory,
+        *,
+        labels: str | Iterable[str] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+        dry_run: bool = False,
+    ) -> CopyReport:
+        """See :meth:`ColonyMemory.copy_to`."""
+        return await self._run(
+            _engine.transfer.copy,
+            self._session_of("destination", destination),
+            labels=labels,
+            progress=progress,
+            dry_run=dry_run,
+        )
+
+    def autobackup(
+        self,
+        collect: Callable[[], dict[str, str] | Awaitable[dict[str, str]]],
+        *,
+        every: float = 900.0,
+        label: str = "default",
+        final_timeout: float = 10.0,
+        **backup_options: Any,
+    ) -> AsyncAutobackup:
+        """See :meth:`ColonyMemory.autobackup`: ``async with mem.autobackup(collect, every=900):``.
+
+        ``collect`` may be a coroutine function or a plain one; either is called in the event loop. See
+        :class:`colony_memory.schedule.async_autobackup.AsyncAutobackup`.
+        """
+        from colony_memory.schedule.async_autobackup import AsyncAutobackup
+
+        return AsyncAutobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)

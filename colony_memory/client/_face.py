@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import wraps
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from colony_memory._format.constants import FORMAT, FORMAT_2
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.store import Vault
     from colony_memory.signing import Signer
 
-__all__ = ["Awaiting", "Blocking", "require_key", "require_vault", "wire_of"]
+__all__ = ["Awaiting", "Blocking", "awaited", "require_key", "require_vault", "wire_of"]
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -26,8 +28,8 @@ _NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no ot
 class Face:
     """What both faces are: one session.
 
-    A face is put together from the verbs of each concern, which bear its name: Python's own errors tell it, as in
-    ``ColonyMemory.restore() got an unexpected keyword argument``.
+    Its verbs bear its name: Python's own errors tell it, as in ``ColonyMemory.restore() got an unexpected keyword
+    argument``.
     """
 
     _name: ClassVar[str]
@@ -75,6 +77,12 @@ class Face:
         from colony_memory.snapshot import exact_documents
 
         return {"memory": exact_documents(documents), "memory_format": FORMAT}
+
+    def _session_of(self, argument: str, other: Face) -> Session:
+        """The session of another client of the same face."""
+        if not isinstance(other, Blocking if isinstance(self, Blocking) else Awaiting):
+            raise ValueError(f"{argument} must be of type {self._name}, not {type(other).__name__}")  # noqa: TRY004
+        return other._session
 
 
 class Blocking(Face):
@@ -127,6 +135,21 @@ class Awaiting(Face):
             return await verb(self._session, *arguments, **options)
         except (Changed, Unanswered) as error:
             raise to_public(error) from error
+
+
+def awaited(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
+    """A verb of the blocking face as that of the other, which has its own way to run what it asks of the engine."""
+    code, name = method.__code__, method.__name__
+    own = FunctionType(code, method.__globals__, name, method.__defaults__)
+    own.__kwdefaults__, own.__annotations__ = method.__kwdefaults__, method.__annotations__
+    own.__module__, own.__qualname__ = str(__package__), f"{Awaiting._name}.{name}"  # noqa: SLF001 - of this file
+
+    @wraps(own)
+    async def run(*arguments: _P.args, **options: _P.kwargs) -> _T:
+        return await own(*arguments, **options)  # type: ignore[no-any-return]
+
+    run.__doc__ = f"See :meth:`ColonyMemory.{name}`."
+    return run  # whose first argument is the client
 
 
 def wire_of(number: int | None, encrypt_to: object = None) -> str | None:

@@ -1,0 +1,506 @@
+"""The verbs, each with its arguments and what is to be said of them. A verb passes them on to the engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from colony_memory import _engine
+from colony_memory._format.constants import NO_DEFAULT
+from colony_memory.client._face import Blocking, wire_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from colony_memory._engine.transfer import CopyReport
+    from colony_memory.client import ColonyMemory
+    from colony_memory.encryption import Passphrase
+    from colony_memory.export import Export
+    from colony_memory.reports import Change, Merged, RewriteReport, Salvaged, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.retention import PrunePlan, Retention
+    from colony_memory.schedule.autobackup import Autobackup
+    from colony_memory.signing import Signer
+    from colony_memory.snapshot import SnapshotInfo
+
+__all__ = ["Verbs"]
+
+_D = TypeVar("_D")
+
+
+class Verbs(Blocking):
+    """What a memory can do. Where its face awaits, each of them does."""
+
+    # Saving
+
+    def backup(
+        self,
+        documents: dict[str, str],
+        *,
+        label: str = "default",
+        signer: Signer | None = None,
+        prune_keep: int | None = None,
+        retention: Retention | None = None,
+        skip_unchanged: bool = True,
+        on_conflict: Literal["raise", "continue", "merge"] = "raise",
+        note: str | None = None,
+        incomplete: Iterable[str] | None = None,
+        tags: str | Iterable[str] = (),
+    ) -> SnapshotInfo:
+        """Save ``{name: text}`` as a new snapshot, which ``restore`` then gives.
+
+        Parts are written first, then the manifest, then the pointer: wherever it stops, the snapshot before stays
+        what ``restore`` gives.
+
+        Args:
+            documents: The whole memory, not empty. Any text comes back exactly.
+            label: Label to save under.
+            signer: Signs this one, in place of the client's.
+            prune_keep: Keep only so many snapshots of this label, the new one included.
+            retention: The same, by rules. Either is lenient in one way: for 30 days it keeps a snapshot that one of
+                less than half its bytes or documents followed, so that an agent that started empty by mistake loses
+                nothing. Older snapshots go first only if the new one does not fit otherwise.
+            skip_unchanged: Where the memory is the same as in the latest snapshot, under the same signer, write
+                nothing and return that one with ``reused`` set.
+            on_conflict: What to do where the latest is another writer's, and this memory never held it, or another one
+                saves in between. ``"raise"`` stores the snapshot, leaves the latest as it is, and raises.
+                ``"continue"`` makes this one the latest and tells of the other in ``diverged_from``. ``"merge"`` stores
+                the snapshot likewise, and saves what both have, over what they have in common, by document and then by
+                line; it keeps twice what cannot be joined. Equal memory is no conflict, nor is memory
+                in which nothing is new: then nothing is written.
+            note: What to say of it, for people, in at most 1,000 characters.
+            incomplete: What could not be saved and why, one line each. Such a snapshot never takes the place of the
+                newest complete one in a retention.
+            tags: What to file it under, for lists: at most 20, each of 1 to 64 letters, digits or any of ``._:/@+=-``.
+                Unchanged memory is saved anew where the latest snapshot lacks one of them, or has another note than
+                the one given here.
+
+        Raises:
+            ValueError: Bad documents or arguments; the message names the document.
+            QuotaExceeded: It does not fit. Nothing was written.
+            ConflictDetected: Another client has saved. Both snapshots are stored and listed.
+            BackupUncertain: A write was not answered; the snapshot may be live.
+            VaultError: The vault could not be reached or refused.
+        """
+        return self._run(
+            _engine.backup.backup,
+            documents,
+            label=label,
+            signer=signer,
+            prune_keep=prune_keep,
+            retention=retention,
+            skip_unchanged=skip_unchanged,
+            on_conflict=on_conflict,
+            note=note,
+            incomplete=incomplete,
+            tags=tags,
+        )
+
+    def merge(self, documents: dict[str, str], *, snapshot_id: str, label: str = "default") -> Merged:
+        """Join these documents with a snapshot, such as one of your own that met a conflict or was overtaken.
+
+        By document and then by line, over what both come from: what only one side added, changed or removed is done.
+        Where both changed the same lines, ours keeps the name and the other's text is kept too, under a name that says
+        whose it is. Nothing is saved: the next :meth:`backup` of the label names the snapshot in ``based_on``.
+
+        Args:
+            documents: The memory as it is, not empty.
+            snapshot_id: The snapshot, listed or not.
+            label: Its label.
+
+        Raises:
+            ValueError: Bad documents or arguments.
+            SnapshotNotFound: There is no such snapshot.
+            SnapshotCorrupt: It is damaged.
+            UntrustedSnapshot: This client does not trust it.
+            VaultError: The vault could not be reached or refused.
+        """
+        return self._run(_engine.backup.merge_snapshot, documents, label=label, snapshot_id=snapshot_id)
+
+    def autobackup(
+        self,
+        collect: Callable[[], dict[str, str]],
+        *,
+        every: float = 900.0,
+        label: str = "default",
+        final_timeout: float = 10.0,
+        **backup_options: Any,
+    ) -> Autobackup:
+        """Save what ``collect()`` returns every ``every`` seconds, and once more when the block is left.
+
+        ``with mem.autobackup(collect, every=900):`` also saves at the interpreter's exit and on SIGTERM, SIGINT and
+        SIGHUP, never raises into the agent, and tells of itself in ``last_success`` and ``last_error``. See
+        :class:`colony_memory.schedule.autobackup.Autobackup`.
+
+        Args:
+            collect: Returns the documents; called in a thread of its own.
+            every: Seconds between backups.
+            label: Label to save under.
+            final_timeout: Seconds that the last backup may take.
+            backup_options: Further arguments of :meth:`backup`.
+        """
+        from colony_memory.schedule.autobackup import Autobackup
+
+        return Autobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
+
+    # Reading, which changes nothing
+
+    @overload
+    def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: dict[str, str],
+    ) -> dict[str, str]: ...
+
+    @overload
+    def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D: ...
+
+    def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D:
+        """The documents of the latest snapshot, or of the one asked for, checked in every byte.
+
+        Where the pointer is missing, garbled, or names a snapshot that is not there, it is the newest whole snapshot
+        in the vault's list, with a :class:`ColonyMemoryWarning`.
+
+        Args:
+            label: Label to restore.
+            snapshot_id: A certain snapshot, from :meth:`list_snapshots`.
+            verify: Check signatures, of the snapshot and of the pointer. The digest is always checked.
+            names: Only documents whose name matches one of these globs (``*``, ``?``, ``[…]``; ``*`` matches ``/``); a
+                ValueError where there is none, ``default`` or not.
+            fallback: Where a snapshot is damaged, walk back to the newest intact one, with a warning that says why.
+            at_least: ``head`` of a snapshot that was seen before, or its generation: refuse a vault that was set back.
+            default: What to return where the vault has proven that nothing is saved yet. No fault ever leads here:
+                ``memory = mem.restore(default={})`` is a boot that cannot start empty by mistake.
+
+        Raises:
+            SnapshotNotFound: The vault answered, and there is no such snapshot.
+            SnapshotCorrupt: The snapshot is damaged; ``UnsupportedFormat``: a newer version wrote it.
+            UntrustedSnapshot: Its signature does not verify, or this client does not trust who made it.
+            RollbackDetected: The vault is in an older state than the one that was seen before.
+            DecryptionError: It is encrypted, and no identity opens it. ``fallback`` does not pass it over.
+            VaultError: The vault could not be reached or refused. Nothing is known of what is stored.
+        """
+        return self._run(
+            _engine.restore.restore_documents,
+            label=label,
+            snapshot_id=snapshot_id,
+            verify=verify,
+            names=names,
+            fallback=fallback,
+            at_least=at_least,
+            default=default,
+        )
+
+    def salvage(self, *, label: str = "default", snapshot_id: str | None = None) -> Salvaged:
+        """What is proven of the latest snapshot, or of the one asked for, where it is damaged: of each document the
+        newest text up to then, of its own whole packs or of the snapshots before it, else of those after it.
+
+        With it the memory counts as set back, unless the snapshot is whole: the next backup becomes the latest.
+
+        Args:
+            label: Label to restore.
+            snapshot_id: A certain snapshot, from :meth:`list_snapshots`.
+
+        Raises:
+            SnapshotNotFound: There is no such snapshot.
+            SnapshotCorrupt: It is damaged, and nothing is proven of it, nor of any other.
+            UntrustedSnapshot: Likewise; with a pinned signer, only what is signed is proven.
+            DecryptionError: What comes next is encrypted, and no identity opens it.
+            VaultError: The vault could not be reached, refused, or cut its list.
+        """
+        return self._run(_engine.salvage.salvage_documents, label=label, snapshot_id=snapshot_id)
+
+    def list_snapshots(self, *, label: str | None = None) -> list[SnapshotInfo]:
+        """Every snapshot that is whole, newest first, of one label or of all.
+
+        A snapshot that is not whole is left out with a :class:`ColonyMemoryWarning` that names it.
+        """
+        return self._run(_engine.restore.list_snapshots, label=label)
+
+    def latest(self, *, label: str = "default") -> SnapshotInfo | None:
+        """The snapshot that ``restore`` gives, or None where the vault has proven that there is none."""
+        return self._run(_engine.restore.latest, label=label)
+
+    def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
+        """Read every byte of a label's snapshots, or of one, and report each fact on its own."""
+        return self._run(_engine.verify.verify, label=label, snapshot_id=snapshot_id)
+
+    def diff(
+        self,
+        a: str | dict[str, str],
+        b: str | dict[str, str] | None = None,
+        *,
+        label: str = "default",
+    ) -> SnapshotDiff:
+        """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
+        return self._run(_engine.history.diff, a, b, label=label)
+
+    def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
+        """What became of one document, from snapshot to snapshot, newest first; empty where none has it.
+
+        Reads every snapshot of the label once, two files for most. Those that cannot be read or are not trusted are
+        passed over with a :class:`ColonyMemoryWarning` that names them: what changed there shows in the one after it.
+
+        Args:
+            name: The document.
+            label: Label to look at.
+            patch: Give each difference too, as git and patch take it.
+
+        Raises:
+            SnapshotNotFound: Nothing is saved under this label.
+            SnapshotCorrupt: No snapshot of it can be read.
+            UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
+            VaultError: The vault could not be reached, refused, or cut its list.
+        """
+        return self._run(_engine.history.changes, name, label=label, patch=patch)
+
+    def search(
+        self, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
+    ) -> SearchReport:
+        """Every line of every snapshot that has something in it, with the first and the last snapshot that it is in.
+
+        Reads every snapshot of the label once, as :meth:`history` does.
+
+        Args:
+            pattern: A regular expression of :mod:`re`, looked for in each line on its own.
+            label: Label to search.
+            fixed: Take the pattern as a text.
+            ignore_case: Take upper and lower case for the same.
+
+        Raises:
+            ValueError: The pattern is empty, has a line feed in it, or is not a regular expression.
+            SnapshotNotFound: Nothing is saved under this label.
+            SnapshotCorrupt: No snapshot of it can be read.
+            UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
+            VaultError: The vault could not be reached, refused, or cut its list.
+        """
+        return self._run(_engine.history.search, pattern, label=label, fixed=fixed, ignore_case=ignore_case)
+
+    def inspect(self) -> VaultMap:
+        """Everything in the vault: labels, snapshots, sizes, leftovers, quota, and what the next backup costs."""
+        return self._run(_engine.inspect.inspect)
+
+    def status(self, *, label: str | None = None) -> dict[str, Any]:
+        """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write.
+
+        Args:
+            label: Tell of this label too, at the cost of reading what it lists: ``restore_points``, how many it has;
+                ``newest``, the id of the newest, and whether it is ``encrypted``; ``before_loss``, the id of the
+                snapshot that is kept because much less followed; ``unmerged``, ids of those that no latest is based
+                on; ``unsigned``, ids of those that are older than signing;
+                ``next_bytes``, what the next backup stores by what recent ones did; ``next_at_most``, whether that is
+                the most, and nothing shows yet how much less; ``fits``, how many more there is room for;
+                ``daily_bytes``, what a day of backups takes at their pace; ``room_lasts_seconds``, how long there is
+                room then, if nothing is removed and nobody else writes. What cannot be told, or is not there, is None.
+        """
+        return self._run(_engine.inspect.status, label=label)
+
+    # Keeping: what stays, and what goes
+
+    def prune(self, *, label: str = "default", keep: int = 5, retention: Retention | None = None) -> int:
+        """Delete snapshots, and the leftovers of interrupted backups that are older than an hour.
+
+        Only snapshots that are whole count. The newest good one and the one that the pointer names always stay;
+        those that cannot be read are neither counted nor removed.
+
+        Args:
+            label: Label to prune.
+            keep: How many to keep.
+            retention: Rules in place of ``keep``. See :meth:`plan_prune` for a preview.
+
+        Returns:
+            The number of snapshots that are gone.
+
+        Raises:
+            PruneIncomplete: Some files could not be deleted.
+            VaultError: The vault could not be reached, or cut its list; nothing was deleted.
+        """
+        return self._run(_engine.prune.prune, label=label, policy=_policy(keep, retention))
+
+    def plan_prune(self, *, label: str = "default", keep: int = 5, retention: Retention | None = None) -> PrunePlan:
+        """What :meth:`prune` with these arguments would keep and delete, and why. Deletes nothing."""
+        return self._run(_engine.prune.plan_prune, label=label, policy=_policy(keep, retention))
+
+    def delete_snapshot(self, *, label: str, snapshot_id: str) -> None:
+        """Delete one snapshot. Where the pointer names it, the pointer first moves to the newest good one left.
+
+        Raises:
+            SnapshotNotFound: There is no such snapshot.
+            PruneIncomplete: Some of its files could not be deleted.
+        """
+        return self._run(_engine.prune.delete_snapshot, label=label, snapshot_id=snapshot_id)
+
+    def pin(self, *, snapshot_id: str, label: str = "default") -> None:
+        """Keep a snapshot whatever a retention says, until it is unpinned.
+
+        Raises:
+            SnapshotNotFound: There is no such snapshot.
+        """
+        return self._run(_engine.prune.pin, label=label, snapshot_id=snapshot_id)
+
+    def unpin(self, *, snapshot_id: str, label: str = "default") -> None:
+        """Leave a snapshot to the retention again; it is no error that it was not pinned."""
+        return self._run(_engine.prune.unpin, label=label, snapshot_id=snapshot_id)
+
+    def rewrite(
+        self,
+        *,
+        label: str = "default",
+        exclude: str | Iterable[str] = (),
+        replace: Mapping[str, str] | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+        sign: bool = False,
+        encrypt_to: str | Passphrase | Iterable[str | Passphrase] | None = None,
+        dry_run: bool = False,
+    ) -> RewriteReport:
+        """Save the snapshots of a label anew, without a text or a document, in another format or under other keys, and
+        delete those that they stand for.
+
+        Each keeps its time, note, tags and pin, is signed by this client's signer if it has one, and has an id one
+        microsecond later; ``rewrites`` names the one that it stands for, in its place for whoever saved or restored
+        that. Snapshots that are as they are to be stay. It may be stopped anywhere, and goes on when it is done again.
+
+        Args:
+            label: Label to rewrite.
+            exclude: Globs of names of documents that no snapshot is to hold.
+            replace: Texts that no document or note is to hold, and what stands in their place.
+            format: 1 or 2: the format to save in.
+            sign: Save anew also what this client's signer has not signed.
+            encrypt_to: Whom to encrypt to; by default those of this client. Takes format 2.
+            dry_run: Only tell what it takes.
+
+        Returns:
+            What it took, and which files the hour of grace holds back, until when: a :meth:`prune` then removes them.
+
+        Raises:
+            ValueError: There is nothing to do, or an argument is wrong.
+            QuotaExceeded: It does not fit beside what is there. Nothing was written.
+            SnapshotCorrupt: A snapshot is damaged: it has to be deleted first. Nothing was written.
+            UntrustedSnapshot: A snapshot is not trusted, or is signed, and this client has no signer.
+            ColonyMemoryError: A document that is to have a text replaced is no text, or nothing would be left.
+            ConflictDetected: Others kept saving.
+            VaultError: The vault could not be reached or refused; what was done stays done.
+        """
+        return self._run(
+            _engine.rewrite.rewrite,
+            label=label,
+            exclude=exclude,
+            replaced=replace,
+            wire=wire_of(format),
+            sign=sign,
+            encrypt_to=encrypt_to,
+            dry_run=dry_run,
+        )
+
+    # Carrying: out of a vault, and into another
+
+    def export_snapshot(self, *, label: str = "default", snapshot_id: str | None = None) -> Export:
+        """Take one snapshot out of a vault, checked in every byte as a restore of it would be.
+
+        Args:
+            label: Label of the snapshot.
+            snapshot_id: A certain snapshot; by default the latest.
+
+        Raises:
+            SnapshotNotFound: The vault answered, and there is no such snapshot.
+            SnapshotCorrupt: The snapshot is damaged.
+            UntrustedSnapshot: The client does not trust it.
+            VaultError: The vault could not be reached or refused.
+        """
+        return self._run(_engine.transfer.export_snapshot, label=label, snapshot_id=snapshot_id)
+
+    def import_snapshot(self, exported: Export, *, label: str | None = None, dry_run: bool = False) -> SnapshotInfo:
+        """Put an exported snapshot into the vault, if this client would restore it.
+
+        Parts are written first, then the manifest, then the pointer, which moves to the snapshot if that is newer than
+        the one that it names.
+
+        Args:
+            exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
+            label: Refuse an export of another label. A snapshot cannot change its label: restore it and back it up.
+            dry_run: Only check all that, and write nothing.
+
+        Returns:
+            The summary: ``head`` tells whether it is the latest now, ``reused`` that it was there already.
+
+        Raises:
+            ValueError: The export is of another label.
+            SnapshotCorrupt: It is damaged. Nothing was written.
+            UntrustedSnapshot: This client does not trust it. Nothing was written.
+            QuotaExceeded: It does not fit. Nothing was written.
+            ColonyMemoryError: It is of format 2, and the vault does not write on condition. Nothing was written.
+            ConflictDetected: Something else is under its id; what is there of it is in no catalogue, and may be about
+                to be deleted; or the label is signed, and this client has no signer.
+            VaultError: The vault could not be reached or refused.
+        """
+        return self._run(_engine.transfer.import_snapshot, exported, label=label, dry_run=dry_run)
+
+    def copy_to(
+        self,
+        destination: ColonyMemory,
+        *,
+        labels: str | Iterable[str] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+        dry_run: bool = False,
+    ) -> CopyReport:
+        """Copy every whole snapshot into another vault, oldest first, byte for byte, and read each back.
+
+        What is there with the same bytes is not written again, so a copy that was stopped goes on when it is made
+        again, and one that is made every night brings what is new. Nothing is removed, and the pointer of a label never
+        moves to an older snapshot than it names. A client with a signer signs that pointer. Without one, a label that
+        is not there yet gets the pointer of this one as it is, where that says just what is there, else an unsigned
+        one, with a warning; to add to a label that is signed takes a signer.
+
+        Args:
+            destination: The memory to copy to. What it, or this one, would not restore is left out.
+            labels: Labels to copy, by default all.
+            progress: Called after each snapshot with the number that is done and the number there is.
+            dry_run: Read and check everything, and write nothing.
+
+        Raises:
+            ConflictDetected: A label there is signed, and the destination has no signer.
+            SnapshotNotFound: There is nothing to copy, under one of the labels or at all.
+            QuotaExceeded: It does not fit.
+            RollbackDetected: A label, here or there, was rolled back.
+            VaultError: A vault could not be reached or refused; ``RateLimited`` after 60 writes an hour to the hosted
+                one. The message tells how far it came.
+        """
+        return self._run(
+            _engine.transfer.copy,
+            self._session_of("destination", destination),
+            labels=labels,
+            progress=progress,
+            dry_run=dry_run,
+        )
+
+
+def _policy(keep: int, retention: Retention | None) -> Retention:
+    """``keep`` has a default, so a retention takes its place."""
+    policy = _engine.keep.policy_of(None if retention is not None else keep, retention)
+    if policy is None:
+        raise ValueError("keep must be a count")
+    return policy
