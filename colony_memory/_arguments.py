@@ -11,11 +11,7 @@ _T = TypeVar("_T")
 
 
 def require_type(argument: str, value: object, kind: type[_T]) -> _T:
-    """The value, where it is of this type.
-
-    Raises:
-        ValueError: It is not: one type of error for every bad argument. Likewise all that follow.
-    """
+    """The value, where it is of this type."""
     if not isinstance(value, kind):
         raise ValueError(f"{argument} must be of type {kind.__name__}, not {type(value).__name__}")  # noqa: TRY004
     return value
@@ -47,9 +43,6 @@ def require_call(argument: str, value: object) -> None:
 def read_written(data: bytes) -> str:
     """The text of a file that somebody has written: without the mark that editors and shells of Windows begin it with,
     and with LF for their line ends.
-
-    Raises:
-        ValueError: It is neither UTF-8 nor, with its mark, UTF-16.
     """
     in_utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     return data.decode("utf-16" if in_utf_16 else "utf-8-sig").replace("\r\n", "\n")

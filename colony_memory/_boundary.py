@@ -58,12 +58,7 @@ _LONGEST_WAIT = 366 * 86400
 
 
 def translate(error: Exception, doing: str) -> ColonyMemoryError:
-    """The error of this package that says the same.
-
-    Args:
-        error: What the backend raised. It is told by ``status``, ``code`` and ``retry_after`` where it has them.
-        doing: What was being done, for the message, such as ``"reading x.json"``.
-    """
+    """The error of this package that says the same."""
     if isinstance(error, ColonyMemoryError) and getattr(error, "code", None) not in _FULL_CODES:
         return error
     status = getattr(error, "status", getattr(error, "status_code", None))

@@ -27,12 +27,7 @@ def write_pem(key: Ed25519PrivateKey) -> str:
 
 
 def read_pem(text: str) -> bytes:
-    """The 32-byte seed in a PEM of an Ed25519 private key.
-
-    Raises:
-        ValueError: It is no PEM, encrypted, of another kind of key, or a public key.
-        ImportError: The extra ``sign`` is not installed.
-    """
+    """The 32-byte seed in a PEM of an Ed25519 private key."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -61,12 +56,7 @@ def _explain(text: str) -> str:
 
 
 def read_text(text: str) -> bytes:
-    """The seed in a PEM, 64 hex digits, or base64 or base64url of 32 bytes; white space around it is passed over.
-
-    Raises:
-        ValueError: It is none of these.
-        ImportError: It is a PEM, and the extra ``sign`` is not installed.
-    """
+    """The seed in a PEM, 64 hex digits, or base64 or base64url of 32 bytes; white space around it is passed over."""
     text = text.strip()
     if _PEM in text:
         # Files of settings have a line for each, and write a line end as \n.
@@ -86,12 +76,7 @@ def read_text(text: str) -> bytes:
 
 
 def read_file(data: bytes) -> bytes:
-    """The seed in a key file: a PEM, 32 raw bytes, or 64 hex digits.
-
-    Raises:
-        ValueError: It is none of these.
-        ImportError: It is a PEM, and the extra ``sign`` is not installed.
-    """
+    """The seed in a key file: a PEM, 32 raw bytes, or 64 hex digits."""
     if len(data) == 32:
         return data
     text = ""

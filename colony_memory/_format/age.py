@@ -77,11 +77,7 @@ def new_identity() -> tuple[str, str]:
 
 
 def spell_recipient(text: str) -> str:
-    """A recipient as it is compared and kept: ``age1…``, or an SSH public key without its comment.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """A recipient as it is compared and kept: ``age1…``, or an SSH public key without its comment."""
     text = text.strip()
     if _SECRET in text.upper() or _PEM in text:
         raise ValueError("it is a private key: give the public key that belongs to it")
@@ -192,16 +188,7 @@ class Identities:
         return " and ".join(several)
 
     def open(self, sealed: bytes, key: str = "") -> bytes:
-        """What an age file holds.
-
-        Args:
-            sealed: The file.
-            key: base64 of the passphrase's key beside it, empty where there is none.
-
-        Raises:
-            NoFit: Nothing opens it that is there.
-            ValueError: It is damaged, or no age file.
-        """
+        """What an age file holds; ``key`` is base64 of the passphrase's key beside it. NoFit where nothing opens it."""
         _check_header(sealed)
         if sealed.startswith(_FIRST_LINE + b"-> scrypt "):
             raise ValueError("it is encrypted with a passphrase, and not to a key")
@@ -212,12 +199,7 @@ class Identities:
         return _call(_age().decrypt, sealed, found)
 
     def key_of(self, key: str) -> PassphraseKey | None:
-        """The passphrase's key, None where there is none that a passphrase that was given opens.
-
-        Raises:
-            NoRoom: There is not the memory to try.
-            ValueError: It is damaged.
-        """
+        """The passphrase's key, None where there is none that a passphrase that was given opens."""
         if not key or not self._passphrases:
             return None
         if key not in self._keys and list(self._keys.values()).count(None) < _MAX_TRIES:
@@ -289,11 +271,7 @@ def _call(function: Any, sealed: bytes, key: Any) -> bytes:
 
 
 def read_identity(text: str) -> Any:
-    """What opens: an ``AGE-SECRET-KEY-1…``, or an SSH private key in PEM.
-
-    Raises:
-        ValueError: It is none, or needs a passphrase itself.
-    """
+    """What opens: an ``AGE-SECRET-KEY-1…``, or an SSH private key in PEM."""
     age, text = _age(), text.strip()
     why = "it is neither an AGE-SECRET-KEY-1… nor an SSH private key"
     try:
@@ -310,11 +288,7 @@ def read_identity(text: str) -> Any:
 
 
 def split_identities(text: str) -> Sequence[str]:
-    """The keys in an identity file: a PEM, or one a line with comments between.
-
-    Raises:
-        ValueError: A line is none, or there is none.
-    """
+    """The keys in an identity file: a PEM, or one a line with comments between."""
     if text.startswith(("age-encryption.org/", f"{_PEM}AGE")):
         raise ValueError("it is encrypted itself: age -d -o NEW FILE writes it without its passphrase")
     if _PEM in text:

@@ -43,12 +43,7 @@ class Format(Protocol):
         identities: Identities | None = None,
         spend: Spend = spend_freely,
     ) -> dict[str, str]:
-        """The documents; the texts are used up, and ``spend`` is told of what was unpacked.
-
-        Raises:
-            SnapshotCorrupt: The files are not what the manifest says.
-            DecryptionError: They are, and none of the identities opens them.
-        """
+        """The documents; the texts are used up, and ``spend`` is told of what was unpacked."""
 
 
 class _Parts:

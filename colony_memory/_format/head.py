@@ -33,15 +33,7 @@ class Head(NamedTuple):
 
 
 def write_head(generation: int, manifest_sha256: str | None) -> str:
-    """The head of a pointer.
-
-    Args:
-        generation: Generation of the pointer, from 1.
-        manifest_sha256: ``sha256:`` and the hex digest of the manifest that it names; None where it names nothing.
-
-    Raises:
-        ValueError: The generation is no positive integer, or the digest is not of that form.
-    """
+    """The head of a pointer."""
     if not _is_generation(generation):
         raise ValueError(f"a generation is a positive integer, not {_show(generation)}")
     if manifest_sha256 is None:
@@ -52,14 +44,7 @@ def write_head(generation: int, manifest_sha256: str | None) -> str:
 
 
 def read_head(head: str | int) -> Head:
-    """What a head says.
-
-    Args:
-        head: ``"42:0123456789abcdef"``, the generation alone, ``"42"`` or ``42``, or as a witness keeps it.
-
-    Raises:
-        ValueError: It is none of these.
-    """
+    """What a head says: ``"42:0123456789abcdef"``, a generation alone, or as a witness keeps it. Else a ValueError."""
     if isinstance(head, str):
         found = _HEAD.fullmatch(head)
         if found is not None and int(found[1]) <= _LARGEST:

@@ -38,11 +38,7 @@ _WINDOW = 2**15
 
 
 def canonical(value: object) -> bytes:
-    """A JSON value in canonical form.
-
-    Raises:
-        RecursionError: The value is nested too deeply.
-    """
+    """A JSON value in canonical form."""
     return _utf8(_COMPACT(value))
 
 
@@ -139,15 +135,7 @@ def _escaped_bytes(data: bytes) -> bytes:
 
 
 def decode_documents(plaintext: bytes | bytearray, *, at_most: int | None = None) -> dict[str, str]:
-    """Read a JSON object of texts. A bytearray is used up on the way, to free its memory.
-
-    Args:
-        plaintext: The JSON.
-        at_most: Documents that there may be. Small ones take many times the memory of the text that they come from.
-
-    Raises:
-        ValueError: It is anything else: not UTF-8, not an object, a value that is no string, a name twice, too many.
-    """
+    """Read a JSON object of texts. A bytearray is used up on the way, to free its memory."""
     documents: dict[str, str] = {}
     reader = _Reader(plaintext if isinstance(plaintext, bytearray) else bytearray(plaintext))
     reader.take("{")
@@ -257,10 +245,6 @@ def load_object(text: str) -> dict[str, Any]:
     """Read a JSON object that came out of a vault.
 
     What it gives takes at most 40 times the memory of the text, and of a large text less than that.
-
-    Raises:
-        ValueError: It is not JSON, not an object, names a key twice, is nested too deeply, has too long a number, or is
-            large and mostly objects and lists.
     """
     if len(text) > _FEW_CHARS and text.count("{") + text.count("[") > _MOST_NODES:
         raise ValueError("it holds too much")

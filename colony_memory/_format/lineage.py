@@ -16,7 +16,6 @@ from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from colony_memory._format.manifest import SnapshotInfo
 
@@ -124,15 +123,7 @@ def still_unmerged(
     based_on: Collection[str] = (),
     gone: Collection[str] = (),
 ) -> tuple[Unmerged, ...]:
-    """The list once a snapshot was saved or deleted, oldest first.
-
-    Args:
-        before: The list until then.
-        now: The time, with a zone.
-        new: What was overtaken, or refused, by that.
-        based_on: What the new snapshot is directly based on.
-        gone: Ids that were deleted.
-    """
+    """The list once a snapshot was saved or deleted, oldest first."""
     # The time is that of the first time, and none that is yet to come: else it would stay for ever.
     rows = {one.snapshot_id: one._replace(since=min(one.since, stamp(now))) for one in (*new, *before)}
     left = [
@@ -145,12 +136,7 @@ def still_unmerged(
 
 
 def ancestors(infos: Sequence[SnapshotInfo], *snapshot_ids: str) -> tuple[frozenset[str], str | None]:
-    """What snapshots are based on, directly and by what that is based on; and the newest where a link is missing.
-
-    Args:
-        infos: The listed snapshots, newest first.
-        snapshot_ids: The snapshots.
-    """
+    """What snapshots are based on, directly and by what that is based on; and the newest where a link is missing."""
     known = {info.snapshot_id: info for info in infos}
     found, left, missing, silent = set[str](), [*snapshot_ids], list[str](), list[str]()
     while left:
@@ -191,14 +177,7 @@ def stand_ins(infos: Iterable[SnapshotInfo]) -> dict[str, str]:
 
 
 def descends(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapshot_id: str, of: str) -> bool:
-    """Whether a snapshot holds what another one held, but for what its writers took out knowingly.
-
-    Args:
-        infos: The listed snapshots, newest first.
-        unmerged: What is unmerged.
-        snapshot_id: The one.
-        of: The other, listed or not.
-    """
+    """Whether a snapshot holds what another one held, but for what its writers took out knowingly."""
     return _descent(infos, unmerged, snapshot_id)(of)
 
 

@@ -64,12 +64,7 @@ def _folded(label: str) -> str:
 
 
 def require_label(label: object) -> str:
-    """The label in the spelling that file names use.
-
-    Raises:
-        ValueError: It needs more than folding case and outer blanks, or is too long. The message gives the
-            spelling to use.
-    """
+    """The label in the spelling that file names use."""
     if not isinstance(label, str):
         msg = f"label must be a string, not {type(label).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
@@ -99,11 +94,7 @@ def _is_id(text: str) -> bool:
 
 
 def require_id(snapshot_id: object) -> str:
-    """The id unchanged.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """The id unchanged."""
     if not is_id(snapshot_id):
         raise bad_argument(f"{shown(snapshot_id)} is not a snapshot id", hint=Hint("list_snapshots"))
     return snapshot_id
@@ -154,13 +145,7 @@ def id_order(snapshot_id: str) -> tuple[bool, str]:
 
 
 def new_id(now: datetime, token: str, seen: Iterable[str]) -> str:
-    """An id later than every id in ``seen``: the time ``now``, or one microsecond after the newest of them.
-
-    Args:
-        now: Time of the snapshot, with a time zone.
-        token: Six hex digits that no other writer picks.
-        seen: Ids that exist. Those without a time, or at the end of time, are passed over.
-    """
+    """An id later than every id in ``seen``: the time ``now``, or one microsecond after the newest of them."""
     moment = now.astimezone(timezone.utc)
     # Ids with a time sort by it, so that the first one decides.
     for snapshot_id in sorted(seen, reverse=True):

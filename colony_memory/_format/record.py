@@ -84,12 +84,7 @@ def unfold(
 
 
 def fold(documents: Mapping[str, str], *, alike: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The way back, without what the record says and the documents contradict.
-
-    Args:
-        documents: Made of what :func:`unfold` gave.
-        alike: Memories whose record is taken letter for letter where it says the same.
-    """
+    """The way back, without what the record says and the documents contradict."""
     files = {name: text.removeprefix(_LEAD) for name, text in documents.items() if isinstance(text, _Bytes)}
     record = read_record(documents.get(RECORD_NAME)) or ({"format": FORMAT, "executable": []} if files else None)
     if record is None:
@@ -147,11 +142,7 @@ def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
 
 
 def decode_file(text: str, start: int, stop: int) -> bytes:
-    """The bytes of a file, of the text that spells them, a piece at a time: large ones are not held once more.
-
-    Raises:
-        ValueError: They are spelled otherwise than a writer does, with bits beyond the end or padding inside.
-    """
+    """The bytes of a file, of the text that spells them, a piece at a time: large ones are not held once more."""
     data = BytesIO()
     for at in range(start, stop, _PIECE):
         spelled = text[at : min(at + _PIECE, stop)]
@@ -169,11 +160,7 @@ def spell_file(data: bytes) -> Iterator[str]:
 
 
 def join_files(record: bytes, files: Mapping[str, bytes]) -> bytearray:
-    """The text of a record with its files, which are in the order of their names.
-
-    Raises:
-        ValueError: It has no place for them.
-    """
+    """The text of a record with its files, which are in the order of their names."""
     start = record.find(_NO_FILES.encode("ascii")) + len(_NO_FILES) - 1
     if start < len(_NO_FILES) - 1:
         raise ValueError("it has files, but no record of them")

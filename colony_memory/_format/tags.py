@@ -21,9 +21,6 @@ def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
 
     >>> check_tags(["release", "2.0", "release"])
     ('2.0', 'release')
-
-    Raises:
-        ValueError: One is none, or there are too many.
     """
     if not isinstance(tags, Iterable):
         msg = f"tags must be strings, not {tags!r}"

@@ -53,11 +53,7 @@ class Fields:
         return SnapshotCorrupt(f"{self.name} is not a manifest of this snapshot: {what}", file=self.file)
 
     def one_of(self, key: str, known: tuple[str, ...], what: str) -> str:
-        """A text that is one of those known here.
-
-        Raises:
-            UnsupportedFormat: It is another one.
-        """
+        """A text that is one of those known here."""
         value = self.text(key)
         if value not in known:
             msg = f"unsupported {what}: {value[:80]!r} in {self.name}; a newer colony-memory may read it"
@@ -131,18 +127,7 @@ CODEC = "gzip+base64"
 def check_manifest(
     raw: Mapping[str, Any], digest_of_file: str, *, label: str | None = None, snapshot_id: str | None = None
 ) -> Manifest:
-    """Check every field of a manifest of format 1 that came out of a vault.
-
-    Args:
-        raw: The JSON object.
-        digest_of_file: Digest of the file's text.
-        label: Label that it must name.
-        snapshot_id: Id that it must name.
-
-    Raises:
-        UnsupportedFormat: It is of another format or codec.
-        SnapshotCorrupt: Something in it is not as the format demands.
-    """
+    """Check every field of a manifest of format 1 that came out of a vault."""
     fields = Fields(raw, label, snapshot_id)
     fields.one_of("format", (FORMAT,), "snapshot format")
     fields.one_of("codec", (CODEC,), "codec")

@@ -135,12 +135,7 @@ def holds_snapshots(directory: Files) -> bool:
 
 
 def look_at_marker(directory: Files) -> Marked:
-    """Read the marker.
-
-    Raises:
-        VaultUnavailable: A later version made the vault.
-        UnfitFile: What is in the marker's place is no plain file, or too large.
-    """
+    """Read the marker."""
     found = directory.read(MARKER, limit=MARKER_BYTES)
     if found is None:
         return Marked("")
@@ -174,11 +169,7 @@ def refuse_placeholder(directory: Files, filename: str) -> None:
 
 
 def require_condition(directory: Files, filename: str, *, if_match: str | None, absent: bool) -> None:
-    """Go on only if the file has the etag ``if_match``, or is not there.
-
-    Raises:
-        VaultError: ``status`` 412: it is otherwise.
-    """
+    """Go on only if the file has the etag ``if_match``, or is not there."""
     found = directory.read(filename, limit=MOST_BYTES)
     state = None
     if found is None:

@@ -16,11 +16,7 @@ UNFIT_FILE, ELSEWHERE = "UNFIT_FILE", "ELSEWHERE"
 
 
 def encode_text(filename: str, content: str) -> bytes:
-    """A file's text as it is stored.
-
-    Raises:
-        VaultError: UTF-8 cannot encode it.
-    """
+    """A file's text as it is stored."""
     try:
         return content.encode("utf-8")
     except UnicodeEncodeError as exc:
@@ -52,11 +48,7 @@ def time_at(seconds: float) -> str | None:
 
 
 def check_none_match(if_none_match: str | None) -> None:
-    """See that a condition on absence is one that vaults know.
-
-    Raises:
-        ValueError: It is not.
-    """
+    """See that a condition on absence is one that vaults know."""
     if if_none_match not in {None, "*"}:
         raise ValueError(f"if_none_match must be None or '*', not {if_none_match!r}")
 

@@ -68,9 +68,6 @@ class Marked(NamedTuple):
 
         Format 2 takes little room, but needs conditional writes and zstd. If ``used`` tells that there are snapshots
         already, they were written in format 1 until now, and may have readers that know no other.
-
-        Raises:
-            ValueError: What else the marker says leaves no room for the format.
         """
         if self.doubt is None:
             chosen, raw = asked or self.snapshots, load_object(self.data.decode("utf-8"))
@@ -88,19 +85,6 @@ def require_marked(
     marked: Marked, place: object, *, used: Callable[[], bool], missing: Callable[[], VaultMissing]
 ) -> Literal[1, 2]:
     """Go on only in a vault: one with a marker, or with files of snapshots.
-
-    Args:
-        marked: What its marker says.
-        place: Where it is, for messages.
-        used: Whether there are files of snapshots.
-        missing: The error to raise if there is no vault.
-
-    Returns:
-        The format to write snapshots in unless told otherwise.
-
-    Raises:
-        VaultMissing: There is neither.
-        VaultUnavailable: There is no snapshot, and what is in the marker's place is no marker.
 
     Warns:
         ColonyMemoryWarning: There are snapshots, and what is in the marker's place is no marker.
@@ -125,12 +109,7 @@ def _encode(marker: dict[str, object]) -> bytes:
 
 
 def check_format(asked: int | None, *, conditional: bool = True) -> None:
-    """See that a vault can be made for snapshots of this format, if one is asked for.
-
-    Raises:
-        ValueError: It is neither 1 nor 2, or this vault cannot have it.
-        ColonyMemoryError: It is 2, and zstd is not installed.
-    """
+    """See that a vault can be made for snapshots of this format, if one is asked for."""
     if asked is not None and (asked not in _NAMES or isinstance(asked, bool)):
         raise ValueError(f"format must be 1 or 2, not {asked!r}")
     if asked == 2:
@@ -154,10 +133,6 @@ def read_marker(data: bytes, layout: str = IN_DIRECTORY) -> Literal[1, 2]:
     """The format that a marker of this layout says to write snapshots in; 1 if it names none that is known.
 
     Every call of a vault asks for it, mostly of the same bytes.
-
-    Raises:
-        NewerVault: A later version made the vault, or it is of another layout.
-        ValueError: It is damaged.
     """
     raw = load_object(data.decode("utf-8"))
     known = raw.get("format")

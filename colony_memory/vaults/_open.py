@@ -23,13 +23,7 @@ _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def open_url(url: str, *, create: bool, format: Literal[1, 2] | None = None) -> VaultBackend:  # noqa: A002
-    """Open the vault that a URL or a path names; see :func:`colony_memory.vaults.open_vault`.
-
-    Raises:
-        ValueError: The URL is of no known kind, or says something that its kind does not take.
-        ColonyMemoryError: ``colony:`` without a key, ``export:`` with a file that cannot be read or is no export, or
-            a vault that cannot be made.
-    """
+    """Open the vault that a URL or a path names; see :func:`colony_memory.vaults.open_vault`."""
     if not require_text("url", url).strip():
         raise ValueError(f"an empty vault URL; known are {_KINDS}")
     drive = os.name == "nt" and _DRIVE.match(url)

@@ -90,12 +90,7 @@ def build_request(
 
 
 def read_reply(reply: Reply) -> Any:
-    """The JSON of a success, together with the etag of what was written where the headers have it.
-
-    Raises:
-        Refused: The vault said no, or sent elsewhere.
-        Unanswered: A success whose body is torn.
-    """
+    """The JSON of a success, together with the etag of what was written where the headers have it."""
     good = 200 <= reply.status < 300
     if good and not reply.body:
         return {}
@@ -137,13 +132,7 @@ def _direction(location: str) -> str:
 
 
 def delay_before_retry(reply: Reply, attempt: int, retry: Any) -> float | None:
-    """Seconds until a request is sent again, None where it is not; by the rules of the SDK's ``RetryConfig``.
-
-    Args:
-        reply: What came back.
-        attempt: How often it was sent again already.
-        retry: The client's settings.
-    """
+    """Seconds until a request is sent again, None where it is not; by the rules of the SDK's ``RetryConfig``."""
     if attempt >= retry.max_retries or reply.status not in retry.retry_on:
         return None
     told = reply.headers.get("retry-after")
@@ -155,11 +144,7 @@ def delay_before_retry(reply: Reply, attempt: int, retry: Any) -> float | None:
 
 
 def check_shape(method: str, reply: Any) -> Any:
-    """The reply, if it has what the method owes; the SDK gives ``{}`` for a body that is empty or torn.
-
-    Raises:
-        Unanswered: It has not.
-    """
+    """The reply, if it has what the method owes; the SDK gives ``{}`` for a body that is empty or torn."""
     bare = reply.get("result", reply) if isinstance(reply, dict) else reply
     if method == "vault_delete_file":
         return reply

@@ -152,11 +152,7 @@ def handlers(seconds: float) -> tuple[urllib.request.BaseHandler, ...]:
 
 
 def transmit(request: Request, client: Any, timeout: float) -> Reply:
-    """Send a request by the client's proxy, if it has one, and wait that long for all of its reply.
-
-    Raises:
-        Unanswered: There is no reply, or not all of it within ``timeout`` seconds and :data:`MOST_BYTES`.
-    """
+    """Send a request by the client's proxy, if it has one, and wait that long for all of its reply."""
     call = urllib.request.Request(request.url, request.body, dict(request.headers), method=request.method)  # noqa: S310
     proxy = getattr(client, "proxy", None)
     # HTTP and nothing else, and no redirect is followed: it is a reply like any other.

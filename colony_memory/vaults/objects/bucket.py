@@ -47,11 +47,7 @@ _ESCAPE = re.compile(rb"=([0-9A-F]{2})")
 
 
 def key_of(name: str) -> str:
-    """The key of a file, below the vault's own place; bytes that a store might change are written ``=XX``.
-
-    Args:
-        name: A plain name: :func:`~colony_memory.vaults._names.is_plain_name`.
-    """
+    """The key of a file, below the vault's own place; bytes that a store might change are written ``=XX``."""
     label = leading_label(name)
     written = _escape(name.encode("utf-8"))
     return written if label is None else f"{label}/{written}"
@@ -163,11 +159,7 @@ def holds_snapshots(bucket: Bucket) -> bool:
 
 
 def look_at_marker(bucket: Bucket) -> Marked:
-    """Read the marker.
-
-    Raises:
-        VaultUnavailable: A later version made the vault, or it is of another layout.
-    """
+    """Read the marker."""
     try:
         data, _ = bucket.read(MARKER, f"reading the marker of {bucket.url}", MARKER_BYTES)
         return Marked(None, read_marker(data, IN_OBJECTS), data)
@@ -198,12 +190,7 @@ _ANOTHER = '"00000000000000000000000000000000"'
 
 
 def probe_conditions(store: Any, key: str, place: str) -> None:
-    """Write an object of this key, which nobody has, on conditions that hold and that do not, and remove it.
-
-    Raises:
-        VaultError: The store does not write on condition, or does not delete, with the code ``"NOT_SUPPORTED"``.
-        Exception: Whatever obstore raises where something else fails.
-    """
+    """Write an object of this key, which nobody has, on conditions that hold and that do not, and remove it."""
     try:
         heeds = _try_conditions(store, key)
     except Exception as error:

@@ -68,12 +68,7 @@ def errors_translated(doing: str) -> Iterator[None]:
 
 
 def translate_store(error: Exception, doing: str) -> VaultError:
-    """The error of this package that says the same.
-
-    Args:
-        error: What obstore raised.
-        doing: What was being done, for the message, such as ``"reading x.json"``.
-    """
+    """The error of this package that says the same."""
     text, kind = str(error), type(error).__name__
     status, code = status_of(error), _first(_CODE, text)
     said = f"{doing} failed: {_said(status, code, text)}"
@@ -145,16 +140,7 @@ _asked_in: list[int] = []
 
 
 def open_store(scheme: str, rest: str) -> ObjectStore:
-    """The store of a URL ``scheme://bucket/prefix``, with the options and credentials of obstore's environment.
-
-    Args:
-        scheme: One of :data:`SCHEMES`.
-        rest: What follows the colon.
-
-    Raises:
-        ValueError: It is not a bucket and a prefix of plain characters, and nothing besides.
-        ColonyMemoryError: The extra ``objects`` is missing, or obstore does not understand its settings.
-    """
+    """The store of a URL ``scheme://bucket/prefix``, with the options and credentials of obstore's environment."""
     bucket, prefix = _read_address(scheme, rest)
     stores = _import_stores()
     kind, _ = SCHEMES[scheme]
@@ -208,11 +194,7 @@ def deleting_singly(store: Any) -> Any:
 
 
 def refuse_fork(doing: str) -> None:
-    """Go on only in the process that asked a store first: obstore's threads do not follow into a fork of it.
-
-    Raises:
-        VaultUnavailable: This is another one, and would wait for ever.
-    """
+    """Go on only in the process that asked a store first: obstore's threads do not follow into a fork of it."""
     if not _asked_in:
         _asked_in.append(os.getpid())
     if _asked_in[0] != os.getpid():
