@@ -29,7 +29,7 @@ EXPORT_FORMAT = "colony-memory/export/1"
 class Export:
     """One snapshot's vault files, outside of a vault.
 
-    Names are checked, contents are not: see :class:`colony_memory.vaults.exported.ExportVault` for a vault of them,
+    Names are checked, contents are not: see :class:`colony_memory.vaults.memory.ExportVault` for a vault of them,
     which verifies and restores as any other.
 
     Attributes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from colony_memory._engine.transfer import CopyReport
 from colony_memory._export_file import MAX_EXPORT_BYTES, load_export, parse_export, save_export
 from colony_memory.export import Export, read_export, write_export
-from colony_memory.vaults.exported import ExportVault
+from colony_memory.vaults.memory import ExportVault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable

@@ -156,7 +156,7 @@ def wire_of(number: int | None, encrypt_to: object = None) -> str | None:
     """The wire format of that number, None for what the vault is for. What is encrypted is of format 2."""
     if number is None and encrypt_to is None:
         return None
-    from colony_memory.vaults._marker import check_format
+    from colony_memory.vaults._files import check_format
 
     if number == 1 and encrypt_to is not None:
         raise ValueError("format 1 cannot be encrypted: leave the format out, or give 2")

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from colony_memory.client import ColonyMemory
     from colony_memory.encryption import Passphrase
     from colony_memory.export import Export
-    from colony_memory.reports import Change, Merged, RewriteReport, Salvaged, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import (
+        Change,
+        Merged,
+        RewriteReport,
+        Salvaged,
+        SearchReport,
+        SnapshotDiff,
+        VaultMap,
+        VerifyReport,
+    )
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.schedule.autobackup import Autobackup
     from colony_memory.signing import Signer

@@ -20,9 +20,22 @@ from colony_memory.exceptions import (
     VaultMissing,
     VaultUnavailable,
 )
-from colony_memory.vaults._files import ELSEWHERE, MOST_BYTES, UNFIT_FILE, etag_of
-from colony_memory.vaults._marker import MARKER, MARKER_BYTES, Marked, NewerVault, read_marker, require_marked
-from colony_memory.vaults._names import held_place, is_ours, is_plain_name, placeholders_of
+from colony_memory.vaults._files import (
+    ELSEWHERE,
+    MARKER,
+    MARKER_BYTES,
+    MOST_BYTES,
+    UNFIT_FILE,
+    Marked,
+    NewerVault,
+    etag_of,
+    held_place,
+    is_ours,
+    is_plain_name,
+    placeholders_of,
+    read_marker,
+    require_marked,
+)
 
 if TYPE_CHECKING:
     import os
@@ -103,7 +116,7 @@ def _read(entries: Iterable[tuple[str, os.stat_result]]) -> Holdings:
 
 
 def require_vault(directory: Files) -> Literal[1, 2]:
-    """Go on only in a vault, see :func:`~colony_memory.vaults._marker.require_marked`."""
+    """Go on only in a vault, see :func:`~colony_memory.vaults._files.require_marked`."""
     try:
         marked = look_at_marker(directory)
     except UnfitFile as error:

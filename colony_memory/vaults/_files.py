@@ -1,12 +1,24 @@
-"""Pure: what all vaults say alike of a file: its bytes, its etag, its time, and why it cannot be written or read."""
+"""What all vaults say alike of files: names, bytes, etags and times, and the marker that makes a place a vault."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import warnings
 from datetime import datetime, timezone
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory.exceptions import VaultError
+from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.json import load_object
+from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal
+
+    from colony_memory.exceptions import VaultMissing
+
 
 #: Most bytes of a file that are written or read: twice what a snapshot takes unless told otherwise.
 MOST_BYTES = 512 * 2**20
@@ -68,3 +80,174 @@ def too_large(place: object, filename: str, size: int, most: int) -> VaultError:
     return VaultError(
         f"{filename} takes {size} bytes; a file in {place} may take {most}", status=400, code="QUOTA_EXCEEDED"
     )
+
+
+_NAME_BYTES = 255
+# What sync services leave in the place of a file, or begin there: iCloud Drive, Nextcloud, ownCloud, Syncthing.
+_PLACEHOLDERS = (
+    (".", ".icloud"),
+    ("", ".nextcloud"),
+    ("", ".owncloud"),
+    (".syncthing.", ".tmp"),
+    ("~syncthing~", ".tmp"),
+)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a file of that name can be stored, and is visible, on every platform: it is one plain component."""
+    if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
+        return False
+    try:
+        return len(name.encode("utf-8")) <= _NAME_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+def placeholders_of(name: str) -> tuple[str, ...]:
+    """The names under which a sync service may keep the place of a file."""
+    return tuple(f"{before}{name}{after}" for before, after in _PLACEHOLDERS)
+
+
+def held_place(name: str) -> str | None:
+    """The file of a snapshot, or the marker, whose place this name keeps; None if it keeps none."""
+    if is_ours(name) and name.endswith(".json"):
+        return None  # as for nearly all
+    for before, after in _PLACEHOLDERS:
+        if name.startswith(before) and name.endswith(after):
+            held = name[len(before) : len(name) - len(after)]
+            if is_ours(held) or held == MARKER:
+                return held
+    return None
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name is one that only files of snapshots have."""
+    return name.startswith("cmem.")
+
+
+#: The marker's name. Hidden names are no files of a vault.
+MARKER = ".cmem-vault.json"
+#: Bytes that are read of one at most.
+MARKER_BYTES = 4096
+
+_FAMILY = "colony-memory/vault/"
+#: The layout that a marker names: files side by side in a directory, or keys as :mod:`.objects.bucket` makes them. A
+#: vault of one kind that was copied file by file into the other is no vault there, and not an empty one either.
+IN_DIRECTORY, IN_OBJECTS = f"{_FAMILY}1", f"{_FAMILY}objects/1"
+_NAMES = {1: FORMAT, 2: FORMAT_2}
+
+
+class NewerVault(Exception):
+    """The marker is of a format that this version does not know; its text names it."""
+
+
+def write_marker(vault_id: str, layout: str = IN_DIRECTORY, *, snapshots: int = 1) -> bytes:
+    """The bytes of the marker of a vault with this random id, whose snapshots are to be written in that format."""
+    return _encode({"format": layout, "id": vault_id, "snapshots": _NAMES[snapshots]})
+
+
+class Marked(NamedTuple):
+    """What a vault's marker says.
+
+    Attributes:
+        doubt: What is wrong with it: None if nothing is, empty if there is no marker.
+        snapshots: The format to write snapshots in unless told otherwise.
+        data: Its bytes.
+    """
+
+    doubt: str | None
+    snapshots: Literal[1, 2] = 1
+    data: bytes = b""
+
+    def is_fine(self, asked: Literal[1, 2] | None) -> bool:
+        """Whether this marker will do for the format that is asked for."""
+        return self.doubt is None and asked in (None, self.snapshots)
+
+    def renewed(
+        self,
+        asked: Literal[1, 2] | None,
+        vault_id: str,
+        layout: str = IN_DIRECTORY,
+        *,
+        conditional: bool = True,
+        used: Callable[[], bool],
+    ) -> Marked:
+        """The marker to write.
+
+        Format 2 takes little room, but needs conditional writes and zstd. If ``used`` tells that there are snapshots
+        already, they were written in format 1 until now, and may have readers that know no other.
+        """
+        if self.doubt is None:
+            chosen, raw = asked or self.snapshots, load_object(self.data.decode("utf-8"))
+            data = _encode({**raw, "snapshots": _NAMES[chosen]})
+            if len(data) > MARKER_BYTES:
+                raise ValueError("the vault's marker is too long to tell a format of snapshots")
+            return Marked(None, chosen, data)
+        from colony_memory._format.v2.zstd import is_installed
+
+        chosen = asked or (2 if conditional and not used() and is_installed() else 1)
+        return Marked(None, chosen, write_marker(vault_id, layout, snapshots=chosen))
+
+
+def require_marked(
+    marked: Marked, place: object, *, used: Callable[[], bool], missing: Callable[[], VaultMissing]
+) -> Literal[1, 2]:
+    """Go on only in a vault: one with a marker, or with files of snapshots.
+
+    Warns:
+        ColonyMemoryWarning: There are snapshots, and what is in the marker's place is no marker.
+    """
+    doubt = marked.doubt
+    if doubt is not None:
+        snapshots = used()
+        if snapshots and doubt:
+            text = f"{place}/{MARKER}: {doubt}; the snapshots beside it are read without it"
+            warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
+        elif doubt:
+            raise VaultUnavailable(
+                f"it is not known whether {place} is a vault: no snapshot is there, and {MARKER} is no marker: {doubt}"
+            )
+        elif not snapshots:
+            raise missing()
+    return marked.snapshots
+
+
+def _encode(marker: dict[str, object]) -> bytes:
+    return (json.dumps(marker) + "\n").encode("ascii")
+
+
+def check_format(asked: int | None, *, conditional: bool = True) -> None:
+    """See that a vault can be made for snapshots of this format, if one is asked for."""
+    if asked is not None and (asked not in _NAMES or isinstance(asked, bool)):
+        raise ValueError(f"format must be 1 or 2, not {asked!r}")
+    if asked == 2:
+        from colony_memory._format.v2.zstd import require_zstd
+
+        if not conditional:
+            raise ValueError("format 2 needs a vault with conditional writes, and this one has none")
+        require_zstd()
+
+
+def marker_id(data: bytes) -> str | None:
+    """The random id that a marker gives its vault, None where it is none that can be read."""
+    try:
+        return str(load_object(data.decode("utf-8"))["id"])
+    except (ValueError, KeyError):
+        return None
+
+
+@lru_cache(maxsize=16)
+def read_marker(data: bytes, layout: str = IN_DIRECTORY) -> Literal[1, 2]:
+    """The format that a marker of this layout says to write snapshots in; 1 if it names none that is known.
+
+    Every call of a vault asks for it, mostly of the same bytes.
+    """
+    raw = load_object(data.decode("utf-8"))
+    known = raw.get("format")
+    if not isinstance(known, str) or not known.startswith(_FAMILY):
+        raise ValueError("it names no format of a vault")
+    if known != layout:
+        raise NewerVault(known[:60])
+    if not isinstance(raw.get("id"), str):
+        raise ValueError("it has no id")  # noqa: TRY004 - what was read is wrong, not what was passed
+    return 2 if raw.get("snapshots") == FORMAT_2 else 1

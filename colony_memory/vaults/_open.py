@@ -35,7 +35,7 @@ def open_url(url: str, *, create: bool, format: Literal[1, 2] | None = None) -> 
         raise ValueError(f"{kind}: keeps no format: whoever writes to it chooses one")
     if kind == "export":
         from colony_memory._export_file import load_export
-        from colony_memory.vaults.exported import ExportVault
+        from colony_memory.vaults.memory import ExportVault
 
         path = _expand(rest)
         if create:

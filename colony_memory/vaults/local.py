@@ -35,17 +35,19 @@ from colony_memory.vaults._directory import (
     scan,
 )
 from colony_memory.vaults._files import (
+    MARKER,
     MOST_BYTES,
+    check_format,
     check_none_match,
     encode_text,
     etag_of,
+    is_plain_name,
+    marker_id,
     no_such_file,
     not_a_name,
     time_at,
     too_large,
 )
-from colony_memory.vaults._marker import MARKER, check_format, marker_id
-from colony_memory.vaults._names import is_plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

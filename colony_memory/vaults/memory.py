@@ -1,20 +1,26 @@
-"""A vault in memory: the same contract as the others, gone with the process."""
+"""A vault in memory, which ends with the process, and an export as one that can only be read."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.exceptions import VaultError
+from colony_memory._format.constants import LATEST_FORMAT
+from colony_memory._format.names import latest_filename, manifest_filename
+from colony_memory.exceptions import VaultDenied, VaultError
 from colony_memory.vaults._files import check_none_match, etag_of, time_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["UNLIMITED_BYTES", "MemoryVault"]
+    from colony_memory.export import Export
+
+__all__ = ["UNLIMITED_BYTES", "ExportVault", "MemoryVault"]
+
 
 #: What a vault without a quota reports as its quota: 1 PiB, so that every sum on it still fits any integer.
 UNLIMITED_BYTES = 2**50
@@ -258,3 +264,41 @@ def _describe(filename: str, entry: _Entry) -> dict[str, Any]:
         "created_at": time_at(entry.created_at),
         "updated_at": time_at(entry.updated_at),
     }
+
+
+class ExportVault(MemoryVault):
+    """The one snapshot of an export.
+
+    Its pointer is made here and signed by nobody, so a client that pins issuers asks for the snapshot by its id:
+    ``mem.restore(label=vault.label, snapshot_id=vault.snapshot_id)``.
+
+    Args:
+        exported: The export. Its content is as untrusted as what any vault holds.
+
+    Attributes:
+        label: Label of the snapshot.
+        snapshot_id: Its id.
+    """
+
+    def __init__(self, exported: Export) -> None:
+        super().__init__()
+        self.label, self.snapshot_id = exported.label, exported.snapshot_id
+        pointer = {
+            "format": LATEST_FORMAT,
+            "label": self.label,
+            "snapshot_id": self.snapshot_id,
+            "manifest_file": manifest_filename(self.label, self.snapshot_id),
+            "updated_at": "",
+        }
+        self.files = {**exported.files, latest_filename(self.label): json.dumps(pointer)}
+
+    def _admit_upload(self, filename: str, size: int) -> None:  # noqa: ARG002 - whatever its size
+        raise _read_only(filename)
+
+    def _admit_delete(self, filename: str) -> None:
+        raise _read_only(filename)
+
+
+def _read_only(filename: str) -> VaultDenied:
+    msg = f"{filename}: an export can only be read; import it into a vault first"
+    return VaultDenied(msg, status=403, code="READ_ONLY")

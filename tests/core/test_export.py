@@ -23,7 +23,7 @@ from colony_memory import (
 )
 from colony_memory.export import EXPORT_FORMAT, Export, read_export, write_export
 from colony_memory.transfer import load_export, parse_export, save_export
-from colony_memory.vaults.exported import ExportVault
+from colony_memory.vaults.memory import ExportVault
 
 FILES = built(MEMORY, part_chars=80).files
 PART = f"cmem.{LABEL}.{ID}.p0.json"

@@ -417,7 +417,7 @@ def test_what_cannot_be_read_is_not_merged_and_stays_the_latest(vault):
 
 
 def test_an_export_needs_no_key_and_opens_with_one(vault):
-    from colony_memory.vaults.exported import ExportVault
+    from colony_memory.vaults.memory import ExportVault
 
     info = client(vault).backup(HISTORY[0])
     exported = ColonyMemory(backend=vault).export_snapshot()

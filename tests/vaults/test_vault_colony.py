@@ -27,8 +27,8 @@ from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
 from colony_memory.testing._http import Listener, Reply
 from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
 from colony_memory.vaults.colony import ColonyVault, calls, transport
-from colony_memory.vaults.colony.requests import Reply as ApiReply
-from colony_memory.vaults.colony.requests import build_request, delay_before_retry, file_path, prefix_path
+from colony_memory.vaults.colony.transport import Reply as ApiReply
+from colony_memory.vaults.colony.transport import build_request, delay_before_retry, file_path, prefix_path
 
 ETAG = "0" * 64
 NO_RETRY = colony_sdk.RetryConfig(max_retries=0)

@@ -17,7 +17,7 @@ import pytest
 
 from colony_memory.exceptions import VaultUnavailable
 from colony_memory.vaults.colony import AsyncColonyVault, ColonyVault, transport
-from colony_memory.vaults.colony.requests import Reply, Request, Unanswered, read_reply
+from colony_memory.vaults.colony.transport import Reply, Request, Unanswered, read_reply
 
 pytestmark = pytest.mark.usefixtures("one_tls_context")
 

@@ -13,7 +13,7 @@ import pytest
 
 from colony_memory import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
-from colony_memory.vaults._names import held_place, placeholders_of
+from colony_memory.vaults._files import held_place, placeholders_of
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links and pipes")

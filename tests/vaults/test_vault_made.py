@@ -23,7 +23,7 @@ from colony_memory.exceptions import (
     VaultUnavailable,
 )
 from colony_memory.vaults import _directory as directory_module
-from colony_memory.vaults._marker import NewerVault, read_marker, write_marker
+from colony_memory.vaults._files import NewerVault, read_marker, write_marker
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links, pipes and owners")

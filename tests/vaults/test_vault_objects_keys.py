@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from colony_memory._format.names import latest_filename
-from colony_memory.vaults._names import is_plain_name
+from colony_memory.vaults._files import is_plain_name
 from colony_memory.vaults.objects.bucket import folder_of, key_of, name_of, read_tag, tag_of
 
 LABELS = st.from_regex(r"[a-z0-9_]([a-z0-9_-]{0,8}[a-z0-9_])?", fullmatch=True)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._boundary import drive
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.vaults.colony.calls import Calls, send_patiently
-from colony_memory.vaults.colony.requests import Reply, Request, build_request, read_reply
-from colony_memory.vaults.colony.transport import transmit, transmit_async
+from colony_memory.vaults.colony.transport import Reply, Request, build_request, read_reply, transmit, transmit_async
 
 if TYPE_CHECKING:
     import httpx

@@ -16,7 +16,7 @@ from colony_memory._arguments import require_as_meant
 from colony_memory._boundary import translate
 from colony_memory.exceptions import ColonyMemoryError, Hint, RateLimited, VaultError, VaultUnavailable, bad_argument
 from colony_memory.vaults._files import check_none_match
-from colony_memory.vaults.colony.requests import (
+from colony_memory.vaults.colony.transport import (
     Refused,
     Reply,
     Request,

@@ -16,15 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults._files import (
+    IN_OBJECTS,
+    MARKER,
     MOST_BYTES,
+    check_format,
     check_none_match,
     encode_text,
+    is_ours,
+    is_plain_name,
+    marker_id,
     no_such_file,
     not_a_name,
     too_large,
 )
-from colony_memory.vaults._marker import IN_OBJECTS, MARKER, check_format, marker_id
-from colony_memory.vaults._names import is_ours, is_plain_name
 from colony_memory.vaults.memory import UNLIMITED_BYTES
 from colony_memory.vaults.objects.bucket import (
     Bucket,

@@ -21,17 +21,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.names import leading_label
 from colony_memory.exceptions import Hint, VaultError, VaultMissing, VaultUnavailable
-from colony_memory.vaults._files import UNFIT_FILE, written_time
-from colony_memory.vaults._marker import (
+from colony_memory.vaults._files import (
     IN_OBJECTS,
     MARKER,
     MARKER_BYTES,
+    UNFIT_FILE,
     Marked,
     NewerVault,
+    is_ours,
+    is_plain_name,
     read_marker,
     require_marked,
+    written_time,
 )
-from colony_memory.vaults._names import is_ours, is_plain_name
 from colony_memory.vaults.objects.stores import errors_translated, refuse_fork, translate_store
 
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ class Bucket(NamedTuple):
 
 
 def require_vault(bucket: Bucket) -> Literal[1, 2]:
-    """Go on only in a vault, see :func:`~colony_memory.vaults._marker.require_marked`."""
+    """Go on only in a vault, see :func:`~colony_memory.vaults._files.require_marked`."""
     return require_marked(
         look_at_marker(bucket),
         bucket.url,
