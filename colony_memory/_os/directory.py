@@ -1,10 +1,10 @@
-"""A directory that is open: the one place that looks up, opens, makes, moves and removes what is in it.
+"""Directories that are open: the one place that looks up, opens, makes, moves and removes what is in them.
 
 Whoever may write into a folder can put a link in the place of a directory between a look and a write. A descriptor
 stays with the directory that was looked at: every name is one component, looked up from it, and no link is followed
 unless the caller says so. Nothing is ever waited for (a named pipe, a device): what is no plain file is not opened.
 
-Errors are those of the operating system, and :class:`~colony_memory._os.kinds.UnfitFile`. Where the platform has no
+Errors are those of the operating system, and :class:`~colony_memory._os.paths.UnfitFile`. Where the platform has no
 directory descriptors, no ``O_NOFOLLOW`` or no ``O_NONBLOCK`` (Windows), names are joined to paths and looked at before
 and after they are opened.
 """
@@ -18,13 +18,23 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._os import disk
 from colony_memory._os.disk import give, sync_names
 from colony_memory._os.held import held
-from colony_memory._os.kinds import Identity, UnfitFile, is_directory, is_file, is_link, name_kind
-from colony_memory._os.paths import decode_name, encode_name, local_name
+from colony_memory._os.paths import (
+    Identity,
+    UnfitFile,
+    decode_name,
+    encode_name,
+    is_directory,
+    is_file,
+    is_link,
+    local_name,
+    name_kind,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from typing_extensions import Self
@@ -80,11 +90,7 @@ class Directory:
         return cls(path, keep_owner=keep_owner)
 
     def enter(self, name: str) -> Directory:
-        """Open a directory in it.
-
-        Raises:
-            OSError: ELOOP where a link is there, ENOTDIR where something else is.
-        """
+        """Open a directory in it; ELOOP where a link is there, ENOTDIR where something else is."""
         path = self.path / local_name(name)
         if self.descriptor is None:
             _require_directory(os.lstat(path), path)
@@ -112,7 +118,6 @@ class Directory:
     # --- looking
 
     def status(self) -> os.stat_result:
-        """Of the directory itself."""
         return os.stat(self.path) if self.descriptor is None else os.fstat(self.descriptor)
 
     def look(self, name: str, *, follow: bool = False) -> os.stat_result | None:
@@ -124,7 +129,6 @@ class Directory:
             return None
 
     def names(self) -> list[str]:
-        """What is in it, sorted."""
         with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
             return sorted(decode_name(entry.name) for entry in entries)
 
@@ -141,7 +145,6 @@ class Directory:
                 yield name, status
 
     def read_link(self, name: str) -> str:
-        """What a symbolic link says."""
         at, where = self.address(name)
         return decode_name(os.fsdecode(os.readlink(os.fsencode(at), **where)))
 
@@ -150,9 +153,6 @@ class Directory:
         """A plain file, open for reading at given positions, and its status then.
 
         It may be anybody's: the locks that this process has on it stay, see :mod:`colony_memory._os.held`.
-
-        Raises:
-            UnfitFile: What is there is no plain file.
         """
         at, where = self.address(name)
         seen = os.stat(at, follow_symlinks=False, **where)
@@ -161,17 +161,12 @@ class Directory:
             yield descriptor, os.fstat(descriptor)
 
     def open_file(self, name: str, *, write: bool = False, follow: bool = False) -> int:
-        """A descriptor of a plain file, after a look and with another one: to open a device may do something already.
-
-        Raises:
-            UnfitFile: What is there is no plain file.
-        """
+        """A descriptor of a plain file, looked at before and after: to open a device may do something already."""
         at, where = self.address(name)
         self._refuse(name, os.stat(at, follow_symlinks=follow, **where))
         return self._opened(name, os.O_RDWR if write else os.O_RDONLY, follow=follow)
 
     def _opened(self, name: str, flags: int, *, follow: bool = False) -> int:
-        """What open_file() gives, where a look has been taken."""
         at, where = self.address(name)
         try:
             descriptor = os.open(at, flags | _PLAIN | (0 if follow else NO_LINK), **where)
@@ -211,7 +206,6 @@ class Directory:
         return descriptor
 
     def make_link(self, name: str, target: str) -> None:
-        """Make a symbolic link."""
         at, where = self.address(name)
         os.symlink(local_name(target) if self.descriptor is None else encode_name(target), at, **where)
 
@@ -231,7 +225,6 @@ class Directory:
             os.unlink(at, **where)
 
     def remove_directory(self, name: str) -> None:
-        """Remove an empty directory."""
         at, where = self.address(name)
         os.rmdir(at, **where)
 
@@ -271,17 +264,12 @@ class Directory:
         return encode_name(name), self._where
 
     def refuse_unfit(self, name: str) -> None:
-        """Go on where a plain file has the name, or nothing.
-
-        Raises:
-            UnfitFile: Something else has it.
-        """
+        """Raise UnfitFile where something else than a plain file has the name."""
         there = self.look(name)
         if there is not None:
             self._refuse(name, there)
 
     def unfit(self, name: str, what: str) -> UnfitFile:
-        """What is raised where something else than a plain file is there."""
         return UnfitFile(None, what, str(self.path / local_name(name)))
 
     def _refuse(self, name: str, there: os.stat_result) -> None:
@@ -297,3 +285,78 @@ def _require_directory(status: os.stat_result, path: Path) -> None:
         raise OSError(errno.ELOOP, "is a symbolic link", str(path))
     if not is_directory(status):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+
+
+class Reach:
+    """The directories of a folder by their names with ``/``: each reached from the one above it, none through a link.
+
+    The way to the directory last asked for stays open, so that its neighbours are near.
+    """
+
+    def __init__(self, top: Directory) -> None:
+        self._stack: list[tuple[str, Directory]] = [("", top)]
+
+    def directory(self, name: str) -> Directory:
+        """A directory of the folder, empty for the folder itself, open until another is asked for."""
+        parts = name.split("/") if name else []
+        known = 1
+        while known < len(self._stack) and known <= len(parts) and self._stack[known][0] == parts[known - 1]:
+            known += 1
+        self._leave(known)
+        for part in parts[known - 1 :]:
+            self._stack.append((part, self._stack[-1][1].enter(part)))
+        return self._stack[-1][1]
+
+    def parent(self, name: str) -> tuple[Directory, str]:
+        """The directory that a name is in, and its last component."""
+        above, _, last = name.rpartition("/")
+        return self.directory(above), last
+
+    def look(self, name: str) -> os.stat_result | None:
+        """What stands there itself, or None, also where a directory above it is missing."""
+        try:
+            directory, last = self.parent(name)
+        except FileNotFoundError:
+            return None
+        return directory.look(last)
+
+    def sync(self, names: Iterable[str], *, one_by_one: bool = False) -> None:
+        """Make it last that these names came to be there, or went; ``one_by_one`` where in several file systems."""
+        top, names = self._stack[0][1], list(names)
+        if top.descriptor is None:
+            return
+        if not one_by_one and disk.syncs_together(len(names)):
+            disk.sync_file_system(top.descriptor)
+            return
+        for above in sorted({name.rpartition("/")[0] for name in names}):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it went too
+                self.directory(above).sync()
+
+    def close(self) -> None:
+        """Let go of all but the folder itself."""
+        self._leave(1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _leave(self, depth: int) -> None:
+        while len(self._stack) > depth:
+            self._stack.pop()[1].close()
+
+
+@contextlib.contextmanager
+def open_below(root: Path, inside: Iterable[str] = ()) -> Iterator[Directory]:
+    """A directory however deep, without those above it staying open. ``root`` may be reached by links, since somebody
+    chose it; none of the names that lead on from there may be one.
+    """
+    directory = Directory.open(root, follow=True)
+    try:
+        for name in inside:
+            above, directory = directory, directory.enter(name)
+            above.close()
+        yield directory
+    finally:
+        directory.close()

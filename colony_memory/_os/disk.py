@@ -1,7 +1,4 @@
-"""What is written through a descriptor: on the disk, and of the right owner.
-
-Errors are those of the operating system.
-"""
+"""What is written through a descriptor: on the disk, and of the right owner."""
 
 from __future__ import annotations
 
@@ -43,13 +40,7 @@ def sync_names(descriptor: int) -> None:
 
 
 def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
-    """Where this is root, give what is open to an owner, or warn that it could not be given.
-
-    Args:
-        descriptor: What was made.
-        owner: The facts of the directory whose owner it is to belong to.
-        place: That directory, for the warning.
-    """
+    """Where this is root, give what is open to the owner of a directory, or warn that it could not be given."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return
     made = os.fstat(descriptor)
@@ -75,12 +66,7 @@ def syncs_together(count: int) -> bool:
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Make all that was written to the file system of an open file or directory last, in one call.
-
-    Raises:
-        OSError: It could not be written, by whoever did it.
-        NotImplementedError: The system has no such call.
-    """
+    """Make all that was written to the file system of an open file or directory last, by whoever wrote it."""
     call = _syncfs()
     if call is None:
         raise NotImplementedError

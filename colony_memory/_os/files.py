@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory
 from colony_memory._os.disk import give, sync_bytes
-from colony_memory._os.kinds import is_link
+from colony_memory._os.paths import is_link
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ TEMP_PREFIX = ".tmp-"
 
 
 class Contents(NamedTuple):
-    """The bytes of a file, and the facts of the very file that was read."""
+    """The bytes of a file, and the status of the very file that was read."""
 
     data: bytes
     facts: os.stat_result
@@ -33,16 +33,7 @@ class Files(Directory):
     """An open directory whose files nobody in this process has open for longer than a call."""
 
     def read(self, name: str, *, limit: int, follow: bool = False) -> Contents | None:
-        """A file's bytes, or None where nothing has that name.
-
-        Args:
-            name: The file.
-            limit: Most bytes that it may have.
-            follow: Read what a link leads to.
-
-        Raises:
-            UnfitFile: What is there is no plain file, leads to none, or is larger.
-        """
+        """A file's bytes, or None where nothing has that name; UnfitFile for more than ``limit`` bytes."""
         was_link = False
         while True:
             try:
@@ -66,11 +57,7 @@ class Files(Directory):
         return Contents(data, facts)
 
     def create(self, name: str, data: bytes) -> None:
-        """Make a file, for its owner alone. Where the file system has no hard links it is empty for an instant.
-
-        Raises:
-            FileExistsError: Something of that name is there.
-        """
+        """Make a file, for its owner alone. Where the file system has no hard links it is empty for an instant."""
         temp = self._write_temp(data, new_temp_name())
         try:
             try:
@@ -96,12 +83,8 @@ class Files(Directory):
             data: What it is to hold.
             temp: The name that the bytes have until they are whole, by default one that nobody has. What is there
                 under a given one is what a crash left.
-            like: The facts of the file that is replaced, for one that is somebody's own: it keeps its owner and who may
-                read it, and is replaced only while it is that very file.
-
-        Raises:
-            UnfitFile: What is there is no plain file.
-            FileExistsError: It is not the file that ``like`` is of, or was written since.
+            like: The status of the file that is replaced, for one that is somebody's own: it keeps its owner and who
+                may read it, and is replaced only while it is that very file, else FileExistsError.
         """
         self.refuse_unfit(name)
         if temp is not None:
@@ -136,23 +119,13 @@ class Files(Directory):
             raise FileExistsError(errno.EEXIST, "was changed meanwhile", str(self.path / name))
 
     def remove(self, name: str) -> None:
-        """Take a file away.
-
-        Raises:
-            FileNotFoundError: Nothing has that name.
-            UnfitFile: What is there is no plain file.
-        """
         self.refuse_unfit(name)
         at, where = self.address(name)
         os.unlink(at, **where)
         self.sync()
 
     def open_or_make(self, name: str) -> int:
-        """A descriptor to read and write a file that may be there, else an empty one. Nothing is synced.
-
-        Raises:
-            UnfitFile: What is there is no plain file.
-        """
+        """A descriptor to read and write a file that may be there, else an empty one. Nothing is synced."""
         while True:
             with contextlib.suppress(FileNotFoundError):
                 return self.open_file(name, write=True)
@@ -176,44 +149,30 @@ class Files(Directory):
 
 
 def open_files(path: Path, *, keep_owner: bool = False) -> Files:
-    """Open a directory, which the path may lead to by a link, for the length of a ``with``.
-
-    Args:
-        path: The directory.
-        keep_owner: What root makes in it belongs to its owner.
-
-    Raises:
-        FileNotFoundError: Nothing is there.
-        NotADirectoryError: Something else is there.
-    """
+    """Open a directory, which the path may lead to by a link; see :class:`Directory` for ``keep_owner``."""
     return Files.open(path, follow=True, keep_owner=keep_owner)
 
 
 def read_file(path: Path, limit: int, *, follow: bool = False) -> Contents | None:
-    """A file's bytes and facts by its path; see :meth:`Files.read`."""
+    """:meth:`Files.read` by a path."""
     # Read as it is named: to open its directory takes a right that a reader of the file may lack.
     return Files(path.parent).read(path.name, limit=limit, follow=follow)
 
 
 def create_file(path: Path, data: bytes) -> None:
-    """Make a file by its path; see :meth:`Files.create`."""
+    """:meth:`Files.create` by a path."""
     with open_files(path.parent) as directory:
         directory.create(path.name, data)
 
 
 def replace_file(path: Path, data: bytes, *, temp: str | None = None, like: os.stat_result | None = None) -> None:
-    """Put bytes in the place of a file by its path; see :meth:`Files.replace`."""
+    """:meth:`Files.replace` by a path."""
     with open_files(path.parent) as directory:
         directory.replace(path.name, data, temp=temp, like=like)
 
 
 def make_directory(path: Path, *, keep_owner: bool = False) -> None:
-    """Make a directory for its owner alone, and those above it that are missing; they last when this returns.
-
-    Args:
-        path: The directory.
-        keep_owner: What root makes belongs to the owner of the directory that it is made in.
-    """
+    """Make a directory for its owner alone, and those above it that are missing; they last when this returns."""
     if path.is_dir():
         return
     above = path.parents

@@ -1,9 +1,4 @@
-"""A lock between threads and between processes, on a file of its own.
-
-::
-
-    with locked(directory / ".lock"):
-        ...  # nobody else who takes the same lock is here
+"""A lock between threads and between processes, on a file of its own: ``with locked(directory / ".lock"): …``.
 
 The lock is the operating system's (``flock``; ``msvcrt.locking`` on Windows) and goes with the process that held it,
 so a crash leaves none behind. The file stays, and must not be the one that is being protected: whoever
@@ -41,7 +36,7 @@ _LEFT_BEHIND = 20.0
 
 
 def locked(path: Path, *, patience: float = 30.0, brief: bool = False) -> contextlib.AbstractContextManager[int]:
-    """Hold the lock of the file at ``path``; see :func:`locked_in`."""
+    """:func:`locked_in` by a path."""
     return locked_in(Files(path.parent), path.name, patience=patience, brief=brief)
 
 
@@ -54,13 +49,9 @@ def locked_in(directory: Files, name: str, *, patience: float = 30.0, brief: boo
     Args:
         directory: Where the file is.
         name: The lock file.
-        patience: Seconds to wait. What is held for milliseconds is held for longer only where its holder was stopped.
+        patience: Seconds to wait, then TimeoutError. What is held for milliseconds is held for longer only where its
+            holder was stopped.
         brief: It is, so that where the file system has no locks a file can stand for one.
-
-    Raises:
-        TimeoutError: Held by somebody else for all that time.
-        UnfitFile: What is there is no plain file.
-        OSError: The file cannot be opened or locked.
     """
     deadline = time.monotonic() + patience
     while True:

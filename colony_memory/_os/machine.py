@@ -18,10 +18,7 @@ def origin_of(label: str, *more: str) -> str | None:
     """16 hex digits for what this account of this machine saves under a label, from which neither can be told.
 
     None in a container, whose id is a copy of its image's or drawn at each start, and where the machine has no id.
-
-    Args:
-        label: The label.
-        more: What else tells apart who saves, such as the path of a folder that no index can be kept of.
+    ``more`` tells apart who saves besides, such as the path of a folder that no index can be kept of.
     """
     key = machine_id()
     if key is None:
@@ -159,29 +156,17 @@ _NAME = "colony-memory"
 
 
 def data_directory() -> Path:
-    """Where this user's data is kept, there or not.
-
-    Raises:
-        OSError: The user has no home.
-    """
+    """Where this user's data is kept, there or not."""
     return _directory("XDG_DATA_HOME", ".local/share")
 
 
 def state_directory() -> Path:
-    """Where this user's state is kept, there or not.
-
-    Raises:
-        OSError: The user has no home.
-    """
+    """Where this user's state is kept, there or not."""
     return _directory("XDG_STATE_HOME", ".local/state")
 
 
 def config_directory() -> Path:
-    """Where this user's configuration is kept, there or not.
-
-    Raises:
-        OSError: The user has no home.
-    """
+    """Where this user's configuration is kept, there or not."""
     return _directory("XDG_CONFIG_HOME", ".config")
 
 
@@ -197,14 +182,7 @@ def _directory(variable: str, usual: str) -> Path:
 
 
 def home_directory(instead: str = "HOME") -> Path:
-    """The user's home, also where ``HOME`` is empty or no path.
-
-    Args:
-        instead: The variable to set where there is none, for the error.
-
-    Raises:
-        OSError: The user has no home.
-    """
+    """The user's home, also where ``HOME`` is empty or no path; an OSError names the variable to set ``instead``."""
     given = Path(os.environ.get("HOME", ""))
     if given.is_absolute():
         return given
@@ -219,9 +197,5 @@ def home_directory(instead: str = "HOME") -> Path:
 
 
 def expanded(path: str) -> str:
-    """The path with the home directory in the place of ``~``; any other is as it is.
-
-    Raises:
-        OSError: The user has no home.
-    """
+    """The path with the home directory in the place of ``~``; any other is as it is."""
     return f"{home_directory()}{path[1:]}" if path == "~" or path.startswith("~/") else path

@@ -1,13 +1,26 @@
-"""Names and paths as the system has them."""
+"""Names and paths as the system has them, and what stands under a name, told by its status."""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+from typing import NamedTuple
+
+PERMISSIONS = 0o777
+"""The bits of a mode that a snapshot keeps: not those that make a program run as somebody else."""
+
+_TRIES = 100
+_JUNCTION = 0xA0000003  # reparse tag of a directory junction on Windows
+_KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 def encode_name(name: str) -> bytes:
-    """The bytes of a name."""
     return name.encode("utf-8", "surrogateescape")
 
 
@@ -30,9 +43,6 @@ def local_name(name: str) -> str:
     return name if os.name == "nt" else os.fsdecode(encode_name(name))
 
 
-_TRIES = 100
-
-
 def real_path(path: str | os.PathLike[str]) -> Path:
     """The path without links, there or not.
 
@@ -48,3 +58,39 @@ def real_path(path: str | os.PathLike[str]) -> Path:
         except OSError:
             continue
     return Path(os.path.realpath(path))
+
+
+class Identity(NamedTuple):
+    """A file or directory to its file system, whatever its name."""
+
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Identity:
+        return cls(status.st_dev, status.st_ino)
+
+
+class UnfitFile(OSError):
+    """What is there is no plain file, or larger than anything that belongs there."""
+
+
+def is_file(status: os.stat_result | None) -> bool:
+    return status is not None and stat.S_ISREG(status.st_mode)
+
+
+def is_link(status: os.stat_result) -> bool:
+    """Whether it leads elsewhere: a symbolic link, or what Windows has in its place."""
+    return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION
+
+
+def is_directory(status: os.stat_result | None) -> bool:
+    """Whether it is a directory, and not a link to one."""
+    return status is not None and stat.S_ISDIR(status.st_mode) and not is_link(status)
+
+
+def name_kind(mode: int) -> str | None:
+    """What is no plain file, in two words; None for one."""
+    if stat.S_ISREG(mode):
+        return None
+    return next((kind for test, kind in _KINDS if test(mode)), "a device")

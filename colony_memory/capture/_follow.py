@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory._os import kinds
+from colony_memory._os import paths
+from colony_memory._os.directory import open_below
 from colony_memory._os.paths import decode_name, local_name, real_path
-from colony_memory._os.reach import open_below
 from colony_memory._values import dataclass
 from colony_memory.capture._unsaved import VAULT, is_of_vault, why_unsaved
 
@@ -68,7 +68,7 @@ def find_end(follow: Following, root: Path, name: str, taken: Counter[tuple[str,
         status = place.look(own)
     if status is None:
         raise NotFollowed("nothing is there")
-    is_directory = kinds.is_directory(status)
+    is_directory = paths.is_directory(status)
     why = follow.refuse("/".join(parts), is_directory) or why_unsaved(own, name, status)
     if status.st_uid != (owner := link.lstat().st_uid) and owner:
         why = "that belongs to somebody else"
@@ -76,7 +76,7 @@ def find_end(follow: Following, root: Path, name: str, taken: Counter[tuple[str,
         why = VAULT
     elif taken[parts] >= _MOST:
         why = f"{taken[parts]} others lead there, too"
-    if why or not (is_directory or kinds.is_file(status)):
+    if why or not (is_directory or paths.is_file(status)):
         raise NotFollowed(why or "that is neither a file nor a directory")
     taken.update(parts[:depth] for depth in range(1, len(parts) + 1) if is_directory)
     return End(follow.home, parts, is_directory)

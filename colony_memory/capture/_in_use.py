@@ -21,17 +21,15 @@ import struct
 import sys
 from typing import TYPE_CHECKING
 
-from colony_memory._os.held import is_open_elsewhere
-from colony_memory._os.kinds import Identity, is_file
-from colony_memory._os.processes import name_process, open_files
+from colony_memory._os.held import is_open_elsewhere, name_process, open_files
+from colony_memory._os.paths import Identity, is_file
 from colony_memory.capture._filenames import is_note, parents_of
 from colony_memory.capture._steady import INDEX, holds_database, read_start, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from colony_memory._os.directory import Directory
-    from colony_memory._os.reach import Reach
+    from colony_memory._os.directory import Directory, Reach
 
 
 if sys.platform != "win32":

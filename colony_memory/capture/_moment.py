@@ -13,7 +13,7 @@ import time
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from colony_memory._os.reach import open_below
+from colony_memory._os.directory import open_below
 from colony_memory._values import dataclass
 from colony_memory.capture._contents import as_bytes, as_content, up_to_last_line
 from colony_memory.capture._filenames import is_note, parents_of

@@ -13,9 +13,8 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._os.directory import Directory
-from colony_memory._os.kinds import PERMISSIONS, is_file, is_link
-from colony_memory._os.reach import Reach
+from colony_memory._os.directory import Directory, Reach
+from colony_memory._os.paths import PERMISSIONS, is_file, is_link
 from colony_memory.capture._filenames import parents_of, place_of_state
 from colony_memory.capture._in_use import find_users
 from colony_memory.capture._metadata import encode_text

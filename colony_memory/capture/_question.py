@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._format.payload import sha256
 from colony_memory._lines import split_lines
-from colony_memory._os.kinds import is_file, is_link
+from colony_memory._os.paths import is_file, is_link
 from colony_memory._values import cached_property
 from colony_memory.capture._metadata import Metadata, encode_text, split_documents
 from colony_memory.capture._sparse import read_sparse, room_of
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from colony_memory._os.directory import Directory
-    from colony_memory._os.reach import Reach
+    from colony_memory._os.directory import Directory, Reach
 
     Contents = Mapping[str, str | bytes]
 

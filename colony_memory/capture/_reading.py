@@ -8,9 +8,8 @@ from dataclasses import field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from colony_memory._os.kinds import UnfitFile
-from colony_memory._os.paths import local_name
-from colony_memory._os.reach import open_below
+from colony_memory._os.directory import open_below
+from colony_memory._os.paths import UnfitFile, local_name
 from colony_memory._values import dataclass
 from colony_memory.capture._contents import (
     Contents,

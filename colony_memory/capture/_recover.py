@@ -11,11 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._os.directory import Directory
+from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
-from colony_memory._os.kinds import is_directory
-from colony_memory._os.paths import real_path
-from colony_memory._os.reach import Reach
+from colony_memory._os.paths import is_directory, real_path
 from colony_memory.capture._filenames import quoted
 from colony_memory.capture._journal import DONE, MOVING, list_records
 from colony_memory.capture._sources import require_named

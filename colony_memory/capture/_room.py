@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from colony_memory._os.reach import open_below
+from colony_memory._os.directory import open_below
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._steady import whole_of
 from colony_memory.capture._walk import SECONDS

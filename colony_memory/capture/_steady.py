@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from colony_memory._os.kinds import is_file
+from colony_memory._os.paths import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

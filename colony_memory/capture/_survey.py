@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from colony_memory._format.payload import sha256
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._format.tree import document_digest, tree_of_digests
-from colony_memory._os.kinds import PERMISSIONS
+from colony_memory._os.paths import PERMISSIONS
 from colony_memory.capture._contents import NO_FILE, VANISHED
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._metadata import (

@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
-from colony_memory._os.directory import Directory
-from colony_memory._os.kinds import PERMISSIONS, Identity, is_link
-from colony_memory._os.reach import Reach
+from colony_memory._os.directory import Directory, Reach
+from colony_memory._os.paths import PERMISSIONS, Identity, is_link
 from colony_memory.capture._filenames import STAGING_PREFIX, parents_of, quoted
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, alone, begun, boot_id
 from colony_memory.capture._question import Displaced

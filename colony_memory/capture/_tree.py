@@ -7,7 +7,7 @@ import stat
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from colony_memory._os.kinds import is_file
+from colony_memory._os.paths import is_file
 from colony_memory._values import dataclass
 from colony_memory.capture._sparse import room_of
 

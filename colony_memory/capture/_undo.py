@@ -16,10 +16,8 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
-from colony_memory._os.directory import Directory
-from colony_memory._os.kinds import PERMISSIONS, UnfitFile, is_directory
-from colony_memory._os.paths import encode_name
-from colony_memory._os.reach import Reach
+from colony_memory._os.directory import Directory, Reach
+from colony_memory._os.paths import PERMISSIONS, UnfitFile, encode_name, is_directory
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._journal import Version
 

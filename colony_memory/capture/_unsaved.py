@@ -6,7 +6,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import is_cortex_file
-from colony_memory._os.kinds import is_directory, is_file, is_link, name_kind
+from colony_memory._os.paths import is_directory, is_file, is_link, name_kind
 from colony_memory.capture._filenames import LONGEST_NAME, depth_problem, is_staging, name_problem
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture.git import GIT_NAME

@@ -16,11 +16,9 @@ from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from colony_memory._os import kinds
-from colony_memory._os.directory import Directory
-from colony_memory._os.kinds import UnfitFile, is_file
-from colony_memory._os.paths import decode_name, real_path
-from colony_memory._os.reach import Reach, open_below
+from colony_memory._os import paths
+from colony_memory._os.directory import Directory, Reach, open_below
+from colony_memory._os.paths import UnfitFile, decode_name, is_file, real_path
 from colony_memory._values import dataclass
 from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
 from colony_memory.capture._filenames import link_problem
@@ -305,7 +303,7 @@ class Walk:
 
     def _passes(self, directory: Directory, own: str, name: str, status: os.stat_result) -> bool:
         """Whether it does not matter that something is there: it would not be saved."""
-        is_directory = kinds.is_directory(status)
+        is_directory = paths.is_directory(status)
         is_symbolic = stat.S_ISLNK(status.st_mode)
         leads = is_symbolic and self._leads_to_directory(directory, own)
         if is_of_vault(own, status) or self._exclude(own, name, is_directory=is_directory or leads):
@@ -313,7 +311,7 @@ class Walk:
         if is_symbolic and self._follow is None:  # such as the lock of an editor, which comes and goes
             with contextlib.suppress(OSError):
                 return link_problem(name, directory.read_link(own), said_by=lambda _: None) is not None
-        return not (is_directory or is_file(status) or kinds.is_link(status))
+        return not (is_directory or is_file(status) or paths.is_link(status))
 
     def _leads_to_directory(self, place: Directory, own: str) -> bool:
         """Whether a link leads to a directory, where that may be followed."""
@@ -321,7 +319,7 @@ class Walk:
             return False
         with contextlib.suppress(OSError):
             end = place.look(own, follow=True)
-            return end is not None and kinds.is_directory(end)
+            return end is not None and paths.is_directory(end)
         return False
 
     def _find_in(self, inside: tuple[str, ...], patience: Patience) -> _Place:
@@ -404,7 +402,7 @@ class Walk:
         for own, status in entries.items():
             if own in place.passed:
                 continue
-            name, is_directory = below + own, kinds.is_directory(status) or own in listing.leading
+            name, is_directory = below + own, paths.is_directory(status) or own in listing.leading
             shown = f"{name}/" if is_directory else name
             if self._exclude(own, name, is_directory=is_directory):
                 tree.ignored.append(self.prefix + shown)

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import require_call, require_type
-from colony_memory._os.directory import Directory
+from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
-from colony_memory._os.kinds import is_link
-from colony_memory._os.paths import real_path
-from colony_memory._os.reach import Reach
+from colony_memory._os.paths import is_link, real_path
 from colony_memory.capture._filenames import check_names, fold, link_problem, listed, problem_with_state, quoted
 from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._plan import Plan, make_plan

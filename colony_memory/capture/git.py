@@ -9,7 +9,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from colony_memory._os.kinds import is_directory, is_file
+from colony_memory._os.paths import is_directory, is_file
 from colony_memory.capture._filenames import STAGING_PREFIX
 from colony_memory.capture._steady import read_start
 

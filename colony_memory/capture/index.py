@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.basis import Basis, lost
-from colony_memory._os.kinds import UnfitFile
 from colony_memory._os.locks import locked_in
+from colony_memory._os.paths import UnfitFile
 from colony_memory.capture._identity import FolderIdentity, holder, note_where, opened, place_of, sign
 from colony_memory.capture._rows import Row
 from colony_memory.exceptions import ColonyMemoryError

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._os.directory import open_below
 from colony_memory._os.paths import local_name
-from colony_memory._os.reach import open_below
 from colony_memory.capture._contents import NotSaved, read_contents
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._patience import Deadline, TookTooLong

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.json import load_object
+from colony_memory._os.directory import open_below
 from colony_memory._os.paths import local_name
-from colony_memory._os.reach import open_below
 from colony_memory.capture._contents import reason_of
 from colony_memory.capture._patience import Deadline, TookTooLong
 from colony_memory.capture._steady import TooLarge

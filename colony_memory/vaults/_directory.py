@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._os.files import TEMP_PREFIX
-from colony_memory._os.kinds import UnfitFile, name_kind
+from colony_memory._os.paths import UnfitFile, name_kind
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     Hint,

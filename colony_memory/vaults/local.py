@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.files import make_directory, open_files
-from colony_memory._os.kinds import UnfitFile
 from colony_memory._os.locks import locked_in
-from colony_memory._os.paths import real_path
+from colony_memory._os.paths import UnfitFile, real_path
 from colony_memory.exceptions import VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults._directory import (
     clear_leftovers,

@@ -15,7 +15,7 @@ from capture_trees import PNG, contents, crash_log, make, posix
 
 from colony_memory import ColonyMemory
 from colony_memory._os import directory
-from colony_memory._os.reach import open_below
+from colony_memory._os.directory import open_below
 from colony_memory.capture import (
     LeftOut,
     _reading,

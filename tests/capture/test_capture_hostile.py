@@ -15,9 +15,8 @@ from capture_trees import files, linux, make, metadata, names, posix, traces, tr
 
 from colony_memory._os import directory as _directory
 from colony_memory._os import disk
-from colony_memory._os.directory import Directory
+from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.machine import state_directory
-from colony_memory._os.reach import Reach
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.capture._recover import recover
 from colony_memory.capture._stage import Failed

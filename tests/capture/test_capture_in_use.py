@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from capture_trees import linux, make, names, posix, tree
 
-from colony_memory._os import processes
+from colony_memory._os import held as processes
 from colony_memory._os.directory import Directory
 from colony_memory.capture import _in_use, read_folder, write_folder
 from colony_memory.capture import sqlite as sqlite_capture

@@ -10,8 +10,8 @@ import pytest
 from capture_trees import files, linux, make, metadata, names, posix, root_only, traces
 
 from colony_memory._os.directory import Directory
-from colony_memory._os.kinds import Identity
 from colony_memory._os.machine import state_directory
+from colony_memory._os.paths import Identity
 from colony_memory.capture import _journal, write_folder
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Record, Step, Version, boot_id
 from colony_memory.capture._recover import recover, unfinished

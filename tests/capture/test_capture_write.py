@@ -21,7 +21,7 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Sna
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from colony_memory._os.reach import Reach
+    from colony_memory._os.directory import Reach
     from colony_memory.capture._journal import Step
 
 

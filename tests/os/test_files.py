@@ -22,7 +22,7 @@ from colony_memory._os import disk, files
 from colony_memory._os.files import Files as Directory
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
 from colony_memory._os.files import open_files as open_directory
-from colony_memory._os.kinds import UnfitFile, name_kind
+from colony_memory._os.paths import UnfitFile, name_kind
 from colony_memory.exceptions import ColonyMemoryWarning
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links, pipes and owners")

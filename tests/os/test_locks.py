@@ -14,8 +14,8 @@ import pytest
 from forks import fork
 
 from colony_memory._os.files import Files as Directory
-from colony_memory._os.kinds import UnfitFile
 from colony_memory._os.locks import locked, locked_in
+from colony_memory._os.paths import UnfitFile
 
 # Takes the lock, says so, and keeps it until it is told to go or killed.
 HOLDER = """
