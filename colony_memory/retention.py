@@ -232,9 +232,7 @@ def is_much_smaller(info: SnapshotInfo, than: SnapshotInfo) -> bool:
     return info.byte_size * 2 < than.byte_size or fewer
 
 
-def find_ruined(
-    before: Mapping[str, int], documents: Mapping[str, str], *, unchanged: Collection[str] = ()
-) -> tuple[str, ...]:
+def find_ruined(before: Mapping[str, int], now: Mapping[str, int], hollow: Collection[str] = ()) -> tuple[str, ...]:
     """Documents of a memory that are ruined in the next, sorted, where most of its others are still there.
 
     One of 1,000 bytes or more is ruined where it is empty now, all NUL, or under a tenth of itself: a power cut leaves
@@ -242,21 +240,15 @@ def find_ruined(
 
     Args:
         before: Bytes of each document before, as :func:`document_bytes` gives them.
-        documents: The documents now, by name.
-        unchanged: Names of those that are as they were, which need not be among them.
+        now: The same of the documents now.
+        hollow: Names of those that are all NUL now, and not empty.
     """
-    lost = {
-        name
-        for name, size in before.items()
-        if size >= _WORTHWHILE and (text := documents.get(name)) is not None and document_bytes(text, size) * 10 < size
-    }
+    lost = {name for name, size in before.items() if size >= _WORTHWHILE and now.get(name, size) * 10 < size}
     others = [name for name in before if name not in lost]
     if not others:
         # All of them: that shows in the bytes of the whole, unless they are NUL.
-        return tuple(sorted(name for name in lost if documents[name] and not documents[name].strip("\0")))
-    return (
-        tuple(sorted(lost)) if 2 * sum(name in documents or name in unchanged for name in others) > len(others) else ()
-    )
+        return tuple(sorted(lost.intersection(hollow)))
+    return tuple(sorted(lost)) if 2 * sum(name in now for name in others) > len(others) else ()
 
 
 def document_bytes(text: str, enough: int | None = None) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from itertools import islice
+from itertools import chain, islice, starmap
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -76,46 +76,43 @@ def shown(value: object) -> str:
 
 def encode_documents(documents: Mapping[str, str]) -> Iterator[bytes]:
     """The canonical JSON of ``{name: text}``, piece by piece, so that it never stands whole in memory."""
+    return _encoded((name, _escaped_pieces(documents[name])) for name in sorted(documents))
+
+
+def encode_texts(texts: Iterable[tuple[str, Iterable[tuple[bytes, bool]]]]) -> Iterator[bytes]:
+    """The same of documents in the order of their names, each text in UTF-8 with the three bytes of a surrogate, in
+    pieces that end between characters, with whether there is nothing in one that has to be escaped.
+    """
+    return _encoded((name, chain.from_iterable(starmap(_escaped_texts, pieces))) for name, pieces in texts)
+
+
+def _encoded(texts: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[bytes]:
     lead = b"{"
-    if not documents:
-        yield lead
-    for name in sorted(documents):
-        yield lead + _utf8(_COMPACT(name)) + b":"
-        yield from _quoted(documents[name])
-        lead = b","
-    yield b"}"
+    for name, escaped in texts:
+        yield lead + _utf8(_COMPACT(name)) + b':"'
+        yield from escaped
+        lead = b'",'
+    yield b"{}" if lead == b"{" else b'"}'
 
 
-def encode_texts(texts: Iterable[tuple[str, bytes | bytearray]]) -> Iterator[bytes]:
-    """The same of documents in the order of their names, each text in UTF-8 with the three bytes of a surrogate."""
-    lead = b"{"
-    for name, text in texts:
-        yield lead + _utf8(_COMPACT(name)) + b":"
-        if _LONE.search(text) is not None:
-            yield from _quoted(str(text, "utf-8", "surrogatepass"))
-        else:
-            yield b'"'
-            # Nothing that is escaped has more than one byte, so that it makes no difference where it is cut.
-            for start in range(0, len(text), _WINDOW):
-                yield _escaped_bytes(bytes(text[start : start + _WINDOW]))
-            yield b'"'
-        lead = b","
-    yield b"{}" if lead == b"{" else b"}"
+def _escaped_texts(text: bytes, is_plain: bool) -> Iterable[bytes]:
+    if is_plain:
+        return (text,)
+    if b"\xed" in text and _LONE.search(text) is not None:
+        return _escaped_pieces(str(text, "utf-8", "surrogatepass"))
+    # Nothing that is escaped has more than one byte, so that it makes no difference where it is cut.
+    return (_escaped_bytes(text[start : start + _WINDOW]) for start in range(0, len(text), _WINDOW))
 
 
-def _quoted(text: str) -> Iterator[bytes]:
-    lead, start, size = b'"', 0, len(text)
-    while True:
+def _escaped_pieces(text: str) -> Iterator[bytes]:
+    start, size = 0, len(text)
+    while start < size:
         stop = start + _WINDOW
         # A run of surrogates is escaped as a whole.
         while stop < size and "\ud800" <= text[stop - 1] <= "\udfff":
             stop += 1
-        piece = lead + _escaped(text[start:stop])
-        if stop >= size:
-            yield piece + b'"'
-            return
-        yield piece
-        lead, start = b"", stop
+        yield _escaped(text[start:stop])
+        start = stop
 
 
 def _escaped(text: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from binascii import b2a_base64
 from io import BytesIO
 from json import JSONDecoder
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,11 @@ FORMAT = "colony-memory/folder/1"
 _ALWAYS = ("empty_dirs", "executable", "files", "format")
 # Keeps bytes and a text that spells them apart.
 _LEAD = "\0base64:"
-# Characters of a file that are read or written at a time.
-_PIECE = 2**20
+# Characters of a file that are read or written at a time: memory of this size is used again.
+_PIECE = 2**16
 _DECODER = JSONDecoder()
 # Where the files stand, without them.
-_NO_FILES = '"files":{}'
+_FILES, _NO_FILES = '"files":{', '"files":{}'
 
 
 class _Bytes(str):
@@ -120,11 +121,21 @@ def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
     return dump_record(out)
 
 
-def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
-    """The text of a record without its files, and their bytes by name; None where :func:`join_files` would not give
-    back each letter of it.
+def take_apart(documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, bytes]]:
+    """The documents with their record as it is without its files, and these as bytes; none where the two would not
+    give back each letter of the documents.
     """
-    start = text.find(_NO_FILES[:-1]) + len(_NO_FILES) - 1
+    split = split_files(documents[RECORD_NAME]) if RECORD_NAME in documents else None
+    if split is None or not split[1].keys().isdisjoint(documents):
+        return dict(documents), {}
+    return {**documents, RECORD_NAME: split[0]}, split[1]
+
+
+def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
+    """The text of a record without its files, and their bytes by name; None where :func:`record_pieces` would not
+    give back each letter of it.
+    """
+    start = text.find(_FILES) + len(_FILES)
     at, sign, files, last = start, ",", dict[str, bytes](), None
     while sign == ",":
         try:
@@ -137,8 +148,7 @@ def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
         if stop < 0 or not is_next or text[at : end + 2] != _lead(name):
             return None
         files[name], sign, at, last = data, text[stop + 1 : stop + 2], stop + 2, name
-    bare = text[:start] + text[at - 1 :]
-    return (bare, files) if sign == "}" and bare.find(_NO_FILES) == start + 1 - len(_NO_FILES) else None
+    return (text[:start] + text[at - 1 :], files) if sign == "}" and start >= len(_FILES) else None
 
 
 def decode_file(text: str, start: int, stop: int) -> bytes:
@@ -147,31 +157,33 @@ def decode_file(text: str, start: int, stop: int) -> bytes:
     for at in range(start, stop, _PIECE):
         spelled = text[at : min(at + _PIECE, stop)]
         piece = base64.b64decode(spelled, validate=True)
-        if base64.b64encode(piece) != spelled.encode("ascii") or data.tell() % 3:
+        if b2a_base64(piece, newline=False) != spelled.encode("ascii") or data.tell() % 3:
             raise ValueError("the base64 is not canonical")
         data.write(piece)
     return data.getvalue()
 
 
-def spell_file(data: bytes) -> Iterator[str]:
+def spell_file(data: bytes) -> Iterator[bytes]:
     """The text of a file, in pieces."""
     size = _PIECE // 4 * 3
-    return (base64.b64encode(data[at : at + size]).decode("ascii") for at in range(0, len(data), size))
+    return (b2a_base64(data[at : at + size], newline=False) for at in range(0, len(data), size))
 
 
-def join_files(record: bytes, files: Mapping[str, bytes]) -> bytearray:
-    """The text of a record with its files, which are in the order of their names."""
-    start = record.find(_NO_FILES.encode("ascii")) + len(_NO_FILES) - 1
-    if start < len(_NO_FILES) - 1:
+def record_pieces(record: bytes, files: Mapping[str, bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The text of a record with its files, which are in the order of their names; with each piece, whether it is
+    base64.
+    """
+    start = record.find(_FILES.encode("ascii")) + len(_FILES)
+    if start < len(_FILES) or not record.startswith(b"}", start):
         raise ValueError("it has files, but no record of them")
-    text = bytearray(record[:start])
+    yield record[:start], False
+    sign = ""
     for name, data in files.items():
-        text += _lead(name).encode("utf-8", "surrogatepass")
+        yield (sign + _lead(name)).encode("utf-8", "surrogatepass"), False
         for piece in spell_file(data):
-            text += piece.encode("ascii")
-        text += b'",'
-    text[-1:] = record[start:]
-    return text
+            yield piece, True
+        sign = '",'
+    yield sign[:1].encode("ascii") + record[start:], False
 
 
 def joined_size(sizes: Mapping[str, int]) -> int:

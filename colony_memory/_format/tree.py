@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.json import canonical
 from colony_memory._format.names import is_digest
 from colony_memory._format.payload import sha256
+from colony_memory._format.record import take_apart
 from colony_memory.exceptions import SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -27,8 +28,15 @@ def tree_of(documents: Mapping[str, str]) -> str:
 
 
 def digests_of(documents: Mapping[str, str]) -> dict[str, str]:
-    """The digest of each document by name."""
-    return {name: document_digest(text) for name, text in documents.items()}
+    """The digest of each document by name, and of each file of a folder's record in the place of their base64."""
+    texts, files = take_apart(documents)
+    digests = {name: document_digest(text) for name, text in texts.items()}
+    return digests | {name: of_file(sha256(data)) for name, data in files.items()}
+
+
+def of_file(digest: str) -> str:
+    """The digest of a file of a record, told apart from that of a text."""
+    return f"file:{digest}"
 
 
 def tree_of_digests(digests: Mapping[str, str]) -> str:

@@ -104,10 +104,10 @@ def save_folder(
 ) -> Saved:
     """Save every file under a directory as a new snapshot, byte for byte.
 
-    Where nothing has changed, nothing is written. No file is opened that has not changed: ``capture.documents`` is
-    empty then, and ``capture.read()`` gives them. What could not be read is in ``left_out`` of what is returned, and in
-    the snapshot's own record. In a coroutine:
-    ``await asyncio.to_thread(save_folder, memory, path)``.
+    Where nothing has changed, nothing is written, and no file is opened that has not changed. With an index,
+    ``capture.documents`` is empty, and ``capture.read()`` gives them. What could not be read is in ``left_out`` of what
+    is returned, and in the snapshot's own record. In a coroutine: ``await asyncio.to_thread(save_folder, memory,
+    path)``.
 
     >>> import pathlib, tempfile
     >>> from colony_memory import ColonyMemory, open_vault, save_folder
@@ -267,7 +267,7 @@ class FolderSave:
         self._capture = capture = self._as_known(require_type("capture", capture, Capture))
         survey = capture.survey
         options = self._options
-        unread = None if survey is None or survey.is_read else survey
+        unread = None if survey is None or capture.documents else survey
         if reuses_pinned and self._is_pinned(capture):
             options = replace(options, note=None)
         try:

@@ -18,7 +18,7 @@ from colony_memory._engine.merge import merge
 from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
 from colony_memory._format.record import ATTRIBUTES_NAME, RECORD_NAME, lacks_text
-from colony_memory._format.tree import document_digest, tree_of, tree_of_digests
+from colony_memory._format.tree import document_digest, of_file, tree_of, tree_of_digests
 from colony_memory.app.claude_code import Host
 from colony_memory.app.content import filled_from
 from colony_memory.app.options import BackupOptions
@@ -28,6 +28,7 @@ from colony_memory.app.save import read_for
 from colony_memory.capture._metadata import METADATA_NAMES, describe, split_documents
 from colony_memory.capture._question import Holding, Question
 from colony_memory.capture._recover import recover
+from colony_memory.capture._rows import PART
 from colony_memory.capture.folder import NothingToSave
 from colony_memory.capture.index import end_others, open_index, peek_index
 from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, SnapshotNotFound
@@ -314,20 +315,21 @@ class Target:
         return {}
 
     def _proven(self, snapshot_id: str) -> frozenset[str]:
-        """Digests of texts that a snapshot has for certain: its manifest proves the rows of the index, in one read."""
-        rows = {name: row.digest for name, row in self.index.rows.items() if row.is_text and row.digest}
-        if self.index.described[1]:
-            rows[RECORD_NAME] = self.index.described[1]
+        """Digests of files that a snapshot has for certain: its manifest proves the rows of the index, in one read."""
+        rows = {name: row for name, row in self.index.rows.items() if row.digest not in ("", PART)}
+        digests = {name: row.digest if row.is_text else of_file(row.digest) for name, row in rows.items()}
+        if self.index.described:
+            digests[RECORD_NAME] = self.index.described
         if self.index.attributes:
-            rows[ATTRIBUTES_NAME] = document_digest(self.index.attributes)
-        tree = tree_of_digests(rows)
+            digests[ATTRIBUTES_NAME] = document_digest(self.index.attributes)
+        tree = tree_of_digests(digests)
         if not rows or self.basis.tree != tree:
             return frozenset()
         read: dict[str, Any] = {}
         self.memory._run(read_manifests, self._home_label, [snapshot_id], read)  # noqa: SLF001
         manifest = read.get(snapshot_id)
         proves = isinstance(manifest, Manifest) and manifest.tree == tree
-        return frozenset(rows.values()) if proves else frozenset()
+        return frozenset(row.digest for row in rows.values()) if proves else frozenset()
 
     def _are_listed(self, snapshot_ids: Collection[str]) -> bool:
         """Whether all of them are still there, by one look at the pointer of each label."""

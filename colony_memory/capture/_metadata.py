@@ -98,7 +98,7 @@ def metadata_pieces(files: Mapping[str, str | bytes], others: Metadata) -> Itera
     for name in sorted(files):
         yield f'{lead}{_json(name)}:"'
         content = files[name]
-        yield from [content] if isinstance(content, str) else spell_file(content)
+        yield from [content] if isinstance(content, str) else (str(piece, "ascii") for piece in spell_file(content))
         lead = '",'
     yield f'{lead[:1]}}},"format":{_json(FOLDER_FORMAT)}'
     # No field for what is not there, so that snapshots from before there were these fields stay as they are.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._format.payload import sha256
 from colony_memory._format.record import ATTRIBUTES_NAME
-from colony_memory._format.tree import document_digest, tree_of_digests
+from colony_memory._format.tree import digests_of, document_digest, of_file, tree_of_digests
 from colony_memory._os.paths import PERMISSIONS
 from colony_memory.capture._contents import NO_FILE, VANISHED
 from colony_memory.capture._filenames import parents_of
@@ -83,11 +83,11 @@ class Survey:
         self._pieces: dict[str, str] = {}
         self._texts: set[str] = set()
         self._masked: set[str] = set()
-        self._described = "", ""
+        self._described = ""
         self._documents: dict[str, str] = {}
         self.findings: tuple[SecretFinding, ...] = ()
         self._take_in({}, self._names())
-        self.digests = {} if index is None else self._known_digests(index)
+        self.digests = {} if index is None else self._known_digests()
         self.tree = self._tree_of(self.digests) if self.digests else ""
 
     @property
@@ -129,13 +129,10 @@ class Survey:
         self._take_in(known, [])
 
     @property
-    def fresh(self) -> dict[str, str]:
-        """The documents that were read, as long as the digests of all are known."""
-        contents = self.found.contents
-        fresh = {name: text for name in self._texts if isinstance(text := contents.get(name), str)}
-        if METADATA_NAME in self.digests and not any(not self._is_text(name) for name in self._all_names()):
-            fresh[METADATA_NAME] = "".join(metadata_pieces({}, self._others()))
-        return {**fresh, ATTRIBUTES_NAME: self._attributes} if self._attributes else fresh
+    def fresh(self) -> dict[str, str | bytes]:
+        """What was read, as long as the digests of all are known, with what describes the folder."""
+        described = {METADATA_NAME: self._described} if METADATA_NAME in self.digests else {}
+        return {**self.found.contents, **described, **({ATTRIBUTES_NAME: self._attributes} if self._attributes else {})}
 
     def documents(self) -> dict[str, str]:
         """All of it as documents, once it is read."""
@@ -151,12 +148,7 @@ class Survey:
                 files[name] = content.encode("utf-8") if isinstance(content, str) else content
         if files or others:
             documents[METADATA_NAME] = "".join(metadata_pieces(files, others))
-        digests: dict[str, str] = {}
-        if self._index is not None:
-            digests = {name: self._digests[name] for name in documents if name != METADATA_NAME}
-            if METADATA_NAME in documents:
-                digests[METADATA_NAME] = document_digest(documents[METADATA_NAME])
-                self._described = self._made_of(others), digests[METADATA_NAME]
+        digests = {} if self._index is None else self._known_digests() or digests_of(documents)
         self.tree = self._tree_of(digests)
         if self._attributes:
             documents[ATTRIBUTES_NAME] = self._attributes
@@ -179,7 +171,8 @@ class Survey:
                 whole = rows.get(whole_of(name))
                 if whole is not None and whole.is_database:
                     rows[name] = row
-        index.update(rows=rows, described=self._described, attributes=self._attributes)
+        described = document_digest(self._described) if self._described else ""
+        index.update(rows=rows, described=described, attributes=self._attributes)
 
     def _row(self, name: str, digest: str) -> Row:
         is_database = name in self.found.databases
@@ -246,18 +239,16 @@ class Survey:
     def _all_names(self) -> list[str]:
         return [*self._digests, *self.found.unread]
 
-    def _known_digests(self, index: FolderIndex) -> dict[str, str]:
-        """The digest of each document, where the index tells that of what describes the folder."""
-        names = self._all_names()
+    def _known_digests(self) -> dict[str, str]:
+        """The digests of which the tree is made; none where a file has the name of what describes the folder."""
+        names, others = self._all_names(), self._others()
         digests = {name: self._digest_of(name) for name in names if self._is_text(name)}
-        others = self._others()
-        if len(digests) < len(names):
-            self._described = index.described
-            if self._described[0] != self._made_of(others):
+        if len(digests) < len(names) or others:
+            files = {name: of_file(self._digest_of(name)) for name in names if not self._is_text(name)}
+            if not files.keys().isdisjoint(METADATA_NAMES):
                 return {}
-            digests[METADATA_NAME] = self._described[1]
-        elif others:
-            digests[METADATA_NAME] = document_digest("".join(metadata_pieces({}, others)))
+            self._described = "".join(metadata_pieces({}, others))
+            digests |= {**files, METADATA_NAME: document_digest(self._described)}
         return digests
 
     def _tree_of(self, digests: dict[str, str]) -> str:
@@ -281,11 +272,6 @@ class Survey:
                 if self._index is not None and tree_of_digests(digests) == self._index.read().tree:
                     break
         return "" if self._index is None else tree_of_digests(digests)
-
-    def _made_of(self, others: Metadata) -> str:
-        """What the document that describes the folder is made of, as a digest."""
-        names = [name for name in [*self._digests, *self.found.unread] if not self._is_text(name)]
-        return document_digest("".join(metadata_pieces({name: self._digest_of(name) for name in names}, others)))
 
     def _is_text(self, name: str) -> bool:
         return name in self._texts or (name in self.found.unread and self.found.unread[name][1].is_text)

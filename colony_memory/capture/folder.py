@@ -64,8 +64,8 @@ class Capture:
         notes: What else is good to know, by name, such as a git repository that was not asked for.
         secrets: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
         allowed: Those that were allowed by name, and are saved as they are.
-        survey: Of a folder that has an index, what is known of it without the documents. What has not changed
-            since the last save is not read, and ``documents`` is empty then; :meth:`read` gives them.
+        survey: Of a folder that has an index, what is known of it. What has not changed since the last save is not
+            read, and ``documents`` is empty; :meth:`read` gives them.
     """
 
     documents: dict[str, str]
@@ -217,11 +217,11 @@ def read_by_index(
     """:func:`read_folder`, or of a list :func:`read_paths`, where an index may tell which files need not be read; with
     ``anew`` all are. ``follow`` says which links are followed.
 
-    Where the digest of each document is known, and not all were read, there are no documents yet.
+    But for that, there are no documents yet where the digest of each is known.
     """
     sources = find_sources(what) if isinstance(what, list) else [require_directory(what)]
     survey = _survey(sources, index=index, anew=anew, **choices)
-    return _captured(survey, reading=not survey.digests)
+    return _captured(survey, reading=anew or not survey.digests)
 
 
 def read_named(path: Path, name: str, *, git: bool = False, max_bytes: int = MAX_BYTES) -> Capture:
@@ -288,7 +288,7 @@ def _captured(survey: Survey, *, reading: bool = True) -> Capture:
         survey.read_rest()
     tree = survey.found.tree
     return Capture(
-        documents=survey.documents() if survey.is_read else {},
+        documents=survey.documents() if reading else {},
         left_out=tuple(sorted(tree.left_out, key=lambda entry: entry.name)),
         ignored=tuple(sorted(tree.ignored)),
         notes=tuple(sorted(survey.found.notes, key=lambda note: note.name)),

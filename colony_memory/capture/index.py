@@ -44,7 +44,7 @@ class FolderIndex:
 
     Attributes:
         rows: The files as they were last read, by the name under which they are saved.
-        described: Digest of the document that describes the folder, and of what that is made of; empty where not known.
+        described: Digest of the document that describes the folder, without its files; empty where there is none.
         attributes: The document of permissions and times as it was saved or restored last; empty where not known.
         options: Of the last save, for JSON.
         proven: ``(snapshot id, ISO time)`` of the last proof of stored bytes, None where there is none.
@@ -54,7 +54,7 @@ class FolderIndex:
 
     def __init__(self, *, problem: str | None = None, looking: bool = False) -> None:
         self.rows: Mapping[str, Row] = {}
-        self.described: tuple[str, str] = ("", "")
+        self.described = ""
         self.attributes = ""
         self.options: dict[str, Any] = {}
         self.proven: tuple[str, str] | None = None
@@ -109,7 +109,7 @@ class FolderIndex:
         self,
         *,
         rows: Mapping[str, Row] | None = None,
-        described: tuple[str, str] | None = None,
+        described: str = "",
         attributes: str | None = None,
         options: Mapping[str, Any] | None = None,
         proven: tuple[str, str] | None = None,
@@ -118,7 +118,7 @@ class FolderIndex:
         """Remember what is given; what is not given stays."""
         of_rows = self.rows, self.described, self.attributes
         if rows is not None:
-            self.rows, self.described = dict(rows), described or ("", "")
+            self.rows, self.described = dict(rows), described
         self.attributes = self.attributes if attributes is None else attributes
         if of_rows != (self.rows, self.described, self.attributes):
             self._keep_rows()
@@ -156,8 +156,7 @@ class FolderIndex:
                     directory.clear(_ended(name))
             found = _load(directory, _rows(name), _LARGEST_ROWS, _ROWS)
             if found is not None and _is_of(found, header):
-                self.described = _load_pair(found["described"]) or ("", "")
-                self.attributes = str(found.get("attributes", ""))
+                self.described, self.attributes = map(_text, (found["described"], found["attributes"]))
                 self.rows = {str(each): _load_row(row) for each, row in found["rows"].items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
@@ -370,12 +369,16 @@ def _folders(header: Mapping[str, Any]) -> list[FolderIdentity]:
     return [FolderIdentity.load(each) for each in header["folders"]]
 
 
+def _text(found: Any) -> str:
+    if not isinstance(found, str):
+        raise ValueError("malformed")  # noqa: TRY004 - what was read is wrong
+    return found
+
+
 def _load_pair(found: Any) -> tuple[str, str] | None:
     if found is None:
         return None
-    one, other = found
-    if not isinstance(one, str) or not isinstance(other, str):
-        raise ValueError("malformed")  # noqa: TRY004 - what was read is wrong
+    one, other = map(_text, found)
     return one, other
 
 

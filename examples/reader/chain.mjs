@@ -6,15 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Failure, corrupt, demand } from "./failure.mjs";
 import { binary, bytes, canonical, decodeUtf8, parseObject } from "./json.mjs";
-import { decodeBase64, sha256 } from "./payload.mjs";
+import { FILES, RECORD, decodeBase64, sha256 } from "./payload.mjs";
 import { areStrings, isCount, isDigest } from "./snapshot.mjs";
 import { fileName, isId } from "./vault.mjs";
 
 const FORMAT = "colony-memory/2";
 const MAX_PACKS = 64;
 const MAX_FILES = 10_000;
-const RECORD = ".colony-memory/folder.json";
-const NO_FILES = '"files":{}';
 const LEAD = Buffer.from([0x50, 0x2a, 0x4d, 0x18]);
 const MAX_LEAD = 2 ** 20;
 const MIN_PREFIX = 8;
@@ -109,11 +107,11 @@ function memoryOf({ contents, files }) {
   if (!files.size) return contents;
   const memory = new Map([...contents].filter(([name]) => !files.has(name)));
   const record = memory.get(RECORD) ?? "";
-  const start = record.indexOf(NO_FILES);
-  demand(start >= 0, "there are files, and no record that they belong to");
+  const start = record.indexOf(FILES);
+  const end = start + FILES.length;
+  demand(start >= 0 && record[end] === "}", "there are files, and no record that they belong to");
   const spelled = ordered([...contents].filter(([name]) => files.has(name)))
     .map(([name, data]) => `${canonical(name)}:"${bytes(data).toString("base64")}"`);
-  const end = start + NO_FILES.length - 1;
   return memory.set(RECORD, `${record.slice(0, end)}${spelled.join(",")}${record.slice(end)}`);
 }
 

@@ -5,14 +5,50 @@ import { crc32, inflateRawSync } from "node:zlib";
 import { demand } from "./failure.mjs";
 import { bytes, canonical, parseObject } from "./json.mjs";
 
+export const RECORD = ".colony-memory/folder.json";
+export const FILES = '"files":{';
+const FILE = /("(?:[^"\\]|\\.)*"):"([A-Za-z0-9+/=]*)"([,}])/y;
 const MAX_MEMBERS = 1000;
 
 export const sha256 = (buffer) => `sha256:${createHash("sha256").update(buffer).digest("hex")}`;
 
 /** Section 6: the digest of names and contents. */
 export function treeOf(memory) {
-  const digests = [...memory].map(([name, text]) => [name, sha256(bytes(text))]);
-  return sha256(bytes(canonical(new Map(digests))));
+  const { record, files } = filesOf(memory);
+  const texts = files.length ? new Map(memory).set(RECORD, record) : memory;
+  const digests = [...texts].map(([name, text]) => [name, sha256(bytes(text))]);
+  const ofFiles = files.map(([name, data]) => [name, `file:${sha256(data)}`]);
+  return sha256(bytes(canonical(new Map([...digests, ...ofFiles]))));
+}
+
+/** Section 19: the record without its files, and these; none where that would not give back each letter of it. */
+function filesOf(memory) {
+  const text = memory.get(RECORD) ?? "";
+  const start = text.indexOf(FILES) + FILES.length;
+  const files = [];
+  const none = { record: text, files: [] };
+  if (start < FILES.length) return none;
+  for (FILE.lastIndex = start; ; ) {
+    const found = FILE.exec(text);
+    if (!found) return none;
+    const [, spelled, base64, sign] = found;
+    const data = Buffer.from(base64, "base64");
+    const name = nameOf(spelled);
+    const isNext = !files.length || files.at(-1)[0] < name;
+    if (name === null || !isNext || memory.has(name) || data.toString("base64") !== base64) return none;
+    files.push([name, data]);
+    if (sign === "}") return { record: text.slice(0, start) + text.slice(FILE.lastIndex - 1), files };
+  }
+}
+
+/** A name, null where it is not spelled in canonical JSON. */
+function nameOf(spelled) {
+  try {
+    const name = parseObject(bytes(`{"name":${spelled}}`), "a name").get("name");
+    return canonical(name) === spelled ? name : null;
+  } catch {
+    return null;
+  }
 }
 
 /** The bytes of standard base64 with padding, cut anywhere. */

@@ -168,9 +168,6 @@ CHANGES = {
     "the folder is another": (made_anew, ALL, False),
 }
 
-# With these, the document that describes the folder is made anew, which takes all that no text can hold.
-DESCRIBED = ("executable", "an empty directory", "a picture", "a fact")
-
 
 def damaged(vault, place):
     for file in (vault.path).glob("*.k0.json"):
@@ -210,7 +207,7 @@ def test_what_is_read_again_and_saved(place, vault, seen, change, tmp_path):
     saved = save(vault, place, seen)
     assert seen.searched == searched
     assert (not saved.info.reused, saved.info.snapshot_id != first.snapshot_id) == (new, new)
-    assert seen.opened & ALL == (ALL if change in DESCRIBED else ALL & searched)
+    assert seen.opened & ALL == ALL & searched
     if not searched and not new:
         assert (seen.reads, seen.writes) == (2, 0)
         assert (seen.opened, saved.capture.documents) == (set(), {})

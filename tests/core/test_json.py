@@ -106,7 +106,7 @@ def test_any_documents_come_back(documents: dict[str, str]) -> None:
 
 def test_documents_are_written_one_at_a_time() -> None:
     pieces = list(_json.encode_documents({"b": "2", "a": "1"}))
-    assert pieces == [b'{"a":', b'"1"', b',"b":', b'"2"', b"}"]
+    assert pieces == [b'{"a":"', b"1", b'","b":"', b"2", b'"}']
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

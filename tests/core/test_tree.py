@@ -6,6 +6,7 @@ import hashlib
 import json
 
 import pytest
+from snapshots import recorded
 
 from colony_memory import SnapshotCorrupt
 from colony_memory._format.tree import check_tree, document_digest, tree_of, tree_of_digests
@@ -45,6 +46,10 @@ def test_no_two_memories_have_one_tree():
         {"1": "\U0001f600"},
         {"1": PAIR},
         {"1": "\\ud83d\\ude00"},
+        recorded({"a": "b"}, {}),
+        recorded({}, {"a": b"b"}),
+        recorded({"a": "b"}, {"a": b"b"}),
+        recorded({}, {"a": b"b", "c": b""}),
     ]
     assert len({tree_of(memory) for memory in memories}) == len(memories)
 

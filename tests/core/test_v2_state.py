@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import hashlib
 import itertools
 import json
@@ -8,10 +7,11 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from snapshots import recorded
 
 from colony_memory._format import record
 from colony_memory._format.json import canonical
-from colony_memory._format.record import FORMAT, RECORD_NAME
+from colony_memory._format.record import RECORD_NAME
 from colony_memory._format.tree import digests_of
 from colony_memory._format.v2 import delta
 from colony_memory._format.v2 import state as states
@@ -24,13 +24,6 @@ BOUND = 10**6
 TEXT = st.text(st.characters(codec=None, categories=None), max_size=12) | st.sampled_from(
     ["", "\0", "\ud83d", "\udc00\ud800", "\ud83d\ude00", "a\nb", '"\\', "\ufeffx", "e\u0301", "é", "\u2028", "A", "a"]
 )
-
-
-def recorded(documents, files):
-    """The documents with a record of files, as a folder's snapshot has them."""
-    spelled = {name: base64.b64encode(data).decode() for name, data in files.items()}
-    told = {"empty_dirs": [], "executable": [], "files": spelled, "format": FORMAT}
-    return {**documents, RECORD_NAME: canonical(told).decode("utf-8", "surrogatepass")}
 
 
 TEXTS = st.dictionaries(TEXT, TEXT, max_size=8)
@@ -98,16 +91,18 @@ def test_a_large_content_is_put_together_of_what_is_there(first, second, third, 
 @example({}, {"a": '\x0b\x00\x1fé"', "b": "\x07\ud83d\ude00\\", "c": "\n" * 40_000 + "é" * 20_000})
 def test_bytes_have_the_digests_of_their_documents(before, after):
     plain = canonical(after)
-    for state in (State.of(after), State.of(before).with_texts(after, after)):
+    whole = State.of(after)
+    fresh = {
+        name: content if name in whole.files else content.decode("utf-8", "surrogatepass")
+        for name, content in whole.contents.items()
+    }
+    for state in (whole, State.of(before).with_contents(whole.digests, fresh), whole.with_contents(whole.digests, {})):
         assert measure(state) == (len(plain), "sha256:" + hashlib.sha256(plain).hexdigest())
         assert state.digests == digests_of(after)
         assert state == State.of(after)
         assert state.sizes == {name: len(text.encode("utf-8", "surrogatepass")) for name, text in after.items()}
-    kept = State.of(before).with_texts(after, {**before, **after})
-    assert kept.documents() == {**before, **after}
-    assert kept.digests == digests_of({**before, **after})
-    same = State.of(before).equal(kept)
-    assert same == {name for name in before if before[name] == {**before, **after}[name]}
+    below, lacking = State.of(before), whole.digests.items() - State.of(before).digests.items()
+    assert (below.with_contents(whole.digests, {}) is None) == bool(lacking)
 
 
 @given(TEXTS)
@@ -177,13 +172,13 @@ def test_a_record_that_is_spelled_otherwise_stays_a_text(spoil):
     assert state.documents() == documents
 
 
-def test_a_document_in_the_place_of_a_file_puts_it_into_the_text():
-    documents = recorded({}, {"x": b"\xff", "y": b"\xfe"})
-    below = State.of(documents)
-    state = below.with_texts({"x": "now a text"}, [*documents, "x"])
-    assert state.documents() == {**documents, "x": "now a text"}
-    assert (state, state.files) == (State.of(state.documents()), frozenset())
-    assert below.with_texts({"z": ""}, [*documents, "z"]).files == {"x", "y"}
+def test_files_that_another_writer_left_in_the_text_have_the_same_digests():
+    documents = recorded({"x": "a text"}, {"y": b"\xff"})
+    for name in ("y", "x"):
+        text = documents[RECORD_NAME].replace('"y"', f'"{name}"')
+        left = State({RECORD_NAME: text.encode(), "x": b"a text"})
+        assert left.digests == digests_of({**documents, RECORD_NAME: text})
+        assert left.with_contents(left.digests, {}) == (None if name == "y" else left)
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b'{"files":{"a":""}}'])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import datetime, timezone
 from typing import Any
 
 from colony_memory import ColonyMemory, SnapshotInfo
+from colony_memory._format.json import canonical
+from colony_memory._format.record import FORMAT, RECORD_NAME
 from colony_memory.capture._metadata import split_documents
 from colony_memory.reports import LabelMap, VaultMap
 
@@ -77,3 +80,10 @@ def damage(vault, info):
 def files_of(client: ColonyMemory, **which: Any) -> dict[str, str | bytes]:
     """What a snapshot of a folder has on a disk, without what is said of it."""
     return split_documents(client.restore(**which))[0]
+
+
+def recorded(documents: dict[str, str], files: dict[str, bytes]) -> dict[str, str]:
+    """The documents with a record of files, as a folder's snapshot has them."""
+    spelled = {name: base64.b64encode(data).decode() for name, data in files.items()}
+    told = {"empty_dirs": [], "executable": [], "files": spelled, "format": FORMAT}
+    return {**documents, RECORD_NAME: canonical(told).decode("utf-8", "surrogatepass")}

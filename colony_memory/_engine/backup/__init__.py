@@ -21,6 +21,7 @@ from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import is_readable
+from colony_memory._format.v2.state import EMPTY
 from colony_memory._format.v2.zstd import WANTED
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
@@ -102,7 +103,7 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
         if same is not None:
             return replace(same, reused=True)
         parent = await parent_of(session, state) if job.unread.digests else None
-        await job.read(None if parent is None else parent.chain.state)
+        await job.read(EMPTY if parent is None else parent.chain.state)
         if parent is not None:
             session.parents[label] = parent
     for attempt in range(_TRIES):

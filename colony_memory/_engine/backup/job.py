@@ -11,7 +11,7 @@ from colony_memory._engine.basis import Basis
 from colony_memory._engine.keep import policy_of
 from colony_memory._engine.sealed import suits, told
 from colony_memory._format.catalog import few_lines
-from colony_memory._format.constants import FORMAT
+from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
 from colony_memory._format.lineage import Lineage, Unmerged, still_unmerged
 from colony_memory._format.names import id_order, require_label
@@ -85,21 +85,14 @@ class Unread:
     Attributes:
         tree: Digest of its names and their contents.
         read: Gives its documents, and what had to be left out of them, one line each.
-        digests: Digest of each document, as far as they are known without reading.
-        fresh: Those whose text was read all the same.
+        digests: Digests of which the tree is made, as far as they are known without reading.
+        fresh: The contents that were read all the same, the record of files without these.
     """
 
     tree: str
     read: Callable[[], tuple[dict[str, str], Iterable[str]]]
     digests: Mapping[str, str] = field(default_factory=dict)
-    fresh: Mapping[str, str] = field(default_factory=dict)
-
-    def over(self, below: Memory) -> Memory | None:
-        """The memory, where all that was not read is in the one ``below``."""
-        known, fresh = below.digests, self.fresh
-        if not self.digests or any(known.get(own) != told for own, told in self.digests.items() if own not in fresh):
-            return None
-        return below.with_texts(fresh, self.digests)
+    fresh: Mapping[str, str | bytes] = field(default_factory=dict)
 
 
 @dataclass
@@ -110,8 +103,7 @@ class Job:
         session: The client.
         label: The label.
         documents: What to save; empty as long as ``memory`` has it.
-        memory: The same in bytes, made of the snapshot to go on from; None where all was given as documents.
-        unchanged: What of it is as that snapshot has it, by name.
+        memory: The same in bytes; None where all was given as documents.
         signer: Signs it.
         policy: What to keep, None to remove nothing.
         on_conflict: ``raise``, ``continue`` or ``merge``.
@@ -154,7 +146,6 @@ class Job:
     tree: str = ""
     unread: Unread | None = None
     memory: Memory | None = None
-    unchanged: frozenset[str] = frozenset()
     _digest: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -177,13 +168,12 @@ class Job:
             self.documents = self.memory.documents()
         return self.documents
 
-    async def read(self, below: Memory | None = None) -> None:
+    async def read(self, below: Memory) -> None:
         """Read the text, where that was not done yet, or take it from what is ``below``, as far as it is there."""
-        if self.unread is not None and below is not None:
-            self.memory = await self.session.vault.compute(self.unread.over, below)
-            if self.memory is not None:
-                self.unchanged = below.equal(self.memory)
-                self.unread = None
+        if self.unread is not None and self.unread.digests and self.session.format == FORMAT_2:
+            given = self.unread
+            self.memory = await self.session.vault.compute(below.with_contents, given.digests, given.fresh)
+            self.unread = self.unread if self.memory is None else None
         if self.unread is not None:
             documents, lines = await self.session.vault.compute(self.unread.read)
             self.documents = exact_documents(documents)

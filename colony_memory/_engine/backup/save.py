@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.load import Parent
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
+    from colony_memory._format.v2.state import State as Memory
     from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
 
 # Documents whose sizes a pointer tells; it is a file of bounded size.
@@ -261,29 +262,31 @@ def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]
     """Names of documents of the latest snapshot that are ruined in the memory to save, as far as that can be told
     without reading it.
     """
-    before = _sizes(job, state, parent)
+    before = _sizes(state, parent)
     if before is None:
         return ()
-    texts = job.documents if job.memory is None else job.memory.documents(set(job.names) - job.unchanged)
-    documents = {printable(name): text for name, text in texts.items()}
-    return find_ruined(before, documents, unchanged={printable(name) for name in job.unchanged})
+    if job.memory is not None:
+        memory = job.memory
+        hollow = [printable(name) for name in memory.names if memory.contents[name] and memory.is_empty(name)]
+        return find_ruined(before, _bytes_in(memory), hollow)
+    texts = {printable(name): text for name, text in job.whole().items()}
+    now = {name: document_bytes(text, before.get(name)) for name, text in texts.items()}
+    return find_ruined(before, now, [name for name in now if not now[name] and texts[name]])
 
 
-def _sizes(job: Job, state: State, parent: Parent | None) -> Mapping[str, int] | None:
-    """Bytes of each document of the latest snapshot by its printable name, 0 where there is nothing in it but NUL. Of
-    what is unchanged, nothing is asked.
-    """
+def _sizes(state: State, parent: Parent | None) -> Mapping[str, int] | None:
+    """Bytes of each document of the latest snapshot by its printable name, 0 where there is nothing in it but NUL."""
     pointer, latest = state.decision.pointer, state.decision.follow
     if parent is not None and parent.snapshot_id == latest:
-        memory, unchanged = parent.chain.state, job.unchanged
-        return {
-            printable(name): 0 if name not in unchanged and memory.is_empty(name) else size
-            for name, size in memory.sizes.items()
-        }
+        return _bytes_in(parent.chain.state)
     entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
     if entry is None or len(entry.info.doc_names) != len(pointer.doc_bytes):
         return None
     return dict(zip(entry.info.doc_names, pointer.doc_bytes, strict=True))
+
+
+def _bytes_in(memory: Memory) -> dict[str, int]:
+    return {printable(name): 0 if memory.is_empty(name) else size for name, size in memory.sizes.items()}
 
 
 def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:

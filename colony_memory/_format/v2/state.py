@@ -15,7 +15,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.json import canonical, load_object, shown
-from colony_memory._format.record import RECORD_NAME, join_files, joined_size, split_files
+from colony_memory._format.record import RECORD_NAME, joined_size, record_pieces, take_apart
+from colony_memory._format.tree import digests_of, of_file
 from colony_memory._format.v2.delta import gaps, match
 from colony_memory._format.v2.zstd import TooLarge
 from colony_memory._values import cached_property, dataclass
@@ -88,7 +89,9 @@ class State:
     @classmethod
     def of(cls, documents: Mapping[str, str]) -> State:
         """The state of documents."""
-        return cls({}).with_texts(documents, documents)
+        texts, files = take_apart(documents)
+        whole: dict[str, str | bytes] = {**texts, **files}
+        return cls({name: _utf8(whole[name]) for name in sorted(whole)}, frozenset(files))
 
     def __len__(self) -> int:
         return self.ends[-1] if self.contents else 0
@@ -100,14 +103,17 @@ class State:
 
     @cached_property
     def digests(self) -> Mapping[str, str]:
-        """Digest of each document, of which :func:`colony_memory._format.tree.tree_of_digests` makes the tree.
+        """What :func:`colony_memory._format.tree.digests_of` gives of the documents.
 
         Raises:
             ValueError: There are files, and no record that they belong to.
         """
-        told = {name: mark for name, mark in self.marks.items() if name not in self.files}
+        told = {name: of_file(mark) if name in self.files else mark for name, mark in self.marks.items()}
         if self.files:
-            told[RECORD_NAME] = _digest(self._record())
+            next(self._record())
+        elif RECORD_NAME in told:  # other writers may have left its files where they are
+            own = digests_of(self.documents((RECORD_NAME,)))
+            told |= own if told.keys() & own.keys() == {RECORD_NAME} else {}
         return told
 
     @property
@@ -155,56 +161,37 @@ class State:
                 yield memoryview(content)[max(start, first) - first : end - first]
             start, at = stop, at + 1
 
-    def texts(self) -> Iterator[tuple[str, bytes | bytearray]]:
-        """Each document in UTF-8, each surrogate in three bytes.
+    def texts(self) -> Iterator[tuple[str, Iterable[tuple[bytes, bool]]]]:
+        """Each document in UTF-8, each surrogate in three bytes, in pieces, with whether one is base64.
 
         Raises:
             ValueError: There are files, and no record that they belong to.
         """
-        if self.files and RECORD_NAME not in self.names:
-            raise ValueError("it has files, and no record that they belong to")
-        return ((n, self._record() if self.files and n == RECORD_NAME else self.contents[n]) for n in self.names)
+        if self.files:
+            next(self._record())
+        for name in self.names:
+            yield name, self._record() if self.files and name == RECORD_NAME else [(self.contents[name], False)]
 
-    def _record(self) -> bytearray:
+    def _record(self) -> Iterator[tuple[bytes, bool]]:
         record = b"" if RECORD_NAME in self.files else self.contents.get(RECORD_NAME, b"")
-        return join_files(record, {name: self.contents[name] for name in self.contents if name in self.files})
+        return record_pieces(record, {name: self.contents[name] for name in self.contents if name in self.files})
 
-    def with_texts(self, fresh: Mapping[str, str], names: Iterable[str]) -> State:
-        """The state that has the ``fresh`` texts, and of the other ``names`` those of this one."""
-        texts, files, own = dict(fresh), dict[str, bytes](), {*names}
-        if self.files and RECORD_NAME in own - texts.keys():
-            if own.isdisjoint(self.files):
-                files = {name: self.contents[name] for name in self.files}
-            else:
-                texts[RECORD_NAME] = str(self._record(), "utf-8", "surrogatepass")
-        split = split_files(texts[RECORD_NAME]) if RECORD_NAME in own & texts.keys() else None
-        if split is not None and own.isdisjoint(split[1]):
-            texts[RECORD_NAME], files = split
-        ordered = _ordered([*own, *files])
-        contents = {
-            name: files[name]
-            if name in files
-            else texts[name].encode("utf-8", "surrogatepass")
-            if name in texts
-            else self.contents[name]
-            for name in ordered
-        }
-        state = State(contents, frozenset(files))
-        if "marks" in vars(self):  # nothing is digested twice
-            vars(state)["marks"] = {
-                name: self.marks[name] if content is self.contents.get(name) else _digest(content)
-                for name, content in contents.items()
-            }
+    def with_contents(self, digests: Mapping[str, str], fresh: Mapping[str, str | bytes]) -> State | None:
+        """The state of these digests, from ``fresh`` contents and this one's; None where one is in neither."""
+        marks = {name: told.removeprefix(of_file("")) for name, told in digests.items()}
+        files = frozenset(name for name, mark in marks.items() if mark != digests[name])
+        for name in digests.keys() - fresh.keys():
+            if self.marks.get(name) != marks[name] or (name in self.files) != (name in files):
+                return None
+        contents = {name: _utf8(fresh[name]) if name in fresh else self.contents[name] for name in sorted(digests)}
+        state = State(contents, files)
+        vars(state)["marks"] = marks  # nothing is digested twice
         return state
-
-    def equal(self, other: State) -> frozenset[str]:
-        """Names of the documents that both have alike."""
-        return frozenset(name for name, told in other.digests.items() if self.digests.get(name) == told)
 
     def is_empty(self, name: str) -> bool:
         """Whether there is nothing in a document but NUL."""
         content = self.contents[name]
-        return content.count(b"\0") == len(content)
+        return content[:1] in b"\0" and not content.strip(b"\0")
 
     def documents(self, names: Collection[str] | None = None) -> dict[str, str]:
         """The documents, or those of the ``names``.
@@ -214,21 +201,21 @@ class State:
         """
         try:
             return {
-                name: str(text, "utf-8", "surrogatepass")
-                for name, text in self.texts()
+                name: str(b"".join(piece for piece, _ in pieces), "utf-8", "surrogatepass")
+                for name, pieces in self.texts()
                 if names is None or name in names
             }
         except UnicodeDecodeError as error:
             raise ValueError(f"a text is not UTF-8: {error.reason}") from error
 
 
+def _utf8(content: str | bytes) -> bytes:
+    """A content as bytes, of a file with holes its text and nothing else."""
+    return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else bytes(content)
+
+
 def _digest(content: bytes | bytearray) -> str:
     return "sha256:" + hashlib.sha256(content).hexdigest()
-
-
-def _ordered(names: Iterable[str]) -> list[str]:
-    """The names in the order of their bytes, which is that of their code points."""
-    return sorted(names)
 
 
 EMPTY = State({})
@@ -393,7 +380,7 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Appli
         more = "less" if len(given) < told else "more"
         raise ValueError(f"it holds {more} text than its first line says")
     stay = [name for name in before.contents if name not in gone and name not in come and name not in put]
-    names = _ordered([*stay, *come, *put])
+    names = sorted([*stay, *come, *put])  # the order of their bytes is that of their code points
     if len(names) > most_documents(max_bytes):
         raise TooLarge(f"it leads to {len(names)} documents, more than this client takes")
     size = sum(len(_name(name)) + 1 for name in names) + told + sum(size for _, size in taken)
