@@ -362,6 +362,8 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
             info, shrink = manifest.info, (row.shrunk_at, row.spoiled) if row else (None, False)
             if not info.refused and (each in refused or (row is not None and row.info.refused)):
                 info = replace(info, refused=True)
+            if row is not None and (base.proven or not asked.pins):
+                info = replace(info, tags=row.info.tags)  # which may be given and taken afterwards
             entry = Entry(info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined)
         elif row is not None and stands(asked, base, row):
             entry = row

@@ -88,6 +88,7 @@ class Loaded(NamedTuple):
         """Its row in a catalogue; what followed it, only the row ``known`` from another catalogue tells."""
         own = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
         info = replace(self.manifest.info, stored_bytes=sum(len(text.encode("utf-8")) for text in own))
+        info = info if known is None else replace(info, tags=known.info.tags)
         row = Entry(info, self.manifest.sha256, packs=self.manifest.packs, ruined=self.manifest.ruined)
         if known is None or read_stamp(known.shrunk_at) is None:
             return row

@@ -1,4 +1,4 @@
-"""prune, plan_prune, delete_snapshot, pin, unpin.
+"""prune, plan_prune, delete_snapshot, pin, unpin, tag.
 
 The order is the reverse of a backup's: out of the catalogue, then the manifest, then the parts.
 """
@@ -19,13 +19,14 @@ from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.formats import is_readable
 from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
+from colony_memory._format.tags import check_tags
 from colony_memory.exceptions import (
     ConflictDetected,
     UnsupportedFormat,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
@@ -231,3 +232,34 @@ async def pin(session: Session, *, label: str, snapshot_id: str, lasts: timedelt
 async def unpin(session: Session, *, label: str, snapshot_id: str) -> None:
     """See :meth:`colony_memory.ColonyMemory.unpin`."""
     await session.vault.delete(pin_filename(require_label(label), require_id(snapshot_id)))
+
+
+@observed("tag")
+async def tag(
+    session: Session, *, label: str, snapshot_id: str, add: str | Iterable[str] = (), remove: str | Iterable[str] = ()
+) -> tuple[str, ...]:
+    """See :meth:`colony_memory.ColonyMemory.tag`. The catalogue's row tells them: a manifest is never written again."""
+    label, snapshot_id = require_label(label), require_id(snapshot_id)
+    added, removed = check_tags(add), check_tags(remove)
+    if not (added or removed):
+        raise ValueError("say which tags to add, or to remove")
+    state = await look(session, label, everything=True)
+    tags: tuple[str, ...] = ()
+
+    async def change(now: State) -> Move | None:
+        nonlocal tags
+        require_listed(now, "tagging")
+        require_believed(now)
+        row = now.decision.entry(snapshot_id)
+        if row is None:
+            raise not_found(label, snapshot_id)
+        tags = check_tags({*row.info.tags, *added} - {*removed})
+        if tags == row.info.tags:
+            return None
+        require_signer(session, now, "its catalogue tells the tags of each snapshot")
+        rows = [entry for entry in now.decision.building if entry.snapshot_id != snapshot_id]
+        own = replace(row, info=replace(row.info, tags=tags))
+        return Move(now.decision.follow, [own, *rows], doc_bytes=now.decision.pointer.doc_bytes)
+
+    await publish(session, state, change)
+    return tags

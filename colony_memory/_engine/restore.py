@@ -345,7 +345,8 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         tell(decision)
         stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
         info = await told(session, label, Entry(manifest.info, manifest.sha256)) or manifest.info
-        return replace(info, stored_bytes=stored, head=decision.head, **_pinned(state, decision.follow))
+        tags = info.tags if entry is None else entry.info.tags
+        return replace(info, stored_bytes=stored, head=decision.head, tags=tags, **_pinned(state, decision.follow))
     raise SnapshotCorrupt(f"the pointer of label {label!r} names snapshot {decision.follow}, which is not there")
 
 

@@ -25,7 +25,7 @@ _COMPLETION = "_COLONY_MEMORY_COMPLETE"
 GROUPS = {
     "Save and restore": ("backup", "restore", "watch", "run", "guard", "hook", "mcp"),
     "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify", "report"),
-    "Tidy": ("prune", "delete", "rewrite", "pin", "unpin"),
+    "Tidy": ("prune", "delete", "rewrite", "pin", "unpin", "tag"),
     "Vaults and keys": ("init", "export", "import", "copy", "keygen", "config"),
 }
 
@@ -46,6 +46,7 @@ VERBS = {
     "rewrite": "Save all snapshots anew without a text or a file, in another format or under other keys.",
     "pin": "Keep one snapshot whatever a retention says, until it is unpinned.",
     "unpin": "Let the retention decide about one snapshot again.",
+    "tag": "Give one snapshot tags, or take some from it.",
     "status": "Tell whether the memory is protected, and what to do if not.",
     "report": "Write everything about a vault into one HTML page.",
     "export": "Write one snapshot into a file of its own, signature and all.",
@@ -67,7 +68,7 @@ _MODULES = {
     "mcp": "hook",
     **dict.fromkeys(("list", "show", "cat", "log", "grep", "diff"), "look"),
     **dict.fromkeys(("status", "verify", "report"), "check"),
-    **dict.fromkeys(("prune", "delete", "rewrite", "pin", "unpin"), "tidy"),
+    **dict.fromkeys(("prune", "delete", "rewrite", "pin", "unpin", "tag"), "tidy"),
     **dict.fromkeys(("init", "export", "import", "copy", "keygen"), "vaults"),
 }
 

@@ -188,6 +188,7 @@ class AsyncColonyMemory(Awaiting):
     delete_snapshot = awaited(Verbs.delete_snapshot)
     pin = awaited(Verbs.pin)
     unpin = awaited(Verbs.unpin)
+    tag = awaited(Verbs.tag)
     rewrite = awaited(Verbs.rewrite)
     export_snapshot = awaited(Verbs.export_snapshot)
     import_snapshot = awaited(Verbs.import_snapshot)

@@ -375,6 +375,32 @@ class Verbs(Blocking):
         """Leave a snapshot to the retention again; it is no error that it was not pinned."""
         return self._run(_engine.prune.unpin, label=label, snapshot_id=snapshot_id)
 
+    def tag(
+        self,
+        *,
+        snapshot_id: str,
+        add: str | Iterable[str] = (),
+        remove: str | Iterable[str] = (),
+        label: str = "default",
+    ) -> tuple[str, ...]:
+        """Give a snapshot tags, or take some from it. The label's pointer tells them from then on; an export does not.
+
+        Args:
+            snapshot_id: Which one.
+            add: Tags, as for :meth:`backup`.
+            remove: Tags, there or not.
+            label: Its label.
+
+        Returns:
+            All that it has then.
+
+        Raises:
+            ValueError: One is no tag, there would be too many, or none is given.
+            SnapshotNotFound: There is no such snapshot.
+            ColonyMemoryError: The pointer is signed, and this client signs nothing; or another one wrote it meanwhile.
+        """
+        return self._run(_engine.prune.tag, label=label, snapshot_id=snapshot_id, add=add, remove=remove)
+
     def rewrite(
         self,
         *,

@@ -34,6 +34,7 @@ ARGUMENTS = {
     "rewrite": ["--exclude", "none", "--yes"],
     "pin": ["latest"],
     "unpin": ["latest"],
+    "tag": ["--add", "a", "latest"],
     "status": [],
     "config": [],
     "report": ["--html", "report.html"],

@@ -61,6 +61,21 @@ def test_the_latest_shows_its_pin_too(cli, vault):
     assert cli("delete", "latest", "--yes")[0] == 0
 
 
+def test_tags_are_given_and_taken_afterwards(cli, vault, refused):
+    info = save(vault, {"a.md": "1"}, at=NOON)
+    save(vault, {"a.md": "2"})
+    assert cli("tag", "--add", "good", "--add", "v1", "latest~1")[1].endswith(" has the tags: good, v1\n")
+    assert cli("list", "--tag", "v1", "--json")[1].count(info.snapshot_id)
+    assert "tags       good, v1" in cli("show", "latest~1")[1]
+    answer = {"label": "default", "tagged": info.snapshot_id, "tags": ["good"]}
+    assert json.loads(cli("tag", "--remove", "v1", info.snapshot_id, "--json")[1]) == answer
+    assert cli("tag", "--remove", "good", info.snapshot_id)[1].endswith(" has the tags: none\n")
+    assert "say which tags" in refused(2, "tag", "latest")
+    assert "is not a tag" in refused(2, "tag", "latest", "--add", "a b")
+    code, _, err = cli("tag", "latest", "--add", "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE5fG7")
+    assert (code, "likely secret: tag: GitHub token" in err) == (1, True)
+
+
 @pytest.mark.parametrize("verb", ["pin", "unpin"])
 def test_only_what_is_there_is_pinned(cli, refused, vault, verb):
     info = save(vault, {"a.md": "1"}, label="other")

@@ -10,6 +10,7 @@ import pytest
 
 from colony_memory import (
     ColonyMemory,
+    ColonyMemoryError,
     ColonyMemoryWarning,
     Ed25519Signer,
     PruneIncomplete,
@@ -170,6 +171,42 @@ def test_what_is_pinned_stays_until_it_is_unpinned(open_memory, vault):
     mem.unpin(snapshot_id=first.snapshot_id)
     assert mem.prune(label="default", keep=1) == 1
     assert first.snapshot_id not in ids_of(vault)
+
+
+def test_tags_come_and_go_afterwards(open_memory, vault):
+    mem = open_memory(vault)
+    first = mem.backup({"m": "0"}, tags=["a", "b"])
+    last = mem.backup({"m": "1"})
+    before = vault.vault_get_file(f"cmem.default.{first.snapshot_id}.manifest.json")["content"]
+    assert mem.tag(snapshot_id=first.snapshot_id, add=["c", "a"], remove="b") == ("a", "c")
+    assert mem.tag(snapshot_id=last.snapshot_id, add="now") == ("now",)
+    assert mem.tag(snapshot_id=last.snapshot_id, add="now", remove="never") == ("now",)
+    assert vault.vault_get_file(f"cmem.default.{first.snapshot_id}.manifest.json")["content"] == before
+    mem.backup({"m": "2"})
+    fresh = open_memory(vault)
+    assert [info.tags for info in fresh.list_snapshots()] == [(), ("now",), ("a", "c")]
+    mem.delete_snapshot(label="default", snapshot_id=mem.latest().snapshot_id)
+    assert fresh.latest().tags == ("now",)
+    other = ColonyMemory(backend=FakeVault(operations_per_hour=None))
+    ColonyMemory(backend=vault).copy_to(other)
+    assert [info.tags for info in other.list_snapshots()] == [("now",), ("a", "c")]
+    with pytest.raises(SnapshotNotFound):
+        mem.tag(snapshot_id="20200101T000000000000Z-abcdef", add="x")
+    with pytest.raises(ValueError, match="say which tags"):
+        mem.tag(snapshot_id=last.snapshot_id)
+    with pytest.raises(ValueError, match="at most 20"):
+        mem.tag(snapshot_id=last.snapshot_id, add=[f"t{n}" for n in range(20)])
+
+
+def test_who_cannot_sign_tags_nothing_of_a_signed_label():
+    signer = Ed25519Signer.generate()
+    vault = FakeVault(operations_per_hour=None)
+    mem = ColonyMemory(backend=vault, signer=signer, trusted_issuers=[signer.did_key])
+    info = mem.backup({"m": "0"})
+    assert mem.tag(snapshot_id=info.snapshot_id, add="good") == ("good",)
+    assert ColonyMemory(backend=vault, trusted_issuers=[signer.did_key]).latest().tags == ("good",)
+    with pytest.raises(ColonyMemoryError, match="only a client that signs"):
+        ColonyMemory(backend=vault).tag(snapshot_id=info.snapshot_id, add="bad")
 
 
 BEGIN = datetime(2026, 11, 27, 8, 15, tzinfo=timezone.utc)

@@ -1,4 +1,4 @@
-"""The verbs that decide what stays: ``prune``, ``delete``, ``rewrite``, ``pin`` and ``unpin``."""
+"""The verbs that decide what stays: ``prune``, ``delete``, ``rewrite``, ``pin``, ``unpin`` and ``tag``."""
 
 from __future__ import annotations
 
@@ -273,4 +273,35 @@ def run_unpin(
         if common.as_json:
             opened.output.answer_json({"label": label, "unpinned": snapshot_id})
         opened.output.report(f"unpinned snapshot {snapshot_id} of label {label}")
+    return 0
+
+
+TAG_EXAMPLES = ("colony-memory tag --add release latest", "colony-memory tag --remove draft --label research 20261101")
+
+
+def run_tag(
+    snapshot: Annotated[str, Argument(metavar="ID")],
+    *,
+    add: Annotated[list[str] | None, Option("--add NAME", "Give it this tag. Repeatable.")] = None,
+    remove: Annotated[list[str] | None, Option("--remove NAME", "Take this tag from it. Repeatable.")] = None,
+    label: LabelOption = "default",
+    common: CommonOptions,
+) -> int:
+    """Give one snapshot tags, or take some from it.
+
+    ID is a snapshot as 'show' takes it. The tags that it was saved with stay in its own file; 'list' shows and finds
+    those of now. An export tells the former.
+    """
+    from colony_memory.app.pick import find_id, naming_the_label
+    from colony_memory.capture.secrets import judge_words
+    from colony_memory.cli.memory import open_memory
+
+    judge_words(None, add or (), "stop", frozenset())
+    with open_memory(common) as opened:
+        with opened.working("Writing to"), naming_the_label(opened.memory, snapshot):
+            snapshot_id = find_id(opened.memory, snapshot, label=label)
+            tags = opened.memory.tag(label=label, snapshot_id=snapshot_id, add=add or (), remove=remove or ())
+        if common.as_json:
+            opened.output.answer_json({"label": label, "tagged": snapshot_id, "tags": list(tags)})
+        opened.output.report(f"snapshot {snapshot_id} of label {label} has the tags: {', '.join(tags) or 'none'}")
     return 0
