@@ -80,6 +80,11 @@ class Saved:
         as_read = len(documents) == len(names) or not (names or self.info.diverged_from)
         return self.capture.contents if as_read else None
 
+    @property
+    def size(self) -> int:
+        """Bytes of the files in it; where it is more than what was read, those of all that the snapshot tells."""
+        return self.info.byte_size if self.contents is None else self.capture.size
+
     def __bool__(self) -> bool:
         return not self.left_out
 

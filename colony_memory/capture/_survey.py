@@ -117,6 +117,11 @@ class Survey:
         texts, rest = [name for name in names if self._is_text(name)], [n for n in names if not self._is_text(n)]
         return Contents(tuple(texts), tuple(rest), dict(sorted(others.links.items())), tuple(sorted(others.empty_dirs)))
 
+    @property
+    def size(self) -> int:
+        """Bytes of the files that are to be saved."""
+        return sum(self.found.status[name].st_size for name in self._all_names() if name in self.found.status)
+
     def read_rest(self) -> None:
         """Read what was passed over. What has changed meanwhile is as it is now.
 

@@ -22,12 +22,13 @@ from colony_memory._values import dataclass
 from colony_memory.capture._filenames import name_problem, quoted
 from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._journal import list_records
-from colony_memory.capture._metadata import contents_of
+from colony_memory.capture._metadata import contents_of, split_documents
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
 from colony_memory.capture._room import Room
 from colony_memory.capture._rows import Known
 from colony_memory.capture._sources import find_sources, require_directory
+from colony_memory.capture._sparse import Sparse
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._tree import LeftOut, Note, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
@@ -80,6 +81,15 @@ class Capture:
     def contents(self) -> Contents:
         """The names of all that it holds, read or not."""
         return contents_of(self.documents) if self.survey is None else self.survey.contents
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files in it, read or not."""
+        if self.survey is not None:
+            return self.survey.size
+        files = split_documents(self.documents)[0].values()
+        texts = [each.encode("utf-8", "surrogatepass") if isinstance(each, str) else each for each in files]
+        return sum(each.size if isinstance(each, Sparse) else len(each) for each in texts)
 
     @property
     def masked(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.names import id_order, id_time
 from colony_memory.app.pick import change_word, count_texts, left_out, made_at, number_left_out, stamp
 from colony_memory.capture._filenames import listed
-from colony_memory.capture._metadata import METADATA_NAMES, contents_of
+from colony_memory.capture._metadata import METADATA_NAMES
 from colony_memory.cli.tables import Column, check_table, draw, is_plain, prose, size_of, styled, when
 from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.retention import newest_first
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from colony_memory.app.compare import FileHistory, Preview, Unsaved
     from colony_memory.app.content import Filled
+    from colony_memory.app.save import Saved
     from colony_memory.capture import Written
     from colony_memory.capture._metadata import Contents
     from colony_memory.reports import Change, Match, Salvaged, SearchReport, SnapshotDiff, VerifyReport
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 
-def backup_lines(info: SnapshotInfo, contents: Contents | None, *, left_out: int, now: datetime) -> list[str]:
+def backup_lines(saved: Saved, *, now: datetime) -> list[str]:
     """What a backup saved, or that there was nothing new to save; joined with another's, it is more than was read."""
+    info, contents = saved.info, saved.contents
     named = f"snapshot {info.snapshot_id} of label {info.label}"
-    left = f"{left_out} left out" if left_out else ""
+    left = f"{len(saved.left_out)} left out" if saved.left_out else ""
     held_here = held(contents) if contents else "" if (texts := count_texts(info)) is None else count(texts, "text")
-    what = ", ".join(filter(None, (held_here, left, size(info.byte_size), f"stored as {stored(info)}")))
+    what = ", ".join(filter(None, (held_here, left, size(saved.size), f"stored as {stored(info)}")))
     if not info.reused:
         return [f"saved {named}", what]
     made = made_at(info)
@@ -141,7 +143,7 @@ def preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime
     plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
     info, latest = plan.info, unsaved.latest
     more = f", {len(left_out)} left out" if left_out else ""
-    what = f"{held(contents_of(found.capture.documents))}{more}, {size(info.byte_size)}"
+    what = f"{held(found.capture.contents)}{more}, {size(found.capture.size)}"
     since = "nothing is saved yet under it"
     if unsaved.problem is not None:
         since = f"the latest cannot be compared: {unsaved.problem}"
@@ -188,10 +190,10 @@ def unsaved_document(found: Unsaved) -> dict[str, Any]:
     }
 
 
-def shrunk_line(info: SnapshotInfo, contents: Contents) -> str:
+def shrunk_line(saved: Saved) -> str:
     """That the memory has become much smaller, which it should not unless somebody meant it to."""
-    now = f"{held(contents)}, {size(info.byte_size)} now"
-    if info.shrunk_from == info.diverged_from:
+    now = f"{held(saved.capture.contents)}, {size(saved.size)} now"
+    if saved.info.shrunk_from == saved.info.diverged_from:
         return f"it holds less than half of that snapshot: {now}"
     return f"this backup holds less than half of the one before: {now}. If that was not meant, get the one before back"
 

@@ -10,6 +10,8 @@ from cli_runs import POSIX, damage, save
 
 from colony_memory import ColonyMemory
 from colony_memory.app.pick import count_texts
+from colony_memory.app.save import Saved
+from colony_memory.capture import Capture
 from colony_memory.capture._metadata import Contents, contents_of
 from colony_memory.cli.summary import backup_lines
 
@@ -118,6 +120,6 @@ def test_a_folder_s_own_document_is_no_file(cli, vault_of_1, folder):
 
 
 def test_what_was_joined_with_another_s_is_more_than_was_read():
-    info = cli_runs.snapshot(doc_names=["a.md", "b.md", ".colony-memory/folder.json"])
-    lines = backup_lines(info, None, left_out=0, now=cli_runs.NOON)
+    info = cli_runs.snapshot(doc_names=["a.md", "b.md", ".colony-memory/folder.json"], diverged_from="theirs")
+    lines = backup_lines(Saved(info, Capture({"a.md": "x"}, ())), now=cli_runs.NOON)
     assert lines[1].startswith("2 texts, ")

@@ -35,7 +35,7 @@ def test_a_first_one_makes_neither_vault_nor_state(folder, cli, tmp_path, monkey
     assert code == 0
     first, second, third, last = out.splitlines()
     assert (first, second) == (
-        "would save 2 files, 1 empty folder, 507 B to label default",
+        "would save 2 files, 1 empty folder, 16 B to label default",
         "nothing is saved yet under it",
     )
     assert third.startswith("fits: takes about 1.")
@@ -105,7 +105,7 @@ def test_what_would_be_left_out_or_ignored_is_told_with_the_exit_code_of_the_bac
     os.mkfifo(folder / "pipe")
     (folder / "a.log").write_text("x")
     code, out, err = cli("backup", "-n", folder, "--exclude", "*.log")
-    assert (code, out.splitlines()[0]) == (1, "would save 2 files, 1 empty folder, 1 left out, 546 B to label default")
+    assert (code, out.splitlines()[0]) == (1, "would save 2 files, 1 empty folder, 1 left out, 16 B to label default")
     assert err == "1 name excluded: a.log\nleft out: pipe: named pipe\n"
 
 
@@ -198,7 +198,7 @@ def test_what_is_damaged_would_be_saved_anew_though_nothing_changed(folder, vaul
     damage(vault, info)
     code, out, err = cli("backup", "--dry-run", folder)
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "would save 2 files, 1 empty folder, 507 B to label default"
+    assert out.splitlines()[0] == "would save 2 files, 1 empty folder, 16 B to label default"
     assert out.splitlines()[1].startswith("the latest cannot be compared: ")
     assert cli("backup", folder)[1].startswith("unchanged ")  # what it has just written is proven for a day
     code, out, err = cli("backup", "--no-index", folder)

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from cli_runs import NOON, snapshot
 
-from colony_memory.capture import Written
-from colony_memory.capture._metadata import Contents
+from colony_memory.app.save import Saved
+from colony_memory.capture import Capture, Written
 from colony_memory.cli import summary, tables
 from colony_memory.words import text
 
@@ -75,8 +75,17 @@ def test_a_summary_counts_what_there_is():
     written = Written(created=(), replaced=("a",), unchanged=("b", "c"), directories=("x", "y"))
     lines = summary.restore_lines(snapshot(), written, directory="out", dry_run=False, now=NOON)
     assert lines[-1] == "out: 0 created, 2 empty folders, 1 replaced, 2 unchanged"
-    lines = summary.backup_lines(snapshot(stored_bytes=0), Contents(("a.md",)), left_out=0, now=NOON)
-    assert lines[1] == "1 file, 10 B, stored as -"
+    saved = Saved(snapshot(stored_bytes=0), Capture({"a.md": "ten  bytes"}, ()))
+    assert summary.backup_lines(saved, now=NOON)[1] == "1 file, 10 B, stored as -"
+
+
+def test_the_record_of_a_folder_is_no_part_of_its_size(cli, vault, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("7 bytes")
+    assert cli("backup", "--dry-run", folder)[1].startswith("would save 1 file, 7 B to label default\n")
+    for _ in range(2):
+        assert "1 file, 7 B, stored as " in cli("backup", folder)[1]
 
 
 def test_a_name_is_cut_where_no_path_is_so_long_and_a_line_of_a_text_never():

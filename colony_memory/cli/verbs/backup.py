@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from colony_memory.cli import output as outputs
 from colony_memory.cli.options import (
     Argument,
     CommonOptions,
@@ -20,17 +22,18 @@ from colony_memory.cli.options import (
     SavingOptions,
     VerboseOption,
 )
+from colony_memory.exceptions import ColonyMemoryWarning, Hint
+from colony_memory.words.errors import FAILED, Failure, exit_code
+from colony_memory.words.text import FEW, count, few, now_utc
 
 if TYPE_CHECKING:
     from colony_memory.app.compare import Preview
     from colony_memory.app.options import BackupOptions
     from colony_memory.app.save import FolderSave, Saved
     from colony_memory.capture import Capture
-    from colony_memory.capture._metadata import Contents
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.output import Output
     from colony_memory.schedule.watch import LastRun
-    from colony_memory.snapshot import SnapshotInfo
 
 
 BACKUP_EXAMPLES = (
@@ -45,7 +48,7 @@ BACKUP_EXAMPLES = (
 
 
 def run_backup(
-    paths: Annotated[list[str], Argument(metavar="PATH")],
+    paths: Annotated[list[str], Argument("PATH")],
     *,
     saving: SavingOptions,
     dry_run: DryRunOption = False,
@@ -67,19 +70,35 @@ def run_backup(
     nothing has changed, nothing is written, unless it lacks the note or a tag that is given. What cannot be read is
     left out and named, and the exit code is then 1.
     """
-    from colony_memory.cli.output import AT_LEISURE, notifier_of, telling
-    from colony_memory.words.errors import FAILED
+    from colony_memory.cli.memory import open_memory, tell_elsewhere
+    from colony_memory.cli.summary import backup_lines, diverged_line, preview_lines
 
-    notifier = notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
-    if common.agent is not None:
-        from colony_memory.cli.memory import tell_elsewhere
-
-        tell_elsewhere(common.agent, paths, common.output)
+    options = saving.parsed(common.agent)
+    notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
+    tell_elsewhere(common.agent, paths, common.output)
     if dry_run:
-        return 0 if _preview(paths, common, saving, wire=format, verbose=verbose) else FAILED
-    with telling(notifier, patience=AT_LEISURE):
+        with open_memory(common, making=True, wire=format) as opened:
+            found = _preview(opened, paths, options)
+            if common.as_json:
+                opened.output.answer_json(_document(found.capture, None, found))
+            else:
+                lines = preview_lines(found, removes=options.removes, verbose=verbose, now=now_utc())
+                opened.output.answer("\n".join(lines))
+            if saving.before is not None:
+                opened.output.note("the command of --before was not run, which may change what there is to save")
+            _tell(found.capture, common, saving, verbose=verbose)
+        return 0 if found else FAILED
+    with outputs.telling(notifier, patience=outputs.AT_LEISURE):
         notifier.started()
-        saved = _save(paths, common, saving, wire=format, verbose=verbose, index=not no_index)
+        with open_memory(common, making=True, wire=format) as opened:
+            saved = save(opened, paths, options, index=not no_index)
+            if common.as_json:
+                opened.output.answer_json(_document(saved.capture, saved))
+            opened.output.report(*backup_lines(saved, now=now_utc()))
+            if saved.info.diverged_from and saved.info.reused:
+                # Not as a line of the answer: it is told under --quiet too.
+                _warn(diverged_line(saved.info, joined=False))
+            _tell(saved.capture, common, saving, verbose=verbose)
         if saved:
             notifier.succeeded()
         else:
@@ -87,50 +106,8 @@ def run_backup(
     return 0 if saved else FAILED
 
 
-def _save(
-    paths: list[str], common: CommonOptions, saving: SavingOptions, *, wire: str | None, verbose: bool, index: bool
-) -> Saved:
-    """Make the backup and tell of it."""
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import backup_lines, diverged_line
-    from colony_memory.exceptions import ColonyMemoryWarning
-    from colony_memory.words.text import now_utc
-
-    with open_memory(common, making=True, wire=wire) as opened:
-        saved = save(opened, paths, saving.parsed(common.agent), index=index)
-        info, contents = saved.info, saved.contents
-        if common.as_json:
-            opened.output.answer_json(_document(info, saved.capture, contents))
-        opened.output.report(*backup_lines(info, contents, left_out=len(saved.left_out), now=now_utc()))
-        if info.diverged_from and info.reused:
-            # Not as a line of the answer: it is told under --quiet too.
-            warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=False)), stacklevel=1)
-        _tell(saved.capture, opened, masked=saving.secrets == "mask", verbose=verbose, agent=common.agent)
-    return saved
-
-
-def _preview(
-    paths: list[str], common: CommonOptions, saving: SavingOptions, *, wire: str | None, verbose: bool
-) -> Preview:
-    """Tell what a backup would do."""
-    from colony_memory.capture._metadata import contents_of
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import preview_lines
-    from colony_memory.words.text import now_utc
-
-    with open_memory(common, making=True, wire=wire) as opened:
-        options = saving.parsed(common.agent)
-        found = preview(opened, paths, options)
-        if common.as_json:
-            opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
-        else:
-            opened.output.answer(
-                "\n".join(preview_lines(found, removes=options.removes, verbose=verbose, now=now_utc()))
-            )
-        if saving.before is not None:
-            opened.output.note("the command of --before was not run, which may change what there is to save")
-        _tell(found.capture, opened, masked=saving.secrets == "mask", verbose=verbose, agent=common.agent)
-    return found
+def _warn(line: str, hint: Hint | None = None) -> None:
+    warnings.warn(ColonyMemoryWarning(line, hint=hint), stacklevel=2)
 
 
 def save(
@@ -140,19 +117,15 @@ def save(
     *,
     reuses_pinned: bool = False,
     index: bool = True,
-    patience: float = 30.0,
     unattended: bool = False,
 ) -> Saved:
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
     The other arguments are those of :class:`colony_memory.app.save.FolderSave`.
     """
     from colony_memory.app.save import FolderSave
-    from colony_memory.cli.output import show_reading
 
-    with FolderSave(
-        opened.memory, list(paths), options, index=index, patience=patience, unattended=unattended
-    ) as saving:
-        with show_reading(opened.output) as on_progress:
+    with FolderSave(opened.memory, list(paths), options, index=index, unattended=unattended) as saving:
+        with outputs.show_reading(opened.output) as on_progress:
             capture = saving.read(on_progress=on_progress)
         return finish(opened, saving, capture, reuses_pinned=reuses_pinned)
 
@@ -161,34 +134,30 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
     """Save what was read, and say where it is much less than before, or another's was met."""
     from colony_memory.cli.memory import make_unchosen
     from colony_memory.cli.summary import diverged_line, shrunk_line
-    from colony_memory.exceptions import ColonyMemoryWarning, Hint
 
     make_unchosen(opened.place)
     with opened.working("Saving to"):
         saved = saving.save(capture, reuses_pinned=reuses_pinned)
     if saving.problem:
         opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.problem}")
-    how = saving.options.on_conflict
-    if saved.info.diverged_from and not saved.info.reused and how != "raise":  # else a warning has told
-        warnings.warn(ColonyMemoryWarning(diverged_line(saved.info, joined=how == "merge")), stacklevel=1)
-    before = saved.info.shrunk_from
-    if before is not None:
+    info, how = saved.info, saving.options.on_conflict
+    if info.diverged_from and not info.reused and how != "raise":  # else a warning has told
+        _warn(diverged_line(info, joined=how == "merge"))
+    if info.shrunk_from is not None:
         # Of the same snapshot a warning may have told already, with the command that brings it back.
-        told = before == saved.info.diverged_from and how == "raise"
-        hint = None if told else Hint("restore", "snapshot_id", before, label=saved.info.label)
-        warnings.warn(ColonyMemoryWarning(shrunk_line(saved.info, saved.capture.contents), hint=hint), stacklevel=1)
+        told = info.shrunk_from == info.diverged_from and how == "raise"
+        _warn(shrunk_line(saved), None if told else Hint("restore", "snapshot_id", info.shrunk_from, label=info.label))
     return saved
 
 
-def preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview:
+def _preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview:
     """Find out what :func:`save` would do."""
     from colony_memory.app.compare import preview_capture
     from colony_memory.app.save import read_for
-    from colony_memory.cli.output import show_reading
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults import open_vault
 
-    with show_reading(opened.output) as on_progress:
+    with outputs.show_reading(opened.output) as on_progress:
         capture = read_for(opened.memory, list(paths), options, on_progress=on_progress)
     if opened.place.exists():
         with opened.working():
@@ -199,44 +168,42 @@ def preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview
     return replace(found, plan=replace(found.plan, available_bytes=None))
 
 
-def _document(
-    info: SnapshotInfo | None, capture: Capture, contents: Contents | None, found: Preview | None = None
-) -> dict[str, Any]:
+def _document(capture: Capture, saved: Saved | None, found: Preview | None = None) -> dict[str, Any]:
     from colony_memory.cli.summary import preview_document
 
+    contents = capture.contents if saved is None else saved.contents
     return {
-        "snapshot": None if info is None else asdict(info),
+        "snapshot": None if saved is None else asdict(saved.info),
         "file_count": None if contents is None else len(contents.files),
         "dry_run": found is not None,
         "would": None if found is None else preview_document(found),
-        "left_out": [asdict(each) for each in capture.left_out],
+        **{
+            key: [asdict(each) for each in getattr(capture, key)] for key in ("left_out", "notes", "secrets", "allowed")
+        },
         "ignored": list(capture.ignored),
-        "notes": [asdict(each) for each in capture.notes],
-        "secrets": [asdict(each) for each in capture.secrets],
-        "allowed": [asdict(each) for each in capture.allowed],
         "masked": list(capture.masked),
     }
 
 
-def _tell(capture: Capture, opened: Opened, *, masked: bool, verbose: bool, agent: str | None) -> None:
+def _tell(capture: Capture, common: CommonOptions, saving: SavingOptions, *, verbose: bool) -> None:
+    """Say what of the folders was not saved as it is."""
     from colony_memory.app.agents import AGENTS
-    from colony_memory.words.text import FEW, count, few
 
-    output = opened.output
-    for line in few([f"{note.name}: {note.text}" for note in capture.notes], verbose=verbose):
-        output.note(line)
+    output = common.output
+    notes = few([f"{note.name}: {note.text}" for note in capture.notes], verbose=verbose)
     if capture.ignored:
         told = verbose or len(capture.ignored) <= FEW
         names = f": {', '.join(capture.ignored)}" if told else "; --verbose names them"
-        output.note(f"{count(len(capture.ignored), 'name')} excluded{names}")
-        kinds = AGENTS[agent].kinds_among(capture.ignored) if agent is not None else ()
+        notes.append(f"{count(len(capture.ignored), 'name')} excluded{names}")
+        kinds = AGENTS[common.agent].kinds_among(capture.ignored) if common.agent is not None else ()
         if kinds:
-            output.note(f"no memory, and not saved: {', '.join(kinds)}; --with {','.join(kinds)} saves them too")
-    if masked:
-        for line in few([f"masked: {each}" for each in capture.secrets], verbose=verbose):
-            output.note(line)
+            notes.append(f"no memory, and not saved: {', '.join(kinds)}; --with {','.join(kinds)} saves them too")
+    if saving.secrets == "mask":
+        notes += few([f"masked: {each}" for each in capture.secrets], verbose=verbose)
     if capture.allowed:
-        output.note(f"{count(len(capture.allowed), 'likely secret')} saved, as allowed")
+        notes.append(f"{count(len(capture.allowed), 'likely secret')} saved, as allowed")
+    for line in notes:
+        output.note(line)
     for line in few([f"left out: {each.name}: {each.reason}" for each in capture.left_out], verbose=verbose):
         output.warn(line)
 
@@ -248,7 +215,7 @@ WATCH_EXAMPLES = (
 
 
 def run_watch(
-    paths: Annotated[list[str], Argument(metavar="PATH")],
+    paths: Annotated[list[str], Argument("PATH")],
     *,
     every: EveryOption = "15m",
     final_timeout: FinalTimeoutOption = "10s",
@@ -267,10 +234,8 @@ def run_watch(
     """
     from colony_memory.app.place import choose_place
     from colony_memory.app.values import read_seconds, show_duration
-    from colony_memory.cli.memory import tell_elsewhere
-    from colony_memory.cli.output import LAST_WORDS, leave, notifier_of
+    from colony_memory.cli.memory import open_memory, tell_elsewhere
     from colony_memory.schedule.watch import Watch, last_run_path
-    from colony_memory.words.errors import FAILED, exit_code
 
     if once:
         return run_backup(paths, saving=saving, ping=ping, on_error=on_error, format=format, common=common)
@@ -279,15 +244,21 @@ def run_watch(
     tell_elsewhere(common.agent, paths, output)
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
 
+    def save_again() -> Saved:
+        # In a vault that is opened anew: it may have come or gone since the last one.
+        with open_memory(replace(common, quiet=True), making=True, wire=format) as opened:
+            return save(opened, paths, saving.parsed(common.agent), unattended=True)
+
     def tell(done: LastRun) -> None:
         # Only now: an error of the first run is one line, and the only one.
         if greeting:
             output.note(greeting.pop())
-        _tell_run(done, output)
+        with suppress(Failure):  # a reader that went away must not end the backups
+            _tell_run(done, output)
 
-    notifier = notifier_of(ping=ping, on_error=on_error, label=saving.label, output=output)
+    notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=output)
     watch = Watch(
-        lambda: _save_again(paths, common, saving, wire=format),
+        save_again,
         every=interval,
         final_timeout=patience,
         state=last_run_path(place.url, saving.label),
@@ -306,34 +277,17 @@ def run_watch(
         if not watch.busy:
             raise
     finally:
-        notifier.close(LAST_WORDS)
+        notifier.close(outputs.LAST_WORDS)
     if watch.busy:
-        leave(code)
+        outputs.leave(code)
     return code
-
-
-def _save_again(paths: list[str], common: CommonOptions, saving: SavingOptions, *, wire: str | None) -> Saved:
-    """Make one backup, in a vault that is opened anew: it may have come or gone since the last one."""
-    from colony_memory.cli.memory import open_memory
-
-    with open_memory(replace(common, quiet=True), making=True, wire=wire) as opened:
-        return save(opened, paths, saving.parsed(common.agent), unattended=True)
 
 
 def _tell_run(done: LastRun, output: Output) -> None:
     """Write the line of a run: what went well on stdout, what did not on stderr."""
-    import contextlib
-
-    from colony_memory.cli.output import run_document, run_line
-    from colony_memory.words.errors import Failure
-
-    # A reader that went away must not end the backups.
-    with contextlib.suppress(Failure):
-        if output.as_json:
-            output.answer(json.dumps(run_document(done)))
-            return
-        line = run_line(done)
-        if done.ok:
-            output.report(line)
-        else:
-            output.warn(line)
+    if output.as_json:
+        output.answer(json.dumps(outputs.run_document(done)))
+    elif done.ok:
+        output.report(outputs.run_line(done))
+    else:
+        output.warn(outputs.run_line(done))

@@ -29,7 +29,7 @@ STATUS_EXAMPLES = (
 
 
 def run_status(
-    paths: Annotated[list[str] | None, Argument(metavar="[PATH]")] = None,
+    paths: Annotated[list[str] | None, Argument("[PATH]")] = None,
     *,
     label: LabelFilter = None,
     exclude: ExcludeOption = None,
@@ -102,7 +102,7 @@ VERIFY_EXAMPLES = (
 
 
 def run_verify(
-    snapshot: Annotated[str | None, Argument(metavar="[ID|FILE]")] = None,
+    snapshot: Annotated[str | None, Argument("[ID|FILE]")] = None,
     *,
     label: LabelFilter = None,
     common: CommonOptions,

@@ -45,7 +45,7 @@ class _Asked:
 
 
 def run_hook(
-    words: Annotated[list[str], Argument(metavar="[install|uninstall HOST] [DIR]")],
+    words: Annotated[list[str], Argument("[install|uninstall HOST] [DIR]")],
     *,
     format: Annotated[  # noqa: A002 - the word for it
         str, Option("--format claude-code|codex|gemini|openclaw", "Whose JSON is on stdin and is answered.")
@@ -218,7 +218,7 @@ MCP_EXAMPLES = (
 
 
 def run_mcp(
-    directory: Annotated[str, Argument(metavar="DIR")],
+    directory: Annotated[str, Argument("DIR")],
     *,
     saving: Annotated[SavingOptions, Without({"note", "tag"})],
     allow_restore: Annotated[

@@ -93,7 +93,7 @@ SHOW_EXAMPLES = ("colony-memory show latest", "colony-memory show --label resear
 
 
 def run_show(
-    snapshot: Annotated[str, Argument(metavar="ID")],
+    snapshot: Annotated[str, Argument("ID")],
     *,
     label: LabelOption = "default",
     common: CommonOptions,
@@ -151,7 +151,7 @@ CAT_EXAMPLES = (
 
 
 def run_cat(
-    names: Annotated[list[str], Argument(metavar="[ID] NAME")],
+    names: Annotated[list[str], Argument("[ID] NAME")],
     *,
     label: LabelOption = "default",
     common: CommonOptions,
@@ -191,7 +191,7 @@ LOG_EXAMPLES = ("colony-memory log notes/a.md", "colony-memory log -p notes/a.md
 
 
 def run_log(
-    name: Annotated[str, Argument(metavar="NAME")],
+    name: Annotated[str, Argument("NAME")],
     *,
     label: LabelOption = "default",
     patch: PatchOption = False,
@@ -225,7 +225,7 @@ GREP_EXAMPLES = ("colony-memory grep 'two years'", "colony-memory grep -F -i 'tw
 
 
 def run_grep(
-    pattern: Annotated[str, Argument(metavar="PATTERN")],
+    pattern: Annotated[str, Argument("PATTERN")],
     *,
     label: LabelOption = "default",
     fixed: Annotated[bool, Option("--fixed -F", "Take PATTERN as plain text.")] = False,
@@ -267,8 +267,8 @@ DIFF_EXAMPLES = (
 
 
 def run_diff(
-    a: Annotated[str | None, Argument(metavar="[A]")] = None,
-    b: Annotated[str, Argument(metavar="[B]")] = "latest",
+    a: Annotated[str | None, Argument("[A]")] = None,
+    b: Annotated[str, Argument("[B]")] = "latest",
     *,
     label: LabelOption = "default",
     patch: PatchOption = False,

@@ -28,7 +28,7 @@ RESTORE_EXAMPLES = (
 
 
 def run_restore(
-    target: Annotated[list[str], Argument(metavar="[ID] DIR")],
+    target: Annotated[list[str], Argument("[ID] DIR")],
     *,
     label: LabelOption = "default",
     snapshot: Annotated[str | None, Option("--snapshot ID", "The same as ID.")] = None,

@@ -44,7 +44,7 @@ RUN_EXAMPLES = (
 
 
 def run_run(
-    command: Annotated[list[str], Argument(metavar="DIR COMMAND...")],
+    command: Annotated[list[str], Argument("DIR COMMAND...")],
     *,
     saving: Annotated[SavingOptions, Without({"note", "tag"})],
     every: EveryOption = "15m",
@@ -288,7 +288,7 @@ _NOTE_CHARS = 200
 
 
 def run_guard(
-    command: Annotated[list[str], Argument(metavar="DIR COMMAND...")],
+    command: Annotated[list[str], Argument("DIR COMMAND...")],
     *,
     saving: Annotated[SavingOptions, Without({"note", "tag"})],
     common: CommonOptions,

@@ -101,7 +101,7 @@ DELETE_EXAMPLES = ("colony-memory delete --yes latest~3",)
 
 
 def run_delete(
-    snapshot: Annotated[str, Argument(metavar="ID")],
+    snapshot: Annotated[str, Argument("ID")],
     *,
     label: LabelOption = "default",
     dry_run: DryRunOption = False,
@@ -228,7 +228,7 @@ PIN_EXAMPLES = ("colony-memory pin latest", "colony-memory pin --label research 
 
 
 def run_pin(
-    snapshot: Annotated[str, Argument(metavar="ID")],
+    snapshot: Annotated[str, Argument("ID")],
     *,
     label: LabelOption = "default",
     common: CommonOptions,
@@ -254,7 +254,7 @@ UNPIN_EXAMPLES = ("colony-memory unpin latest",)
 
 
 def run_unpin(
-    snapshot: Annotated[str, Argument(metavar="ID")],
+    snapshot: Annotated[str, Argument("ID")],
     *,
     label: LabelOption = "default",
     common: CommonOptions,

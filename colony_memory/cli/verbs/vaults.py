@@ -30,7 +30,7 @@ INIT_EXAMPLES = ("colony-memory init /mnt/nas/vault", "colony-memory init file:/
 
 
 def run_init(
-    url: Annotated[str | None, Argument(metavar="[URL]")] = None,
+    url: Annotated[str | None, Argument("[URL]")] = None,
     *,
     vault: VaultOption = None,
     format: FormatOption = None,  # noqa: A002 - the word for it
@@ -76,8 +76,8 @@ EXPORT_EXAMPLES = (
 
 
 def run_export(
-    snapshot: Annotated[str, Argument(metavar="ID")],
-    file: Annotated[str, Argument(metavar="FILE")],
+    snapshot: Annotated[str, Argument("ID")],
+    file: Annotated[str, Argument("FILE")],
     *,
     label: LabelOption = "default",
     force: Annotated[bool, Option("--force", "Replace FILE if it is there.")] = False,
@@ -154,7 +154,7 @@ IMPORT_EXAMPLES = (
 
 
 def run_import(
-    file: Annotated[str, Argument(metavar="FILE")],
+    file: Annotated[str, Argument("FILE")],
     *,
     label: Annotated[str | None, Option("--label NAME", "Refuse a file of another label than this.")] = None,
     dry_run: DryRunOption = False,
@@ -273,7 +273,7 @@ KEYGEN_EXAMPLES = (
 
 
 def run_keygen(
-    file: Annotated[str | None, Argument(metavar="[FILE]")] = None,
+    file: Annotated[str | None, Argument("[FILE]")] = None,
     *,
     age: Annotated[bool, Option("--age", "Make one that opens what is encrypted, in place of one that signs.")] = False,
     as_json: JsonOption = False,
