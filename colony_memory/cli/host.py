@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import os
+import signal
+import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
+from colony_memory.cli import output as outputs
+from colony_memory.cli.memory import open_memory
+from colony_memory.exceptions import ConflictDetected, PruneIncomplete
+from colony_memory.hooks import talk, turn
+from colony_memory.hooks.hosts import HOSTS
+from colony_memory.hooks.talk import Told
 from colony_memory.words.commands import command
+from colony_memory.words.errors import Failure, describe, kind_of
+from colony_memory.words.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,8 +29,6 @@ if TYPE_CHECKING:
     from colony_memory.app.place import Place
     from colony_memory.app.save import Saved
     from colony_memory.cli.options import CommonOptions, SavingOptions
-    from colony_memory.hooks.talk import Told
-    from colony_memory.hooks.turn import Turn
     from colony_memory.schedule.notify import Notifier
 
 #: Seconds for what the host says to come in. Hosts have it ready, and close stdin behind it.
@@ -48,94 +56,30 @@ class Call:
         return self.saving.label
 
 
-def check(call: Call) -> None:
-    """Refuse before an installation what every call would fail of."""
-    from colony_memory.schedule.notify import Notifier
-
-    call.saving.parsed(call.common.agent)
-    Notifier(label=call.label, ping=call.ping, on_error=call.on_error)
-
-
-def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
-    """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
-    from colony_memory.app.agents import AGENTS
-    from colony_memory.app.open import settled, settled_identities, settled_recipients
-    from colony_memory.app.options import settled_command
-    from colony_memory.cli.options import rules_of
-    from colony_memory.hooks.program import program_words
-
-    given, common, agent = call.saving, call.common, call.common.agent
-    url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
-    words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
-    words += ["--timeout", f"{math.ceil(call.seconds)}s"]
-    valued: dict[str, Any] = {
-        "--agent": agent,
-        "--with": ",".join((agent and common.kinds) or ()) or None,
-        "--config": common.config and settled(common.config),
-        "--key-file": common.key_file and settled(common.key_file),
-        "--witness": common.witness and settled(common.witness),
-        "--passphrase-file": common.passphrase_file and settled(common.passphrase_file),
-        # The rules of the configuration file are read from there each time.
-        **{
-            f"--{name.replace('_', '-')}": rule for name, rule in rules_of(given).items() if isinstance(rule, int | str)
-        },
-        "--secrets": given.secrets if given.secrets != "stop" else None,
-        "--on-conflict": given.on_conflict if given.on_conflict != "raise" else None,
-        "--before": call.saving.before and settled_command(call.saving.before),
-        "--ping": call.ping,
-        "--on-error": call.on_error and settled_command(call.on_error),
-    }
-    for flag, value in valued.items():
-        words += [] if value is None else [f"{flag}={value}"]
-    several = {
-        "--trust": common.trust,
-        "--encrypt-to": settled_recipients(common.encrypt_to or ()),
-        "--identity": settled_identities(map(str, common.identity or ())),
-        # The host's own rules come with it, those of today.
-        "--exclude": (given.exclude or [])[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
-        "--allow-secret": given.allow_secret,
-    }
-    words += [f"{flag}={each}" for flag, values in several.items() for each in values or ()]
-    flags = {
-        "--block": call.block,
-        "--git": given.git,
-        "--accept-unsigned": common.accept_unsigned,
-        "--accept-legacy-pointer": common.accept_legacy_pointer,
-    }
-    return (*words, *(flag for flag, on in flags.items() if on), folder)
-
-
 def answer_host(call: Call) -> int:
     """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
-    import contextlib
-
-    from colony_memory.cli.output import Output, leave
-    from colony_memory.hooks.hosts import HOSTS
-    from colony_memory.hooks.talk import LONGEST_INPUT, answer, read_event
-    from colony_memory.hooks.turn import Worker, read_input
-    from colony_memory.words.errors import Failure
-
     began = time.monotonic()
     host = HOSTS[call.host]
     # At a terminal nobody is going to say anything.
     patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
-    said = read_event(read_input(0, limit=LONGEST_INPUT, patience=patience))
+    said = talk.read_event(turn.read_input(0, limit=talk.LONGEST_INPUT, patience=patience))
     task = _Task(call, began + call.seconds)
-    worker: Worker[Told] = Worker(task.tell if host.deed(said.event) == "tell" else task.save)
+    worker: turn.Worker[Told] = turn.Worker(task.tell if host.deed(said.event) == "tell" else task.save)
     with _outliving_the_terminal():
         in_time = worker.within(task.left())
     told = worker.result if in_time and worker.result is not None else task.failed(worker.error, in_time=in_time)
     if said.problem:
-        told = _with_problem(told, f"what {host.title} said could not be understood, {said.problem}")
+        problem = f"what {host.title} said could not be understood, {said.problem}"
+        told = replace(told, problem="; ".join(filter(None, [told.problem, problem])))
     if told.problem:
         output = call.common.output
         output.warn(told.problem if output.as_json else f"warning: {told.problem}")
     # A host that does not wait may be gone by now.
-    with contextlib.suppress(Failure):
-        Output().answer(answer(host, said, told, block=call.block))
+    with suppress(Failure):
+        outputs.Output().answer(talk.answer(host, said, told, block=call.block))
     task.close()
     if not in_time:
-        leave(0)
+        outputs.leave(0)
     return 0
 
 
@@ -155,17 +99,11 @@ class _Task:
 
     def tell(self) -> Told:
         """Look how the memory stands."""
-        from dataclasses import replace
-
-        from colony_memory.cli.memory import open_memory
-        from colony_memory.hooks.talk import Told
-        from colony_memory.hooks.turn import heard, stand_of
         from colony_memory.schedule.watch import read_runs
-        from colony_memory.words.text import shown
 
         call = self._call
-        with heard() as said, open_memory(replace(call.common, quiet=True)) as opened:
-            stand = stand_of(
+        with turn.heard() as said, open_memory(replace(call.common, quiet=True)) as opened:
+            stand = turn.stand_of(
                 opened.memory,
                 call.folder,
                 label=call.label,
@@ -179,47 +117,37 @@ class _Task:
     def save(self) -> Told:
         """Save the memory, or find that there is nothing to save."""
         from colony_memory.app.place import choose_place
-        from colony_memory.cli.output import notifier_of
-        from colony_memory.hooks.talk import Told
-        from colony_memory.hooks.turn import save_once
         from colony_memory.schedule.watch import last_run_path
-        from colony_memory.words.text import shown
 
         call = self._call
         self._saving = True
         place = choose_place(call.common.vault)
-        self._notifier = notifier = notifier_of(
+        self._notifier = notifier = outputs.notifier_of(
             ping=call.ping, on_error=call.on_error, label=call.label, output=call.common.output
         )
         self._state = last_run_path(place.url, call.label)
-        turn: Turn = save_once(lambda said: self._save(place, notifier, said), state=self._state)
-        run = turn.run
+        done = turn.save_once(lambda said: self._save(place, notifier, said), state=self._state)
+        run = done.run
         if run is None or run.ok:
             if run is not None:
-                self._notifier.succeeded()
-            return Told(problem=shown("; ".join(turn.warnings)))
-        self._notifier.failed(run.message)
-        problem = "; ".join([f"not all of the memory is saved: {run.message}", *turn.warnings])
+                notifier.succeeded()
+            return Told(problem=shown("; ".join(done.warnings)))
+        notifier.failed(run.message)
+        problem = "; ".join([f"not all of the memory is saved: {run.message}", *done.warnings])
         return Told(problem=shown(problem), unsaved=f"Not all of the memory could be saved. {self._why()}")
 
     def failed(self, error: BaseException | None, *, in_time: bool) -> Told:
         """What is told of an error, or of a want of time; that is noted here, as its thread cannot do so any more."""
-        from datetime import datetime, timezone
-
-        from colony_memory.exceptions import ConflictDetected, PruneIncomplete
-        from colony_memory.hooks.talk import Told
-        from colony_memory.hooks.turn import late, note_run, unknown
         from colony_memory.schedule.last_run import run_of
-        from colony_memory.words.errors import describe, kind_of
-        from colony_memory.words.text import shown
 
         call = self._call
-        error = error if error is not None and in_time else late(call.seconds)
+        error = error if error is not None and in_time else turn.late(call.seconds)
         what = shown(describe(error))
         if not self._saving:
-            return Told(unknown(call.folder, call.label, kind_of(error)), f"the memory could not be looked at: {what}")
+            stand = turn.unknown(call.folder, call.label, kind_of(error))
+            return Told(stand, f"the memory could not be looked at: {what}")
         if self._state is not None and not in_time:
-            note_run(self._state, run_of(datetime.now(timezone.utc), error))
+            turn.note_run(self._state, run_of(datetime.now(timezone.utc), error))
         if self._notifier is not None:
             self._notifier.failed(what, error)
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
@@ -241,17 +169,15 @@ class _Task:
             self._notifier.close(max(0.2, self.left()))
 
     def _save(self, place: Place, notifier: Notifier, said: Sequence[str]) -> Saved | None:
-        from dataclasses import replace
-
         from colony_memory.app.save import FolderSave
-        from colony_memory.cli.memory import open_memory
         from colony_memory.cli.verbs import backup
-        from colony_memory.hooks.turn import AsSaved, is_empty
 
         call = self._call
         with open_memory(replace(call.common, quiet=True), making=True) as opened:
             # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
-            if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
+            if turn.is_empty(call.folder) and (
+                not opened.place.exists() or opened.memory.latest(label=call.label) is None
+            ):
                 return None
             patience, options = min(_PATIENCE, self.left()), call.saving.parsed(call.common.agent)
             with FolderSave(opened.memory, [call.folder], options, patience=patience, unattended=True) as saving:
@@ -262,7 +188,7 @@ class _Task:
                     notifier.started()
                     raise
                 if saving.was_saved(capture, f"{asked} {_pointer_facts(place, call.label)}"):
-                    raise AsSaved
+                    raise turn.AsSaved
                 notifier.started()
                 saved = backup.finish(opened, saving, capture)
                 # What there was something to say about is said again next time.
@@ -293,18 +219,9 @@ def _pointer_facts(place: Place, label: str) -> object:
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
 
 
-def _with_problem(told: Told, problem: str) -> Told:
-    from dataclasses import replace
-
-    return replace(told, problem="; ".join(filter(None, [told.problem, problem])))
-
-
 @contextmanager
 def _outliving_the_terminal() -> Iterator[None]:
     """Let a terminal that is closed with the host not end the last backup of a session."""
-    import signal
-    import threading
-
     if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
         yield
         return

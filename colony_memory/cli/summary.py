@@ -193,8 +193,6 @@ def unsaved_document(found: Unsaved) -> dict[str, Any]:
 def shrunk_line(saved: Saved) -> str:
     """That the memory has become much smaller, which it should not unless somebody meant it to."""
     now = f"{held(saved.capture.contents)}, {size(saved.size)} now"
-    if saved.info.shrunk_from == saved.info.diverged_from:
-        return f"it holds less than half of that snapshot: {now}"
     return f"this backup holds less than half of the one before: {now}. If that was not meant, get the one before back"
 
 

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from contextlib import suppress
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def _columns(stream: TextIO) -> int:
 #: So many names are told unasked.
 FEW = 10
 
+_clock = partial(datetime.now, timezone.utc)
 _KEY_CHARS = 10
 _LONGEST = 4096  # characters of a path, which Linux bounds so
 _UNITS = ("kB", "MB", "GB", "TB")
@@ -142,7 +144,7 @@ def age(moment: datetime, now: datetime) -> str:
 
 def now_utc() -> datetime:
     """The time that ages are told against."""
-    return datetime.now(timezone.utc)
+    return _clock()
 
 
 def signer(info: SnapshotInfo) -> str:

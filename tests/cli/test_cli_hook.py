@@ -26,6 +26,7 @@ from colony_memory.cli import host as host_calls
 from colony_memory.cli import memory as memory_module
 from colony_memory.cli import output
 from colony_memory.cli.options import CommonOptions, SavingOptions
+from colony_memory.cli.verbs import hook as hook_verb
 from colony_memory.hooks import program, turn
 from colony_memory.hooks.hosts import HOSTS
 from colony_memory.schedule.last_run import only_one
@@ -481,7 +482,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
         on_conflict="continue",
     )  # fmt: skip
     call = host_calls.Call("m", "codex", True, 9.5, saving, ping="http://p", on_error="o", common=common)
-    words = host_calls.command_words(call, "/m", Place(str(vault.path), vault))
+    words = hook_verb.command_words(call, "/m", Place(str(vault.path), vault))
     flags = {each.partition("=")[0] for each in words if each.startswith("--")}
     # What says where an answer goes, or what has come to others of these by now.
     not_said = {"as_json", "quiet", "set_name", "agent", "kinds", "vault", "config"}

@@ -17,7 +17,7 @@ from colony_memory.words import text
 @pytest.fixture
 def three(vault, monkeypatch):
     """Three snapshots, two days apart; it is the day after the newest."""
-    monkeypatch.setattr(text, "now_utc", lambda: NOON + timedelta(days=5))
+    monkeypatch.setattr(text, "_clock", lambda: NOON + timedelta(days=5))
     return [
         save(vault, {"a.md": "x\n" * 10 + f"{round_}\n", f"{round_}.md": "x"}, at=NOON + timedelta(days=2 * round_))
         for round_ in range(3)

@@ -10,7 +10,7 @@ import pytest
 from cli_runs import vault_of_1
 
 from colony_memory import ColonyMemory
-from colony_memory.app.erase import read_replacements
+from colony_memory.cli.verbs.tidy import read_replacements
 from colony_memory.vaults.local import LocalVault
 
 __all__ = ["vault_of_1"]

@@ -22,7 +22,7 @@ from colony_memory.words import text
 @pytest.fixture
 def noon(monkeypatch):
     """The clock of the command line stands still at three hours after noon."""
-    monkeypatch.setattr(text, "now_utc", lambda: NOON + timedelta(hours=3))
+    monkeypatch.setattr(text, "_clock", lambda: NOON + timedelta(hours=3))
 
 
 ID = "20261101T130000300000Z-abcdef"

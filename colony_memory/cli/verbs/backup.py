@@ -143,10 +143,9 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
     info, how = saved.info, saving.options.on_conflict
     if info.diverged_from and not info.reused and how != "raise":  # else a warning has told
         _warn(diverged_line(info, joined=how == "merge"))
-    if info.shrunk_from is not None:
-        # Of the same snapshot a warning may have told already, with the command that brings it back.
-        told = info.shrunk_from == info.diverged_from and how == "raise"
-        _warn(shrunk_line(saved), None if told else Hint("restore", "snapshot_id", info.shrunk_from, label=info.label))
+    if info.shrunk_from is not None and not (info.shrunk_from == info.diverged_from and how == "raise"):
+        # Else a warning has told of the same snapshot, with the command that brings it back.
+        _warn(shrunk_line(saved), Hint("restore", "snapshot_id", info.shrunk_from, label=info.label))
     return saved
 
 

@@ -15,6 +15,8 @@ from colony_memory.cli.options import (
     RetentionOptions,
     VerboseOption,
 )
+from colony_memory.words.errors import FAILED, NOT_PROVEN
+from colony_memory.words.text import count, now_utc
 
 if TYPE_CHECKING:
     from colony_memory.reports import VerifyReport
@@ -61,7 +63,6 @@ def run_status(
     from colony_memory.app.values import parse_duration
     from colony_memory.cli.memory import open_memory, tell_elsewhere
     from colony_memory.cli.protection import failing, status_document, status_lines
-    from colony_memory.words.text import now_utc
 
     limit = None if max_age is None else parse_duration(max_age)
     if exclude and not paths:
@@ -116,7 +117,6 @@ def run_verify(
     """
     from colony_memory.app.pick import may_name_a_snapshot
     from colony_memory.cli.summary import verify_lines
-    from colony_memory.words.errors import FAILED, NOT_PROVEN
 
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
         from colony_memory.cli.verbs.vaults import verify_file
@@ -185,7 +185,6 @@ def run_report(
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.protection import next_backups, room_lasts, status_document
     from colony_memory.report import look_over, render
-    from colony_memory.words.text import count, now_utc
 
     if html == "-" and common.as_json:
         raise ValueError("--json and - would both write to the standard output")

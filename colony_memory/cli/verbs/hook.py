@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from colony_memory.cli.options import (
@@ -17,12 +19,14 @@ from colony_memory.cli.options import (
     PingOption,
     SavingOptions,
     Without,
+    rules_of,
 )
 from colony_memory.words.text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from colony_memory.app.place import Place
     from colony_memory.cli.host import Call
 
 
@@ -33,15 +37,6 @@ HOOK_EXAMPLES = (
     "colony-memory hook uninstall claude-code",
     "colony-memory hook --format gemini ~/agent/memory",
 )
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What stands beside the options."""
-
-    doing: str  # install, uninstall, or empty where a host calls
-    host: str  # which host's settings it is about
-    folder: str | None
 
 
 def run_hook(
@@ -74,12 +69,12 @@ def run_hook(
     going on without --block, and never held up for longer than --timeout.
     """
     from colony_memory.app.values import read_seconds
-    from colony_memory.cli.host import Call
+    from colony_memory.cli.host import Call, answer_host
 
-    asked = _read(words)
+    doing, host, folder = _read(words)
     call = Call(
-        folder=asked.folder or "",
-        host=asked.host or format,
+        folder=folder or "",
+        host=host or format,
         block=block,
         seconds=read_seconds("--timeout", timeout),
         saving=saving,
@@ -87,18 +82,20 @@ def run_hook(
         on_error=on_error,
         common=common,
     )
-    if not asked.doing:
-        from colony_memory.cli.host import answer_host
-
-        if settings is not None or dry_run:
-            raise ValueError("--settings and --dry-run are for 'hook install' and 'hook uninstall'")
-        return answer_host(call)
-    if asked.doing == "install":
+    if doing == "install":
         return _install(call, settings, dry_run=dry_run)
-    return _uninstall(call, settings, folder=asked.folder, dry_run=dry_run)
+    if doing == "uninstall":
+        from colony_memory.hooks.settings import without_hooks
+
+        of = None if folder is None else os.path.abspath(folder)  # noqa: PTH100
+        return _change(call, settings, lambda text: without_hooks(text, of) if text.strip() else text, dry_run=dry_run)
+    if settings is not None or dry_run:
+        raise ValueError("--settings and --dry-run are for 'hook install' and 'hook uninstall'")
+    return answer_host(call)
 
 
-def _read(words: Sequence[str]) -> _Asked:
+def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
+    """What is to be done, nothing where a host calls; the host; the folder."""
     from colony_memory.app.agents import AGENTS
     from colony_memory.cli.app import VERBS
     from colony_memory.hooks.hosts import HOSTS
@@ -113,37 +110,37 @@ def _read(words: Sequence[str]) -> _Asked:
             raise ValueError(
                 f"{first!r} is none of install, uninstall and a folder; a folder of that name is ./{first}"
             )
-        return _Asked("", "", first)
+        return "", "", first
     if not others or others[0] not in HOSTS:
         named = f", not {others[0]!r}" if others else ""
         raise ValueError(f"'hook {first}' takes a host: {', '.join(HOSTS)}{named}")
     if len(others) > 2 or (first == "install" and len(others) < 2):
-        none = (
-            ""
-            if first == "uninstall" or others[0] in AGENTS
-            else f", as nothing is known of the memory of {HOSTS[others[0]].title}"
-        )
-        raise ValueError(f"'hook {first} {others[0]}' takes one DIR{none}")
-    return _Asked(first, others[0], others[1] if len(others) > 1 else None)
+        is_known = first == "uninstall" or others[0] in AGENTS
+        why = "" if is_known else f", as nothing is known of the memory of {HOSTS[others[0]].title}"
+        raise ValueError(f"'hook {first} {others[0]}' takes one DIR{why}")
+    return first, others[0], others[1] if len(others) > 1 else None
 
 
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
-    import math
-
     from colony_memory.app.place import choose_place, refuse_vault_inside
-    from colony_memory.cli.host import check, command_words
     from colony_memory.cli.memory import make_unchosen, tell_elsewhere, trust_of
     from colony_memory.client import ColonyMemory
     from colony_memory.hooks.hosts import HOSTS
     from colony_memory.hooks.program import in_a_cache
     from colony_memory.hooks.settings import Handler, other_folders, with_hooks
+    from colony_memory.schedule.notify import Notifier
 
-    check(call)
+    # What every call would fail of is refused before.
+    call.saving.parsed(call.common.agent)
+    Notifier(label=call.label, ping=call.ping, on_error=call.on_error)
     host, place = HOSTS[call.host], choose_place(call.common.vault)
     folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the way that was meant
     if not os.path.isdir(folder):  # noqa: PTH112
         raise ValueError(f"{folder!r} is no folder")
-    _refuse_what_json_lacks(folder)
+    try:
+        folder.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{folder!r} has a name that settings cannot hold: it is not UTF-8 text") from error
     tell_elsewhere(call.common.agent, [folder], call.common.output)
     refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common, asks=False)), [folder])
     if place.chosen:
@@ -158,7 +155,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
             raise ValueError(f"{others[0]!r} is saved under label {call.label} there already: give another --label")
         return with_hooks(text, host, handler)
 
-    code = _change(call, settings, edit, dry_run=dry_run, done="installed")
+    code = _change(call, settings, edit, dry_run=dry_run, installs=True)
     if not dry_run:
         make_unchosen(place)
         call.common.output.note(host.afterwards)
@@ -170,24 +167,9 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     return code
 
 
-def _refuse_what_json_lacks(folder: str) -> None:
-    try:
-        folder.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{folder!r} has a name that settings cannot hold: it is not UTF-8 text") from error
-
-
-def _uninstall(call: Call, settings: str | None, *, folder: str | None, dry_run: bool) -> int:
-    from colony_memory.hooks.settings import without_hooks
-
-    of = None if folder is None else os.path.abspath(folder)  # noqa: PTH100
-    edit = lambda text: without_hooks(text, of) if text.strip() else text  # noqa: E731
-    return _change(call, settings, edit, dry_run=dry_run, done="uninstalled")
-
-
-def _change(call: Call, settings: str | None, edit: Any, *, dry_run: bool, done: str) -> int:
-    from pathlib import Path
-
+def _change(
+    call: Call, settings: str | None, edit: Callable[[str], str], *, dry_run: bool, installs: bool = False
+) -> int:
     from colony_memory.hooks.hosts import HOSTS
     from colony_memory.hooks.install import change_settings, settings_path, switched_off
     from colony_memory.hooks.settings import built_on, commands
@@ -197,7 +179,7 @@ def _change(call: Call, settings: str | None, edit: Any, *, dry_run: bool, done:
     if not dry_run:
         change.make()
     off = switched_off(change.path, host)
-    if off and done == "installed":
+    if off and installs:
         output.warn(f"warning: {off} switches hooks off: until that is changed, nothing is saved by them")
     for command in commands(change.after, built_on):
         output.warn(f"left as it is, since it does more than a hook of this program: {shown(command)}")
@@ -207,8 +189,57 @@ def _change(call: Call, settings: str | None, edit: Any, *, dry_run: bool, done:
     elif dry_run:
         output.answer(change.difference or f"nothing would change in {change.path}\n")
     else:
+        done = "installed" if installs else "uninstalled"
         output.report(f"{done} in {change.path}" if change else f"nothing to change in {change.path}")
     return 0
+
+
+def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
+    """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
+    from colony_memory.app.agents import AGENTS
+    from colony_memory.app.open import settled, settled_identities, settled_recipients
+    from colony_memory.app.options import settled_command
+    from colony_memory.hooks.program import program_words
+
+    given, common, agent = call.saving, call.common, call.common.agent
+    url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
+    words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
+    words += ["--timeout", f"{math.ceil(call.seconds)}s"]
+    valued: dict[str, Any] = {
+        "--agent": agent,
+        "--with": ",".join((agent and common.kinds) or ()) or None,
+        "--config": common.config and settled(common.config),
+        "--key-file": common.key_file and settled(common.key_file),
+        "--witness": common.witness and settled(common.witness),
+        "--passphrase-file": common.passphrase_file and settled(common.passphrase_file),
+        # The rules of the configuration file are read from there each time.
+        **{
+            f"--{name.replace('_', '-')}": rule for name, rule in rules_of(given).items() if isinstance(rule, int | str)
+        },
+        "--secrets": given.secrets if given.secrets != "stop" else None,
+        "--on-conflict": given.on_conflict if given.on_conflict != "raise" else None,
+        "--before": call.saving.before and settled_command(call.saving.before),
+        "--ping": call.ping,
+        "--on-error": call.on_error and settled_command(call.on_error),
+    }
+    for flag, value in valued.items():
+        words += [] if value is None else [f"{flag}={value}"]
+    several = {
+        "--trust": common.trust,
+        "--encrypt-to": settled_recipients(common.encrypt_to or ()),
+        "--identity": settled_identities(map(str, common.identity or ())),
+        # The host's own rules come with it, those of today.
+        "--exclude": (given.exclude or [])[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
+        "--allow-secret": given.allow_secret,
+    }
+    words += [f"{flag}={each}" for flag, values in several.items() for each in values or ()]
+    flags = {
+        "--block": call.block,
+        "--git": given.git,
+        "--accept-unsigned": common.accept_unsigned,
+        "--accept-legacy-pointer": common.accept_legacy_pointer,
+    }
+    return (*words, *(flag for flag, on in flags.items() if on), folder)
 
 
 MCP_EXAMPLES = (

@@ -15,6 +15,10 @@ from colony_memory.cli.options import (
     PatchOption,
     VerboseOption,
 )
+from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
+from colony_memory.words.commands import command
+from colony_memory.words.errors import FAILED, NOT_PROVEN
+from colony_memory.words.text import FEW, count, few, now_utc, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,8 +54,6 @@ def run_list(
     from colony_memory.app.pick import latest_ids, nothing_saved
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.tables import snapshot_table
-    from colony_memory.words.commands import command
-    from colony_memory.words.text import FEW, now_utc, shown
 
     wanted = set(check_tags(tag or ()))
     with open_memory(common) as opened:
@@ -109,8 +111,6 @@ def run_show(
     from colony_memory.capture._metadata import contents_of
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import snapshot_lines
-    from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
-    from colony_memory.words.text import now_utc
 
     contents, damage = None, None
     with open_memory(common) as opened:
@@ -205,7 +205,6 @@ def run_log(
     from colony_memory.app.compare import file_history
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import history_lines, history_patches
-    from colony_memory.words.text import now_utc
 
     if not name:
         raise ValueError("an empty name")
@@ -241,8 +240,6 @@ def run_grep(
     from colony_memory.app.compare import search_files
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import match_lines
-    from colony_memory.words.errors import FAILED, NOT_PROVEN
-    from colony_memory.words.text import count, now_utc
 
     with open_memory(common) as opened:
         with opened.working("Searching"):
@@ -284,8 +281,6 @@ def run_diff(
     from colony_memory.app.compare import compare_sides, patch_of, read_own_folder, read_side
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import diff_lines
-    from colony_memory.words.errors import FAILED
-    from colony_memory.words.text import few
 
     with open_memory(common) as opened:
         with opened.working():

@@ -17,6 +17,9 @@ from colony_memory.cli.options import (
     ProjectOption,
     VerboseOption,
 )
+from colony_memory.exceptions import Hint
+from colony_memory.words.errors import FAILED, Failure
+from colony_memory.words.text import now_utc
 
 RESTORE_EXAMPLES = (
     "colony-memory restore ~/agent/memory",
@@ -98,9 +101,6 @@ def run_restore(
         warn_of_lacks,
         warn_of_salvage,
     )
-    from colony_memory.exceptions import Hint
-    from colony_memory.words.errors import FAILED, Failure
-    from colony_memory.words.text import now_utc
 
     named, directory = split_positional(target, "DIR")
     if not directory:

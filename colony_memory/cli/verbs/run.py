@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from colony_memory.cli import output as outputs
 from colony_memory.cli.options import (
     Argument,
     CommonOptions,
@@ -22,18 +26,20 @@ from colony_memory.cli.options import (
     VerboseOption,
     Without,
 )
+from colony_memory.words import commands
+from colony_memory.words.errors import FAILED, INTERRUPTED, cut, say, say_json
+from colony_memory.words.text import now_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from colony_memory.app.begin import Begun
-    from colony_memory.app.claude_code import Host
     from colony_memory.app.options import BackupOptions
     from colony_memory.app.save import Saved
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.output import Output
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.watch import Beside, Ended, LastRun
+    from colony_memory.schedule.watch import Beside, LastRun
 
 
 RUN_EXAMPLES = (
@@ -72,52 +78,45 @@ def run_run(
     once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
     signal ended it. Where it succeeded and its memory is not saved, it is 1.
     """
+    from colony_memory.app.begin import begin
     from colony_memory.app.place import choose_place
     from colony_memory.app.values import read_seconds, show_duration
     from colony_memory.cli.memory import host_of, open_memory, tell_elsewhere, tell_host
-    from colony_memory.cli.output import (
-        LAST_WORDS,
-        become_process_1,
-        leave,
-        notifier_of,
-        split_command,
-        starting,
-        telling,
-    )
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.watch import Beside, Watch, alone, last_run_path
-    from colony_memory.words.errors import FAILED
 
-    become_process_1()
-    directory, program = split_command(command)
+    outputs.become_process_1()
+    directory, program = outputs.split_command(command)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     # What every backup would be refused for is refused before the first.
     options, label = saving.parsed(common.agent), saving.label
     output, host = common.output, host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
     tell_elsewhere(common.agent, [directory], output)
-    notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=output)
+    notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=label, output=output)
+    start = partial(
+        begin,
+        directory=directory,
+        label=label,
+        fallback=fallback,
+        fill=not no_fill,
+        options=options,
+        shape=host,
+    )
     if dry_run:
-        with open_memory(common) as opened:
-            begun = _begin(
-                opened,
-                directory,
-                label=label,
-                host=host,
-                options=options,
-                fallback=fallback,
-                fill=not no_fill,
-                dry_run=True,
-            )
+        with open_memory(common) as opened, outputs.first_interrupt_only():
+            begun = start(opened.memory, dry_run=True)
             _tell_plan(begun, directory, output, verbose=verbose)
         return FAILED if begun.failed else 0
     with ExitStack() as held:
-        held.enter_context(telling(notifier, patience=LAST_WORDS))
-        held.enter_context(starting(program))
+        held.enter_context(outputs.telling(notifier, patience=outputs.LAST_WORDS))
+        held.enter_context(outputs.starting(program))
         state = last_run_path(choose_place(common.vault).url, label)
         held.enter_context(alone(state))
         opened = held.enter_context(open_memory(replace(common, quiet=True)))
-        begun = _begin(opened, directory, label=label, host=host, options=options, fallback=fallback, fill=not no_fill)
-        _tell_start(begun, directory, output, where=opened.place.title, label=label, common=common)
+        with outputs.first_interrupt_only():
+            begun = start(opened.memory)
+        again = commands.command("restore", directory, options=["--snapshot-first"], label=label, given=asdict(common))
+        _tell_start(begun, directory, output, where=opened.place.title, again=again)
         if host is not None and begun.restored is not None:
             tell_host(host, output)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
@@ -133,51 +132,21 @@ def run_run(
         # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
         child = held.enter_context(Child(program, on_end=lambda _: watch.save_now()))
         beside = held.enter_context(Beside(watch, final_timeout=patience))
-        code = _supervise(child, beside, output, directory=directory, label=label, common=common)
+        save_again = commands.command("backup", directory, label=label, given=asdict(common))
+        code = _supervise(child, beside, output, again=save_again)
     if beside.busy:
-        leave(code)
+        outputs.leave(code)
     return code or (FAILED if begun.failed else 0)
 
 
-def _begin(
-    opened: Opened,
-    directory: str,
-    *,
-    label: str,
-    host: Host | None,
-    options: BackupOptions,
-    fallback: bool,
-    fill: bool,
-    dry_run: bool = False,
-) -> Begun:
-    """Bring the folder to the latest snapshot."""
-    from colony_memory.app.begin import begin
-    from colony_memory.cli.output import first_interrupt_only
-
-    with first_interrupt_only():
-        return begin(
-            opened.memory,
-            directory,
-            label=label,
-            fallback=fallback,
-            fill=fill,
-            dry_run=dry_run,
-            options=options,
-            shape=host,
-        )
-
-
-def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, label: str, common: CommonOptions) -> None:
+def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, again: str) -> None:
     """Say what became of the folder; what was merged, replaced or left, --quiet or not."""
     from colony_memory.app.pick import made_at, stamp
     from colony_memory.cli.summary import warn_of_lacks
-    from colony_memory.words.commands import command
 
-    given = asdict(common)
     for told in begun.told:
         output.warn(told)
     if begun.failed is not None:
-        again = command("restore", directory, options=["--snapshot-first"], label=label, given=given)
         output.warn(f"{directory} stays as it is: {begun.failed}", hint=again)
     if begun.is_first:
         output.note(f"{begun.missing}, in {where}: a first start")
@@ -196,23 +165,20 @@ def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, lab
 def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -> None:
     """Say what would become of the folder, file by file."""
     from colony_memory.cli.summary import restore_lines, restore_names
-    from colony_memory.words.text import now_utc
 
-    found, told = begun.restored, [*begun.told]
+    found = begun.restored
     if found is None:
         stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
-        output.report(f"{directory} would stay as it is: {stays}", names=told)
+        output.report(f"{directory} would stay as it is: {stays}", names=begun.told)
         return
     output.report(
         *restore_lines(found.info, found.written, directory=directory, dry_run=True, now=now_utc()),
-        names=[*restore_names(found.written, dry_run=True, verbose=verbose), *told],
+        names=[*restore_names(found.written, dry_run=True, verbose=verbose), *begun.told],
     )
 
 
 def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: bool) -> Callable[[], Saved | None]:
     """Makes one backup each time that it is called, always by the client that has restored: so it knows of others."""
-    import os
-
     from colony_memory.cli.verbs import backup
 
     nothing_yet = first
@@ -232,23 +198,16 @@ def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: boo
 
 def _tell(done: LastRun, output: Output) -> None:
     """Say on stderr what went wrong and how the last backup went: stdout is the command's, and so is the terminal."""
-    from colony_memory.cli.output import run_document, run_line
-    from colony_memory.words.errors import say_json
-
     if output.as_json:
-        say_json(run_document(done))
+        say_json(outputs.run_document(done))
     elif not done.ok:
-        output.warn(run_line(done))
+        output.warn(outputs.run_line(done))
     elif done.next_run is None:
-        output.note(run_line(done))
+        output.note(outputs.run_line(done))
 
 
-def _supervise(
-    child: Child, beside: Beside, output: Output, *, directory: str, label: str, common: CommonOptions
-) -> int:
+def _supervise(child: Child, beside: Beside, output: Output, *, again: str) -> int:
     """Start the command, wait for its end and for the last backup; the exit code."""
-    from colony_memory.words.errors import FAILED, INTERRUPTED
-
     child.start()
     beside.go()
     code = child.wait()
@@ -259,32 +218,17 @@ def _supervise(
         return code or INTERRUPTED
     if ended.last.ok:
         return code
-    _say_not_saved(ended, code, output, directory=directory, label=label, common=common)
-    return code or FAILED
-
-
-def _say_not_saved(
-    ended: Ended, code: int, output: Output, *, directory: str, label: str, common: CommonOptions
-) -> None:
-    from colony_memory.words.commands import command
-    from colony_memory.words.errors import warn
-
     lacks = "not all of its memory is saved" if ended.last.snapshot_id else "its memory was not saved at its end"
-    again = command("backup", directory, label=label, given=asdict(common))
     # What the folder itself is to blame for, another backup would fail of too.
-    warn(
-        f"error: the command ended with exit code {code}, and {lacks}",
-        as_json=output.as_json,
-        hint=None if isinstance(ended.error, ValueError) else again,
-    )
+    hint = None if isinstance(ended.error, ValueError) else again
+    output.warn(f"error: the command ended with exit code {code}, and {lacks}", hint=hint)
+    return code or FAILED
 
 
 GUARD_EXAMPLES = (
     "colony-memory guard ~/agent/memory -- rm -r notes",
     "colony-memory guard --label research ~/agent/memory -- agent tidy-up",
 )
-
-_NOTE_CHARS = 200
 
 
 def run_guard(
@@ -303,17 +247,16 @@ def run_guard(
     """
     from colony_memory.app.guard import keep_for_way_back
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.output import become_process_1, split_command, starting
     from colony_memory.cli.verbs import backup
     from colony_memory.schedule.child import Child
-    from colony_memory.words.commands import command as worded
-    from colony_memory.words.errors import cut, say, say_json
+    from colony_memory.schedule.notify import clean
 
-    become_process_1()
-    directory, program = split_command(command)
-    with starting(program):
+    outputs.become_process_1()
+    directory, program = outputs.split_command(command)
+    with outputs.starting(program):
         with open_memory(common, making=True) as opened:
-            options = replace(saving, note=_note(program)).parsed(common.agent)
+            # What the snapshot is from before, without what looks like a secret.
+            options = replace(saving, note=clean(f"before: {shlex.join(program)}")[:200]).parsed(common.agent)
             saved = backup.save(opened, [directory], options, reuses_pinned=True, unattended=True)
             with opened.working("Writing to"):
                 info = keep_for_way_back(opened.memory, saved)
@@ -321,7 +264,7 @@ def run_guard(
         with Child(program) as child:
             child.start()
             code = child.wait()
-    back = worded(
+    back = commands.command(
         "restore", info.snapshot_id, directory, options=("--snapshot-first",), label=saving.label, given=asdict(common)
     )
     if common.as_json:
@@ -331,12 +274,3 @@ def run_guard(
         told = f"to get back what was there: {back}" if cut(back) == back else f"what was there is {info.snapshot_id}"
         say(f"the command ended with exit code {code}; {told}")
     return code
-
-
-def _note(program: Sequence[str]) -> str:
-    """What the snapshot is from before, without what looks like a secret."""
-    import shlex
-
-    from colony_memory.schedule.notify import clean
-
-    return clean(f"before: {shlex.join(program)}")[:_NOTE_CHARS]

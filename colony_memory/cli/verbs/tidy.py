@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from colony_memory.cli.options import (
@@ -15,12 +17,20 @@ from colony_memory.cli.options import (
     RetentionOptions,
     YesOption,
 )
+from colony_memory.cli.output import confirm
 from colony_memory.words.commands import PROGRAM
 from colony_memory.words.errors import FAILED, UsageError
+from colony_memory.words.text import count, now_utc, size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from colony_memory.cli.memory import Opened
-    from colony_memory.reports import RewriteReport
+    from colony_memory.client import ColonyMemory
+
+#: What stands in the place of a text that is taken out.
+_REMOVED = "***REMOVED***"
+_CHUNK = 1 << 20
 
 PRUNE_EXAMPLES = (
     "colony-memory prune --keep 10 --dry-run",
@@ -47,9 +57,7 @@ def run_prune(
     """
     from colony_memory.app.pick import nothing_saved
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.output import confirm
     from colony_memory.cli.summary import plan_lines
-    from colony_memory.words.text import count, now_utc
 
     retention = rules.retention(leftovers=leftovers)
     with open_memory(common) as opened:
@@ -87,9 +95,11 @@ def run_prune(
 
 def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
     """Say of what was deleted what stays in packs of others."""
-    from colony_memory.app.erase import stays
+    from colony_memory import _engine
 
-    left = stays(opened.memory, label, deleted) if deleted else ()
+    if not deleted:
+        return
+    left = opened.memory._run(_engine.rewrite.stays, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
     if left:
         opened.output.report(
             f"what {left[0] if len(left) == 1 else f'{len(left)} of them'} held stays readable in packs that other "
@@ -115,7 +125,6 @@ def run_delete(
     """
     from colony_memory.app.pick import find_id, naming_the_label
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.output import confirm
 
     with open_memory(common) as opened:
         with opened.working():
@@ -166,10 +175,7 @@ def run_rewrite(
     are named. With --encrypt-to everything is encrypted. It may be stopped anywhere: do it again to go on. On a
     terminal the plan is shown and you are asked; elsewhere --yes is needed.
     """
-    from colony_memory.app.erase import folders_with, read_replacements
     from colony_memory.cli.memory import format_of, open_memory
-    from colony_memory.cli.output import confirm
-    from colony_memory.words.text import count, size
 
     replace = {} if replace_text is None else read_replacements(replace_text)
     if not (exclude or replace or format or sign or common.encrypt_to):
@@ -196,7 +202,7 @@ def run_rewrite(
         if not dry_run:
             with opened.working("Rewriting"):
                 reports = [rewrite(label=each) for each in labels]
-        held = folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
+        held = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
         if common.as_json:
             output.answer_json(
                 {"rewritten": [asdict(each) for each in reports], "held_by": [str(each) for each in held]}
@@ -204,24 +210,84 @@ def run_rewrite(
         elif dry_run:
             output.answer("\n".join([*told, "nothing written"]))
         else:
-            output.report(*(line for each in reports for line in _rewritten(each)))
-        for each in held:
-            output.warn(f"{each} on this host still holds it, and the next backup saves it again")
+            for each in reports:
+                done = count(len(each.rewritten), "snapshot"), count(each.deleted, "snapshot")
+                output.report(f"label {each.label}: {done[0]} saved anew, {done[1]} deleted")
+                if each.left:
+                    output.report(
+                        f"{count(len(each.left), 'file')} may hold it until {each.until}: then run {PROGRAM} prune "
+                        f"--leftovers --label {each.label} --yes"
+                    )
+        for file in held:
+            output.warn(f"{file} on this host still holds it, and the next backup saves it again")
     return FAILED if held else 0
 
 
-def _rewritten(report: RewriteReport) -> list[str]:
-    """What became of a label."""
-    from colony_memory.words.text import count
+def read_replacements(path: str) -> dict[str, str]:
+    """The texts of a file of replacements, and what stands in their place: ``TEXT`` or ``TEXT==>OTHER`` in each line,
+    as git-filter-repo has them.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path!r} cannot be read: {error}") from error
+    found = dict[str, str]()
+    for number, line in enumerate(text.splitlines(), 1):
+        old, arrow, new = line.partition("==>")
+        old = old.removeprefix("literal:")
+        if old.startswith(("regex:", "glob:")):
+            raise ValueError(f"{path!r}, line {number}: only texts can be replaced, no patterns")
+        if old:
+            found[old] = new if arrow else _REMOVED
+        elif line:
+            raise ValueError(f"{path!r}, line {number}: there is no text to replace")
+    if not found:
+        raise ValueError(f"{path!r} has no text to replace")
+    return found
 
-    done = count(len(report.rewritten), "snapshot"), count(report.deleted, "snapshot")
-    lines = [f"label {report.label}: {done[0]} saved anew, {done[1]} deleted"]
-    if report.left:
-        lines.append(
-            f"{count(len(report.left), 'file')} may hold it until {report.until}: then run {PROGRAM} prune --leftovers "
-            f"--label {report.label} --yes"
-        )
-    return lines
+
+def _folders_with(
+    memory: ColonyMemory, labels: Iterable[str], *, exclude: Iterable[str], replace: Mapping[str, str]
+) -> list[Path]:
+    """Files in the folders of this host, as their indexes name them, that still hold what was taken out of a label."""
+    from colony_memory.app.place import identify_vault
+    from colony_memory.capture.index import kept_of
+
+    globs, texts, wanted = tuple(exclude), [old.encode("utf-8") for old in replace], {*labels}
+    found = {
+        file
+        for label, paths, _ in kept_of(identify_vault(memory))
+        if label in wanted
+        for path in map(Path, paths)
+        for file in _files(path)
+        if _is_excluded(file, path, globs) or (texts and _holds(file, texts))
+    }
+    return sorted(found)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if each.is_file() and not each.is_symlink():
+            yield each
+
+
+def _is_excluded(file: Path, folder: Path, globs: Iterable[str]) -> bool:
+    name = file.name if file == folder else file.relative_to(folder).as_posix()
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _holds(file: Path, texts: list[bytes]) -> bool:
+    """Whether a file holds one of the texts; one that cannot be read is not told of."""
+    kept, longest = b"", max(map(len, texts))
+    try:
+        with file.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                kept = kept[-longest:] + chunk
+                if any(text in kept for text in texts):
+                    return True
+    except OSError:
+        return False
+    return False
 
 
 PIN_EXAMPLES = ("colony-memory pin latest", "colony-memory pin --label research 20261101")
@@ -237,17 +303,7 @@ def run_pin(
 
     ID is a snapshot as 'show' takes it. Neither 'backup --keep' nor 'prune' deletes it; 'delete' does. 'list' marks it.
     """
-    from colony_memory.app.pick import find_id, naming_the_label
-    from colony_memory.cli.memory import open_memory
-
-    with open_memory(common) as opened:
-        with opened.working("Writing to"), naming_the_label(opened.memory, snapshot):
-            snapshot_id = find_id(opened.memory, snapshot, label=label)
-            opened.memory.pin(label=label, snapshot_id=snapshot_id)
-        if common.as_json:
-            opened.output.answer_json({"label": label, "pinned": snapshot_id})
-        opened.output.report(f"pinned snapshot {snapshot_id} of label {label}")
-    return 0
+    return _set_pin(common, label, snapshot, pinned=True)
 
 
 UNPIN_EXAMPLES = ("colony-memory unpin latest",)
@@ -263,16 +319,21 @@ def run_unpin(
 
     ID is a snapshot as 'show' takes it. Nothing is deleted; that it was not pinned is no error.
     """
+    return _set_pin(common, label, snapshot, pinned=False)
+
+
+def _set_pin(common: CommonOptions, label: str, snapshot: str, *, pinned: bool) -> int:
     from colony_memory.app.pick import find_id, naming_the_label
     from colony_memory.cli.memory import open_memory
 
+    done = "pinned" if pinned else "unpinned"
     with open_memory(common) as opened:
         with opened.working("Writing to"), naming_the_label(opened.memory, snapshot):
             snapshot_id = find_id(opened.memory, snapshot, label=label)
-            opened.memory.unpin(label=label, snapshot_id=snapshot_id)
+            (opened.memory.pin if pinned else opened.memory.unpin)(label=label, snapshot_id=snapshot_id)
         if common.as_json:
-            opened.output.answer_json({"label": label, "unpinned": snapshot_id})
-        opened.output.report(f"unpinned snapshot {snapshot_id} of label {label}")
+            opened.output.answer_json({"label": label, done: snapshot_id})
+        opened.output.report(f"{done} snapshot {snapshot_id} of label {label}")
     return 0
 
 

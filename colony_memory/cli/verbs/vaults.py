@@ -20,6 +20,8 @@ from colony_memory.cli.options import (
     QuietOption,
     VaultOption,
 )
+from colony_memory.words.errors import FAILED, Failure
+from colony_memory.words.text import age, count, now_utc, size, stored
 
 if TYPE_CHECKING:
     from colony_memory.reports import VerifyReport
@@ -92,7 +94,6 @@ def run_export(
     from colony_memory.app.pick import find_id, made_at, stamp
     from colony_memory.cli.memory import open_memory
     from colony_memory.transfer import export_snapshot, save_export, write_export
-    from colony_memory.words.text import age, now_utc, stored
 
     if not file:
         raise ValueError("an empty path")
@@ -122,7 +123,6 @@ def run_export(
 def read_file(path: str) -> Export:
     """The export in a file, or in the standard input for ``-``."""
     from colony_memory.transfer import MAX_EXPORT_BYTES, load_export, parse_export
-    from colony_memory.words.errors import FAILED, Failure
 
     if path != "-":
         if "\0" not in path and not Path(path).exists():
@@ -167,7 +167,6 @@ def run_import(
     """
     from colony_memory.cli.memory import open_memory
     from colony_memory.transfer import import_snapshot
-    from colony_memory.words.text import stored
 
     if not file:
         raise ValueError("an empty path")
@@ -211,7 +210,6 @@ def run_copy(
     from colony_memory.cli.memory import Opened, at_vault, naming_the_vault, trust_of
     from colony_memory.client import ColonyMemory
     from colony_memory.transfer import copy
-    from colony_memory.words.errors import FAILED
 
     if source is None and target is None:
         raise ValueError("give --from, --to, or both")
@@ -253,8 +251,6 @@ def run_copy(
 
 def _copy_lines(report: CopyReport, *, to: str) -> list[str]:
     """What was copied, and what is the latest of each label then."""
-    from colony_memory.words.text import count, size
-
     done = f"{'would copy' if report.dry_run else 'copied'} {count(len(report.copied), 'snapshot')} to {to}"
     room, left_out = sum(info.stored_bytes for info in report.copied), len(report.left_out)
     total = f"{done}{f', {size(room)}' if room else ''}; {len(report.already)} there already"
