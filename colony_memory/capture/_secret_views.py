@@ -134,9 +134,9 @@ def places(text: bytes, known: Container[str] = (), clean: list[str] | None = No
         first = max(0, start - _BEFORE)
         last = start + _SIZE + _BEHIND
         until = start + _SIZE if last < len(text) else len(text)
-        part = text[first:last] if first or last < len(text) else text
-        digest = "" if clean is None or part is text else hashlib.blake2b(part, digest_size=16, key=_BY).hexdigest()
-        found = () if digest and digest in known else tuple(_of_part(part))
+        part = memoryview(text)[first:last]
+        digest = "" if clean is None or len(part) == len(text) else _digest(part)
+        found = () if digest and digest in known else tuple(_of_part(bytes(part)))
         if digest and not found and clean is not None:
             clean.append(digest)
         for place in found:
@@ -145,6 +145,12 @@ def places(text: bytes, known: Container[str] = (), clean: list[str] | None = No
                 yield place._replace(start=first + place.start, end=first + place.end, hidden=hidden)
         if until == len(text):
             break
+
+
+def _digest(part: memoryview) -> str:
+    hasher = hashlib.sha256(_BY)
+    hasher.update(part)
+    return hasher.hexdigest()[:32]
 
 
 def _of_part(text: bytes) -> Iterator[Place]:

@@ -25,7 +25,7 @@ TRIES = 3
 LARGE = 1 << 16
 """Bytes from which on a file is a large one."""
 
-_STEP = 1 << 20
+_STEP = 1 << 17  # memory of this size is used again
 
 
 class Unsteady(Exception):

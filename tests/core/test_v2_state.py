@@ -46,7 +46,7 @@ def written(changed):
 def test_a_change_leads_from_one_to_the_other(before, after):
     old, new = State.of(before), State.of(after)
     content = written(change(old, new))
-    again = apply(old, content, max_bytes=BOUND).state
+    again = apply(old, content, max_bytes=BOUND).state.whole()
     assert again == new
     assert list(again.contents) == sorted(again.contents)
     assert again.names == sorted(after)
@@ -68,14 +68,23 @@ def test_a_large_content_is_put_together_of_what_is_there(first, second, third, 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"_BLOCK": 8, "_PAGE": 4, "_LEAST": 2, "_MOST": 12, "_WORTH": 4, "_END": b"\1"}.items():
             patch.setattr(delta, name, value)
-        for name, value in {"_LARGE": 6, "_MARGIN": 3, "WHOLE": 40 if in_part else 10**6, "MOST_PREFIX": 70}.items():
+        for name, value in {
+            "_LARGE": 6,
+            "_WHOLE_CONTENT": 8,
+            "_MOST_PARTS": 3,
+            "_MARGIN": 3,
+            "WHOLE": 40 if in_part else 10**6,
+            "MOST_PREFIX": 70,
+        }.items():
             patch.setattr(states, name, value)
         old = edited(b"", first)
         before = State({"a": old, "b": edited(old, third), "d": b"gone", "e": b"same"}, frozenset("a"))
         new = {"a": edited(old, second), "b": edited(old, first), "c": edited(old, third), "e": b"same"}
         after = State(new, frozenset("ac"))
         changed = change(before, after)
-        assert apply(before, written(changed), max_bytes=BOUND).state == after
+        in_parts = apply(before, written(changed), max_bytes=BOUND).state
+        assert (in_parts.whole(), len(in_parts), b"".join(in_parts.run())) == (after, len(after), b"".join(after.run()))
+        assert apply(in_parts, written(change(after, before)), max_bytes=BOUND).state.whole() == before
         run = b"".join(before.run())
         if changed.against is None:
             assert not in_part or len(before) <= 40

@@ -208,4 +208,4 @@ def replay(
             hint = Hint("open", "max_bytes") if isinstance(error, TooLarge) else None
             raise SnapshotCorrupt(f"pack {file} does not unpack: {error}", file=file, hint=hint) from error
         steps.append((len(state), work))
-    return state, steps
+    return state.whole(), steps

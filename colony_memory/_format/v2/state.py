@@ -43,6 +43,8 @@ _FAR = 16
 _MOST_LEAD = 2**20
 # What a small memory may always have, whatever the bound of its text.
 _FEW = 1000
+# Bytes of a content that is joined at once, and parts of one that is not.
+_WHOLE_CONTENT, _MOST_PARTS = 2**20, 64
 # What the line of a small memory may have.
 _SHORT_LINE = 2**16
 
@@ -131,7 +133,9 @@ class State:
 
     def run(self) -> Iterator[bytes]:
         """All of it as one run of bytes, piece by piece."""
-        return (part for name, content in self.contents.items() for part in (_name(name), b"\n", content))
+        for name, content in self.contents.items():
+            yield _name(name) + b"\n"
+            yield from _cut(content, 0, len(content))
 
     @cached_property
     def ends(self) -> list[int]:
@@ -148,6 +152,15 @@ class State:
         end = self.ends[bisect_left(self.ordered, name)]
         return end - len(self.contents[name]), end
 
+    def whole(self) -> State:
+        """The same with each content in one."""
+        if not any(isinstance(content, _Rope) for content in self.contents.values()):
+            return self
+        contents = {
+            name: content.whole() if isinstance(content, _Rope) else content for name, content in self.contents.items()
+        }
+        return State(contents, self.files)
+
     def cut(self, start: int, end: int) -> Iterator[bytes | memoryview]:
         """A part of the run, piece by piece."""
         at = bisect_right(self.ends, start)
@@ -158,7 +171,7 @@ class State:
             if start < first:
                 yield head[start - begin : end - begin]
             if end > first:
-                yield memoryview(content)[max(start, first) - first : end - first]
+                yield from _cut(content, max(start, first) - first, min(end, stop) - first)
             start, at = stop, at + 1
 
     def texts(self) -> Iterator[tuple[str, Iterable[tuple[bytes, bool]]]]:
@@ -212,6 +225,29 @@ class State:
 def _utf8(content: str | bytes) -> bytes:
     """A content as bytes, of a file with holes its text and nothing else."""
     return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else bytes(content)
+
+
+class _Rope:
+    """A large content in parts: what the next pack changes of it again was not joined in vain."""
+
+    def __init__(self, parts: Sequence[bytes | memoryview]) -> None:
+        self._parts, self._ends = parts, [*accumulate(map(len, parts))]
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def whole(self) -> bytes:
+        return b"".join(self._parts)
+
+    def cut(self, start: int, stop: int) -> Iterator[memoryview]:
+        for part, end in zip(self._parts, self._ends, strict=True):
+            first = end - len(part)
+            if max(start, first) < min(stop, end):
+                yield memoryview(part)[max(start, first) - first : stop - first]
+
+
+def _cut(content: Any, start: int, stop: int) -> Iterator[bytes | memoryview]:
+    return content.cut(start, stop) if isinstance(content, _Rope) else iter((memoryview(content)[start:stop],))
 
 
 def _digest(content: bytes | bytearray) -> str:
@@ -342,7 +378,7 @@ class Applied(NamedTuple):
 
 
 def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Applied:
-    """The state that a change leads to.
+    """The state that a change leads to, whose large contents may be of parts: :meth:`State.whole` joins them.
 
     Args:
         before: The state that it was made from.
@@ -368,10 +404,7 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Appli
     come = {target: source for source, target in move.items()}
     if len(come) != len(move) or not come.keys().isdisjoint(put):
         raise ValueError("it gives a document twice")
-    given, taken = (
-        memoryview(content)[end + 1 :],
-        [take for takes in put.values() for take in takes if type(take) is not int],
-    )
+    taken = [take for takes in put.values() for take in takes if type(take) is not int]
     if any(at < 0 or size < 1 or at + size > len(before) for at, size in taken):
         raise ValueError("it takes what is not in the state before it")
     given = memoryview(content)[end + 1 :]
@@ -387,7 +420,8 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Appli
     size += sum(len(before.contents[name]) for name in (*stay, *move))
     if size > max_bytes:
         raise TooLarge(f"it leads to {size} bytes, more than the {max_bytes} that this client takes")
-    contents, at = dict[str, bytes](), 0
+    before = before.whole() if len(taken) > _MOST_PARTS else before
+    contents, at = dict[str, Any](), 0
     for name in names:  # the new contents are in the order of the bytes of their names too
         if name in put:
             pieces = list[bytes | memoryview]()
@@ -397,7 +431,8 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Appli
                     at += take
                 else:
                     pieces += before.cut(take[0], sum(take))
-            contents[name] = b"".join(pieces)
+            rope = _Rope(pieces)
+            contents[name] = rope if len(rope) > _WHOLE_CONTENT and len(pieces) <= _MOST_PARTS else rope.whole()
         else:
             contents[name] = before.contents[come.get(name, name)]
     kept = {name for name in stay if name in before.files} | {to for own, to in move.items() if own in before.files}
