@@ -292,6 +292,8 @@ class VaultMap:
         available_bytes: Bytes that are free; None before the first write, when the vault does not say.
         operations_left: Uploads and deletions left this hour; None if the vault does not say.
         operations_reset_seconds: How long until all of them are back; None if the vault does not say.
+        operations_spent: Uploads of the last hour that the times of its files show, and there may be more; None where
+            the vault counts none, or ``operations_left`` is known.
         room_lasts_seconds: How long the room lasts if all labels keep up their pace and nothing is removed; None if
             that is unknown.
     """
@@ -306,6 +308,7 @@ class VaultMap:
     operations_left: int | None = None
     room_lasts_seconds: int | None = None
     operations_reset_seconds: int | None = None
+    operations_spent: int | None = None
 
     def __bool__(self) -> bool:
         return self.complete and all(self.labels)

@@ -105,6 +105,10 @@ async def inspect(session: Session) -> VaultMap:
     total, told = _number(quota.get("quota_bytes")), quota.get("available_bytes")
     free = _free_bytes(session, quota)
     maps = tuple([await _map_label(session, label, files, free=free) for label, files in labels.items()])
+    left, spent = await session.vault.operations_left(), None
+    if left is None and session.vault.counts_operations:  # which it tells only in its answer to one of them
+        since = (listing.clock or session.now()) - timedelta(hours=1)
+        spent = sum(1 for file in listing.files.values() if file.updated is not None and file.updated > since)
     return VaultMap(
         labels=maps,
         files=len(listing.files),
@@ -113,7 +117,8 @@ async def inspect(session: Session) -> VaultMap:
         quota_bytes=total,
         used_bytes=_number(quota.get("used_bytes")),
         available_bytes=told if total and isinstance(told, int) else None,
-        operations_left=await session.vault.operations_left(),
+        operations_left=left,
+        operations_spent=spent,
         operations_reset_seconds=await session.vault.operations_reset(),
         room_lasts_seconds=seconds_left(free, [each.daily_bytes for each in maps]),
     )

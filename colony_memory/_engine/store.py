@@ -297,6 +297,11 @@ class Vault:
         free = await self._ask("asking for the free space", "vault_free_bytes") if self._free else None
         return free if isinstance(free, int) else None
 
+    @property
+    def counts_operations(self) -> bool:
+        """Whether the vault takes only so many uploads and deletes an hour, and tells how many."""
+        return bool(self._budget)
+
     async def operations_left(self) -> int | None:
         """Uploads and deletes that the vault still takes this hour, None where it does not tell."""
         if not self._budget:

@@ -63,6 +63,8 @@ def status_lines(
         wait = found.operations_reset_seconds
         back = "" if wait is None else f", all of them again in {show_duration(wait)}"
         lines.append(f"left   {found.operations_left} uploads and deletes this hour{back}")
+    elif found.operations_spent:
+        lines.append(f"spent  at least {found.operations_spent} uploads and deletes of the last hour")
     lines += [prose(f"watch  {_watch(label, log, now)}") for label, log in checked.runs.items()]
     lines += ["", label_table(found, checked.verdicts, now=now)]
     if checked.unsaved is not None:

@@ -423,7 +423,7 @@ def test_for_programs(cli, vault, noon):
         *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
         *("label", "ahead", "conflict", "same_disk", "encrypted", "unsaved"),
         *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
-        *("operations_left", "operations_reset_seconds", "room_lasts_seconds"),
+        *("operations_left", "operations_reset_seconds", "operations_spent", "room_lasts_seconds"),
     }
     (label,) = answer["labels"]
     assert (label["label"], label["state"], label["encrypted"]) == ("default", "protected", False)
@@ -481,8 +481,14 @@ def test_an_account_without_the_karma_to_save_is_told_it(cli, server, folder):
 
 @pytest.mark.parametrize(("wait", "back"), [(None, ""), (1380, ", all of them again in 23m")])
 def test_what_is_left_of_the_hour_is_told_where_the_service_said_it(cli, server, folder, monkeypatch, wait, back):
+    clock = server.vault.clock
+    with monkeypatch.context() as earlier:
+        earlier.setattr(server.vault, "clock", lambda: clock() - 3700)
+        assert cli("backup", folder)[0] == 0
+        assert "last hour" not in cli("status")[1]
+    (folder / "more.md").write_text("more")
     assert cli("backup", folder)[0] == 0
-    assert "this hour" not in cli("status")[1]
+    assert "spent  at least 3 uploads and deletes of the last hour\n" in cli("status")[1]
     monkeypatch.setattr(calls.Budget, "left", lambda _: 12)
     monkeypatch.setattr(calls.Budget, "reset", lambda _: wait)
     assert f"left   12 uploads and deletes this hour{back}\n" in cli("status")[1]
