@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from colony_memory import (
     save_folder,
     save_paths,
 )
-from colony_memory._arguments import require_call, require_path, require_text, require_type, several, texts
 from colony_memory.app.compare import file_history, find_unsaved, search_files
 from colony_memory.app.open import open_memory
 from colony_memory.app.options import BackupOptions
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-NOON = datetime(2026, 11, 28, 12, tzinfo=timezone.utc)
 CASES: list[tuple[str, Any, Callable[[ColonyMemory, str, Any], object]]] = [
     ("incomplete", 5, lambda m, d, x: m.backup({"a": "b"}, incomplete=x)),
     ("destination", None, lambda m, d, x: m.copy_to(x)),
@@ -118,13 +115,3 @@ def test_every_mapping_says_up_to_where_a_key_is_trusted() -> None:
     for issuers in (until, MappingProxyType(until)):
         with pytest.raises(UntrustedSnapshot, match="up to"):
             ColonyMemory(backend=vault, trusted_issuers=issuers).restore()
-
-
-def test_what_is_right_goes_through(tmp_path: Path) -> None:
-    assert require_path("path", tmp_path) == str(tmp_path)
-    assert require_text("text", "") == ""
-    assert require_type("at", NOON, datetime) is NOON
-    require_call("call", print)
-    require_call("call", None)
-    assert several("names", "a") == texts("names", ("a",)) == ["a"]
-    assert several("names", iter([1])) == [1]

@@ -4,7 +4,6 @@ import base64
 import gzip
 import json
 import random
-import time
 import tracemalloc
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colony_memory._format import catalog
-from colony_memory._format.catalog import PAGE_ROWS, Entry, few_lines
+from colony_memory._format.catalog import Entry, few_lines
 from colony_memory._format.names import id_order, require_id
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory._format.rows import _ROW
@@ -136,37 +135,11 @@ def test_a_pointer_comes_back(snapshot_id: str, updated_at: str, generation: int
     assert reread(text) == at
 
 
-def test_the_published_fields_are_kept() -> None:
-    at = raw(pointer(entry(1), generation=7))
-    assert list(at) == [*PUBLISHED, "generation", "catalog"]
-    assert at.items() >= {**PUBLISHED, "generation": 7}.items()
-
-
 def test_a_pointer_of_0_1_1_is_read() -> None:
     at = reread(json.dumps(PUBLISHED))
     assert at == Pointer(LABEL, ID, STAMP)
     assert (at.generation, at.entries) == (0, None)
     assert at.entry(ID) is None
-
-
-def test_no_entries_are_another_thing_than_no_catalogue() -> None:
-    assert reread(write_pointer(pointer())).entries == ()
-    assert reread(write_pointer(pointer(entries=None))).entries == ()
-
-
-def test_names_that_stay_the_same_are_written_once() -> None:
-    names = [f"document {number}" for number in range(100)]
-    other = [*names, "more"]
-    entries = [entry(5, names), entry(4, list(names)), entry(3, other), entry(2, names), entry(1, [])]
-    text = raw(pointer(*entries))["catalog"]
-    assert unpacked(text)["names"] == [names, other, names, []]
-    assert [row[0] for row in unpacked(text)["snapshots"]] == [0, 0, 1, 2, 3]
-    assert reread(write_pointer(pointer(*entries))).entries == tuple(entries)
-
-
-def test_marks_of_the_moment_are_not_written() -> None:
-    at = reread(write_pointer(pointer(entry(1, reused=True, head=True, diverged_from="x"))))
-    assert at.entries == (entry(1),)
 
 
 def test_what_was_noted_and_what_is_missing_come_back() -> None:
@@ -201,11 +174,6 @@ def test_what_is_no_tag_is_passed_over_and_so_is_what_a_newer_writer_adds() -> N
     assert rewritten("a").entries is None
 
 
-def test_a_row_of_another_format_may_have_no_parts() -> None:
-    bare = replace(entry(1), info=replace(entry(1).info, format="colony-memory/2", part_count=0))
-    assert reread(write_pointer(pointer(bare))).entries == (bare,)
-
-
 def test_a_row_of_a_chain_names_its_packs() -> None:
     ids = [entry(n).snapshot_id for n in (1, 2)]
     base, top = replace(entry(1), packs=tuple(ids[:1])), replace(entry(2), packs=tuple(ids))
@@ -214,12 +182,6 @@ def test_a_row_of_a_chain_names_its_packs() -> None:
         catalog = unpacked(raw(pointer(top))["catalog"])
         catalog["snapshots"][0][17:] = [wrong]
         assert reread(json.dumps({**PUBLISHED, "catalog": packed(catalog)})).entries is None
-
-
-def test_many_snapshots_of_many_names_share_the_names() -> None:
-    names = [f"{n}" for n in range(2000)]
-    read = reread(write_pointer(pointer(*(entry(n, names) for n in range(200)))))
-    assert len({id(each.info.doc_names) for each in read.entries or ()}) <= 200 // PAGE_ROWS + 1
 
 
 def test_the_stream_and_what_was_removed_are_what_they_should_be_or_nothing() -> None:
@@ -238,15 +200,6 @@ def test_a_head_is_that_of_what_it_lists() -> None:
     assert replace(at, generation=0).head == ""
     assert replace(at, entries=()).head == ""
     assert replace(at, entries=(replace(listed, manifest_sha256="junk"),)).head == ""
-
-
-def test_an_entry_is_found_by_its_id() -> None:
-    entries = [entry(number) for number in range(5)]
-    at = pointer(*entries)
-    for form in (at, replace(at, entries=at.catalog)):
-        assert form.entry(entries[3].info.snapshot_id) is entries[3]
-        assert form.entry("other") is None
-        assert form.entry("20270101T000000000000Z-abcdef") is None
 
 
 # --- moving ---
@@ -277,21 +230,6 @@ def test_entries_are_kept_newest_first(entries: list[Entry]) -> None:
 # --- size ---
 
 
-def test_a_catalogue_of_ten_thousand_documents_fits_a_vault_file() -> None:
-    names = [f"sessions/2026/{n % 12:02}/transcript-{n * 2654435761 % 2**32:08x}.jsonl" for n in range(10_000)]
-    entries = [entry(number, names) for number in reversed(range(30))]
-    text = write_pointer(pointer(*entries))
-    assert len(text) < 1_000_000
-    assert reread(text).entries == tuple(entries)
-
-
-def test_three_hundred_snapshots_fit() -> None:
-    entries = [entry(number) for number in reversed(range(300))]
-    text = write_pointer(pointer(*entries))
-    assert len(text) < 60_000
-    assert reread(text).entries == tuple(entries)
-
-
 def test_beyond_the_limit_the_oldest_entries_are_left_out() -> None:
     entries = tuple(reversed([entry(number) for number in range(8000)]))
     moved = pointer().follow(ID, updated_at=STAMP, entries=entries, stream=STREAM)
@@ -318,13 +256,6 @@ def test_no_more_is_written_than_is_read() -> None:
     assert kept is not None
     assert 0 < len(kept) < len(entries)
     assert kept == entries[: len(kept)]
-
-
-def test_one_entry_that_is_too_large_is_left_out() -> None:
-    noise = random.Random(1)
-    names = [f"{noise.getrandbits(256):064x}" for _ in range(20_000)]
-    at = reread(write_pointer(pointer(entry(1, names))))
-    assert at == pointer()
 
 
 # --- what is no pointer ---
@@ -493,16 +424,6 @@ def test_a_catalogue_that_cannot_be_read_is_none(text: str) -> None:
     assert reread(json.dumps({**PUBLISHED, "generation": 3, "catalog": text})) == pointer(entries=None, generation=3)
 
 
-@pytest.mark.parametrize("value", [None, 7, True, {}, ["x"], [7], [[]], {"snapshots": []}])
-def test_a_catalogue_of_another_type_is_none(value: object) -> None:
-    assert reread(json.dumps({**PUBLISHED, "catalog": value})).entries is None
-
-
-def test_the_rows_above_are_what_is_wrong_with_them() -> None:
-    assert reread(json.dumps({**PUBLISHED, "catalog": packed(GOOD)})).entries == (entry(2), entry(1))
-    assert reread(json.dumps({**PUBLISHED, "catalog": packed(with_row())})).entries == (entry(2),)
-
-
 def test_a_bomb_in_a_catalogue_is_stopped() -> None:
     bomb = base64.b64encode(gzip.compress(b" " * 64_000_000)).decode()
     tracemalloc.start()
@@ -566,13 +487,6 @@ def test_a_catalogue_of_anything_is_read_or_none(body: dict[str, Any], place: in
         text = packed({"format": GOOD["format"], **content})
         at = reread(json.dumps({**PUBLISHED, "catalog": text}))
         assert at.entries is None or all(isinstance(each, Entry) for each in at.entries)
-
-
-def test_reading_a_full_catalogue_is_quick() -> None:
-    text = write_pointer(pointer(*[entry(number) for number in range(300)]))
-    begin = time.process_time()
-    reread(text)
-    assert time.process_time() - begin < 0.5
 
 
 # --- a pointer that went back ---

@@ -115,18 +115,6 @@ def test_a_row_more_opens_and_writes_the_first_page_alone(opened: list[str]) -> 
     assert reread(moved).entries == entries(*range(301))
 
 
-def test_a_row_is_looked_for_no_further_than_it_would_stand(opened: list[str]) -> None:
-    rows = entries(*range(300))
-    at = reread(pointer(rows))
-    for place in (0, PAGE_ROWS + 20, 299):
-        assert at.entry(rows[place].snapshot_id) == rows[place]
-        assert len(opened) <= place // PAGE_ROWS + 2
-    fresh = reread(pointer(rows))
-    opened.clear()
-    assert fresh.entry("20991231T000000000000Z-000000") is None
-    assert len(opened) <= 1
-
-
 def test_pages_fill_up_and_are_never_touched_again() -> None:
     at, seen = pointer(entries(0)), set[str]()
     for n in range(1, 3 * PAGE_ROWS):
@@ -146,15 +134,6 @@ def test_what_leaves_changes_its_own_page_alone() -> None:
     moved = at.follow("x", updated_at="", entries=rows, stream="0" * 16)
     changed = [place for place, (old, new) in enumerate(zip(pages(at), pages(moved), strict=True)) if old != new]
     assert changed == [2]
-    assert reread(moved).entries == tuple(rows)
-
-
-def test_a_row_that_says_more_changes_its_own_page_alone() -> None:
-    at = reread(grown(4 * PAGE_ROWS))
-    rows = [replace(row, shrunk_at="x") if row.info.byte_size == 1001 else row for row in at.entries or ()]
-    moved = at.follow("x", updated_at="", entries=rows, stream="0" * 16)
-    changed = [place for place, (old, new) in enumerate(zip(pages(at), pages(moved), strict=True)) if old != new]
-    assert changed == [3]
     assert reread(moved).entries == tuple(rows)
 
 
@@ -200,15 +179,6 @@ def test_a_catalogue_is_what_a_list_would_be(size: int, steps: list[tuple[str, i
             assert len(a) <= PAGE_ROWS
             # A backup does not open the second page, and so joins nothing.
             assert len(a) + len(b) > PAGE_ROWS or what == "add"
-
-
-def test_a_row_that_is_not_the_newest_takes_its_place() -> None:
-    at = reread(pointer(entries(*range(0, 200, 2))))
-    assert at.catalog.adding(entry(31)) == entries(*range(0, 200, 2), 31)
-    again = replace(entry(30), shrunk_at="x")
-    rows = at.catalog.adding(again)
-    assert len(rows) == 100
-    assert rows.find(again.snapshot_id) == again
 
 
 # --- sizes ---
@@ -352,14 +322,6 @@ def test_pages_are_bounded_together() -> None:
     assert with_pages(of(9), *[of(8)] * 10_000).entries == entries(9, 8)
 
 
-def test_no_catalogue_and_one_without_pages_are_different_things() -> None:
-    assert with_pages().entries == ()
-    assert reread(pointer(())).entries == ()
-    raw = json.loads(write_pointer(pointer(())))
-    del raw["catalog"]
-    assert read_pointer(json.dumps(raw), label=LABEL, strict=True).entries is None
-
-
 def test_an_old_catalogue_is_read_and_written_as_pages() -> None:
     rows = entries(*range(2 * PAGE_ROWS))
     plain = json.dumps(raw_rows(rows[::-1])).encode()
@@ -375,22 +337,6 @@ def test_an_old_catalogue_is_read_and_written_as_pages() -> None:
     assert read_pointer(json.dumps(raw), label=LABEL).entries is None
     with pytest.raises(SnapshotCorrupt, match=FILE):
         read_pointer(json.dumps(raw), label=LABEL, strict=True)
-
-
-def test_what_another_value_tells_is_not_written_twice() -> None:
-    ids = [entry(n).snapshot_id for n in range(6)]
-    rows = [entry(5, parent_id=ids[4]), entry(4, parent_id=ids[2]), entry(3), entry(1, parent_id=ids[0])]
-    rows.append(entry(0, snapshot_id="a-name", created_at="now", parent_id=ids[5]))
-    rows[2] = entry(3, created_at="2026-01-01T00:00:00Z")
-    raw = raw_rows(rows)
-    assert [(row[3], row[11]) for row in raw["snapshots"]] == [
-        (None, True),
-        (None, ids[2]),
-        ("2026-01-01T00:00:00Z", None),
-        (None, ids[0]),
-        ("now", ids[5]),
-    ]
-    assert reread(pointer(rows)).entries == tuple(rows)
 
 
 def test_it_is_a_sequence() -> None:

@@ -122,19 +122,6 @@ def test_attributes_are_keyword_only_and_documented(name: str) -> None:
         assert documented == list(attributes)
 
 
-@pytest.mark.parametrize(
-    ("name", "empty"),
-    [
-        ("SnapshotCorrupt", {"file": None}),
-        ("QuotaExceeded", {"needed": None, "available": None}),
-        ("VaultError", {"status": None, "code": None, "retry_after": None}),
-        ("RateLimited", {"status": None, "code": None, "retry_after": None}),
-    ],
-)
-def test_what_is_not_known_is_none(name: str, empty: dict[str, None]) -> None:
-    assert vars(getattr(exceptions, name)("x")) == {"hint": None} | empty
-
-
 def test_a_hint_is_a_call_and_ends_the_message() -> None:
     hint = exceptions.Hint("restore", "snapshot_id", "id-1", label="notes")
     error = exceptions.UntrustedSnapshot("it was put back", hint=hint)
@@ -146,11 +133,6 @@ def test_a_hint_is_a_call_and_ends_the_message() -> None:
         "x; try restore(fallback=True)"
     )
     assert exceptions.ColonyMemoryError().message == ""
-
-
-def test_files_that_are_left_are_a_tuple() -> None:
-    assert exceptions.PruneIncomplete("x", deleted=0, failed=["a", "b"]).failed == ("a", "b")
-    assert exceptions.ConflictDetected("x", theirs=None).snapshot_id is None
 
 
 @pytest.mark.parametrize("name", [*TREE, "ColonyMemoryWarning"])

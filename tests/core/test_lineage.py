@@ -16,7 +16,6 @@ from colony_memory._format.lineage import (
     merge_base,
     read_lineage,
     read_unmerged,
-    refused_only,
     still_unmerged,
 )
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
@@ -92,12 +91,6 @@ def test_a_long_history_without_links_is_walked_once():
 def test_what_is_merged_over(mine, astray, expected):
     found = merge_base(FORK, unmerged(*astray), [own(n) for n in mine], own(4))
     assert found == (None if expected is None else own(expected))
-
-
-def test_what_was_refused_is_ordinary_once_it_was_merged():
-    assert refused_only(FORK) == {own(5)}
-    assert refused_only(history(*FORK, info(6, 5, refused=True))) == {own(5), own(6)}
-    assert refused_only(history(*FORK, info(6, 4, 5))) == set()
 
 
 def test_what_stays_unmerged():

@@ -56,10 +56,6 @@ def test_what_is_no_pattern_is_refused(pattern: str, says: str) -> None:
         Pattern(pattern)
 
 
-def test_what_another_python_may_take_it_for_is_not_warned_of() -> None:
-    assert lines("[[a]", "[") == [(1, "[")]
-
-
 PARTS = ["a", "b", "c", r"\.", ".", "[ab]", "[^a]", ".*", ".+", ".*?", ".+?", "a*", "(?:a|bc)", r"\b", "^", "$", r"\d"]
 
 

@@ -55,10 +55,6 @@ def test_what_is_packed_is_one_plain_gzip_member(plain: bytes) -> None:
     assert unpacker.unused_data == b""
 
 
-def test_packing_is_the_same_every_time() -> None:
-    assert _payload.pack([b"ab", b"c"]) == _payload.pack([b"abc"])
-
-
 @pytest.fixture
 def loads_anew() -> Iterator[None]:
     """What compresses is looked for once; before and after these tests it is looked for again."""
@@ -115,20 +111,9 @@ def test_several_members_with_zeros_between_are_read(members: list[bytes], data:
     assert _payload.unpack(cut(encode(stream), places), size=len(plain)) == plain == gzip.decompress(stream)
 
 
-def test_zeros_before_the_first_member_are_refused() -> None:
-    with pytest.raises(ValueError, match="the gzip stream is damaged"):
-        _payload.unpack([encode(b"\0" + gzip.compress(b"x"))], size=1)
-
-
 @pytest.mark.parametrize("tail", [b"xx", b"garbage", b"\0\0garbage", b"\x1f\x8b\x07\0\0\0\0\0\0\0"])
 def test_anything_else_after_a_member_is_refused(tail: bytes) -> None:
     with pytest.raises(ValueError, match="the gzip stream is damaged"):
-        _payload.unpack([encode(gzip.compress(b"x") + tail)], size=1)
-
-
-@pytest.mark.parametrize("tail", [b"x", b"\x1f", b"\x1f\x8b", b"\0\x1f\x8b\x08\0"])
-def test_a_member_that_only_begins_is_cut_short(tail: bytes) -> None:
-    with pytest.raises(ValueError, match="the gzip stream is cut short"):
         _payload.unpack([encode(gzip.compress(b"x") + tail)], size=1)
 
 
@@ -138,12 +123,6 @@ def test_a_stream_cut_anywhere_is_refused() -> None:
     for end in range(len(stream)):
         with pytest.raises(ValueError, match="cut short"):
             _payload.unpack([encode(stream[:end])], size=len(plain))
-
-
-@pytest.mark.parametrize("chunks", [[], [""], ["", ""]])
-def test_nothing_is_no_gzip_stream(chunks: list[str]) -> None:
-    with pytest.raises(ValueError, match="the gzip stream is cut short"):
-        _payload.unpack(chunks, size=0)
 
 
 def test_a_changed_byte_never_gives_other_bytes() -> None:
@@ -171,12 +150,6 @@ def test_another_size_than_the_declared_one_is_refused(plain: bytes, off: int) -
         _payload.unpack([packed.blob], size=len(plain) + off)
 
 
-def test_no_bytes_at_all_may_be_declared() -> None:
-    assert _payload.unpack([_payload.pack([]).blob], size=0) == b""
-    with pytest.raises(ValueError, match="more than the 0 bytes"):
-        _payload.unpack([_payload.pack([b"x"]).blob], size=0)
-
-
 def test_a_bomb_is_stopped_at_the_declared_size() -> None:
     bomb = encode(gzip.compress(b"\0" * 64_000_000))
     tracemalloc.start()
@@ -187,19 +160,6 @@ def test_a_bomb_is_stopped_at_the_declared_size() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 1_000_000
-
-
-def test_a_bomb_of_many_members_is_stopped_too() -> None:
-    member = gzip.compress(b"\0" * 1_000_000)
-    bomb = encode(member * 50)
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match="there is more than the 1500000 bytes"):
-            _payload.unpack([bomb], size=1_500_000)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 6_000_000
 
 
 def test_a_thousand_members_are_read_and_no_more() -> None:
@@ -269,14 +229,3 @@ def test_chunks_are_taken_one_at_a_time() -> None:
 def test_a_declared_size_beyond_all_memory_is_another_one(size: int) -> None:
     with pytest.raises(ValueError, match=f"there are 2 bytes, not the {size}"):
         _payload.unpack([_payload.pack([b"xy"]).blob], size=size)
-
-
-def test_decompressing_in_several_goes_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_payload, "_PIECE", 7)
-    plain = b"some text, " * 1000
-    packed = _payload.pack([plain])
-    assert _payload.unpack(cut(packed.blob, [9, 40]), size=len(plain)) == plain
-    with pytest.raises(ValueError, match="there is more than"):
-        _payload.unpack([packed.blob], size=len(plain) - 1)
-    with pytest.raises(ValueError, match="there are"):
-        _payload.unpack([packed.blob], size=len(plain) + 1)

@@ -137,12 +137,6 @@ def test_a_public_name_resolves_and_is_documented(name: str) -> None:
         assert value.__module__.startswith("colony_memory.")
 
 
-def test_everything_can_be_imported_at_once() -> None:
-    names: dict[str, object] = {}
-    exec("from colony_memory import *", names)
-    assert set(PUBLIC) <= set(names)
-
-
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'colony_memory' has no attribute 'Snapshots'"):
         colony_memory.Snapshots  # noqa: B018

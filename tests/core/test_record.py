@@ -7,7 +7,7 @@ import json
 import pytest
 
 from colony_memory._engine.merge import merge
-from colony_memory._format.record import FORMAT, RECORD_NAME, lacks_text, merge_records
+from colony_memory._format.record import RECORD_NAME, lacks_text
 from colony_memory.capture._metadata import Metadata, dump_metadata, load_metadata, split_documents
 
 ID = "20260101T000000000000Z-abcdef"
@@ -95,12 +95,6 @@ def test_without_a_record_to_compare_with_nothing_is_lost():
     sides = [{RECORD_NAME: record(files={"a": data})} for data in (BINARY, OTHER)]
     found = merge({RECORD_NAME: "no json"}, *sides, theirs_name=ID).documents
     assert load_metadata(found[RECORD_NAME]).files == {"a": BINARY, f"a.theirs-{ID}": OTHER}
-
-
-def test_fields_that_are_no_names_are_ours():
-    ours, theirs = ({"format": FORMAT, "x": number, "y": [number], **more} for number, more in ((1, {}), (2, {"z": 3})))
-    made = json.loads(merge_records(None, json.dumps(ours), json.dumps(theirs)))
-    assert made == ours
 
 
 def test_a_line_is_looked_for_wherever_it_stands():

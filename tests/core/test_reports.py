@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from dataclasses import replace
 from itertools import product
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -39,12 +39,6 @@ def test_a_check_is_true_only_where_everything_was_read_and_holds() -> None:
         assert bool(check) == (manifest == parts == digest == "ok" and signature in ("ok", "missing"))
 
 
-def test_what_was_not_looked_at_is_unchecked() -> None:
-    check = SnapshotCheck("id", "ok")
-    assert (check.parts, check.digest, check.signature) == ("unchecked",) * 3
-    assert not check
-
-
 def test_a_verify_report_is_true_where_all_of_at_least_one_restore() -> None:
     assert VerifyReport("work", (GOOD, GOOD), latest="id")
     assert not VerifyReport("work", ())
@@ -52,13 +46,6 @@ def test_a_verify_report_is_true_where_all_of_at_least_one_restore() -> None:
     assert not VerifyReport("work", (replace(GOOD, signature="bad"), GOOD))
     assert not VerifyReport("work", (GOOD,), problem="the pointer is garbled")
     assert VerifyReport("work", (replace(GOOD, signature="missing"),))
-
-
-def test_a_label_is_true_where_nothing_is_broken_or_dangling() -> None:
-    assert LABEL
-    assert replace(LABEL, snapshots=0, orphans=("cmem.work.x.p0.json",))
-    assert not replace(LABEL, dangling=True)
-    assert not replace(LABEL, broken={"cmem.work.x.manifest.json": "garbled"})
 
 
 def test_a_vault_is_true_where_every_label_is_and_the_list_is_whole() -> None:
@@ -75,13 +62,6 @@ def test_a_difference_is_true_where_anything_differs() -> None:
     assert SnapshotDiff((), (), {"a": DocumentChange(0, 0)}, 0)
 
 
-@pytest.mark.parametrize("report", [GOOD, VerifyReport("w", ()), LABEL, VAULT, DocumentChange(1, 1), compare({}, {})])
-def test_reports_are_frozen(report: Any) -> None:
-    assert is_dataclass(report)
-    with pytest.raises(FrozenInstanceError):
-        setattr(report, fields(report)[0].name, None)
-
-
 # --- what changed ---
 
 
@@ -90,19 +70,6 @@ def change(before: str, after: str) -> tuple[int, int]:
     found = compare({"a": before}, {"a": after})
     assert (found.added, found.removed, found.unchanged) == ((), (), 0)
     return found.changed["a"].added, found.changed["a"].removed
-
-
-def test_documents_are_told_apart_by_name() -> None:
-    before = {"same": "x\n", "gone": "1", "changed": "a\nb\nc\n", "Zoned": "1", "é": "1"}
-    after = {"same": "x\n", "new": "2", "changed": "a\nB\nc\nd\n", "new 2": ""}
-    assert compare(before, after) == SnapshotDiff(
-        added=("new", "new 2"),
-        removed=("Zoned", "gone", "é"),
-        changed={"changed": DocumentChange(added=2, removed=1)},
-        unchanged=1,
-    )
-    assert compare({}, {}) == SnapshotDiff((), (), {}, 0)
-    assert compare(before, before).unchanged == 5
 
 
 @pytest.mark.parametrize(
@@ -165,14 +132,6 @@ def test_a_difference_accounts_for_every_name(before: dict[str, str], after: dic
     assert [*found.removed] == sorted(found.removed)
     assert [*found.changed] == sorted(found.changed)
     assert bool(found) == (before != after)
-
-
-def test_a_line_in_a_long_transcript_is_found_quickly() -> None:
-    lines = [f'{{"turn": {number}}}' for number in range(100_000)]
-    changed = [*lines[:50_000], "one more", *lines[50_001:], "and a last one"]
-    begin = time.process_time()
-    assert change("\n".join(lines) + "\n", "\n".join(changed) + "\n") == (2, 1)
-    assert time.process_time() - begin < 5
 
 
 def test_a_log_that_repeats_itself_is_compared_in_time() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import DAY, NOW, RULES, TIMELINES, UTC, at, unhurried
 
-from colony_memory._format.names import id_time, read_stamp
+from colony_memory._format.names import read_stamp
 from colony_memory.retention import (
-    PrunePlan,
     Retention,
     before_shrink,
     created,
@@ -55,13 +53,6 @@ def test_keep_within_is_a_span(value: Any) -> None:
         Retention(keep_within=value)
 
 
-def test_zero_is_a_rule() -> None:
-    assert Retention(keep_last=0).keep_last == 0
-    assert Retention(keep_within=timedelta(0)).keep_within == timedelta(0)
-    with pytest.raises(FrozenInstanceError):
-        Retention(keep_last=1).keep_last = 2  # type: ignore[misc]
-
-
 # --- times ---
 
 
@@ -99,14 +90,6 @@ def test_order_is_that_of_ids_and_not_of_clocks() -> None:
 
 
 # --- each rule on a timeline ---
-
-
-def test_keep_last() -> None:
-    infos = days("2026-06-10", "2026-06-12", "2026-06-11", "2026-06-14", "2026-06-13")
-    assert kept(infos, keep_last=2) == ["06-14 00:00", "06-13 00:00"]
-    assert kept(infos, keep_last=5) == kept(infos, keep_last=100)
-    assert kept(infos, keep_last=0) == ["06-14 00:00"]
-    assert kept([], keep_last=2) == []
 
 
 def test_keep_hourly_has_the_newest_of_each_hour_in_utc() -> None:
@@ -193,22 +176,6 @@ def test_more_than_one_rule_of_a_kind_may_keep_one_snapshot() -> None:
 # --- what stays whatever the rules say ---
 
 
-def test_the_newest_and_the_one_that_the_pointer_names_stay() -> None:
-    infos = days("2020-01-01", "2020-01-02", "2020-01-03")
-    made = plan(infos, retention=Retention(keep_last=0), now=NOW, head=infos[0].snapshot_id)
-    assert [info.snapshot_id for info in made.keep] == [infos[2].snapshot_id, infos[0].snapshot_id]
-    assert made.reasons[infos[0].snapshot_id] == ("latest",)
-    assert made.reasons[infos[2].snapshot_id] == ("newest",)
-    assert made.remove == (infos[1],)
-
-
-def test_a_pointer_to_nothing_keeps_nothing() -> None:
-    infos = days("2020-01-01", "2020-01-02")
-    made = plan(infos, retention=Retention(keep_last=1), now=NOW, head="gone")
-    assert made.keep == (infos[1],)
-    assert "gone" not in made.reasons
-
-
 def test_a_snapshot_from_the_future_is_set_apart_and_takes_nobodys_place() -> None:
     real = days("2026-06-13", "2026-06-14")
     future = days("2026-06-16", "2030-01-01")
@@ -270,14 +237,6 @@ def test_an_equal_neighbour_that_the_pointer_names_stays() -> None:
     assert made.keep == tuple(infos[:2])
 
 
-def test_a_plan_is_true_where_something_goes() -> None:
-    infos = days("2026-06-13", "2026-06-14")
-    assert plan(infos, retention=Retention(keep_last=1), now=NOW)
-    assert not plan(infos, retention=Retention(keep_last=2), now=NOW)
-    assert not PrunePlan((), (), {}, unread=("x",))
-    assert PrunePlan((), (), {}, orphans=("x",))
-
-
 # --- for any timeline ---
 
 
@@ -309,15 +268,6 @@ def test_a_plan_parts_what_is_there_and_never_keeps_nothing(
 
 
 @unhurried
-@given(TIMELINES, st.integers(0, 5), st.integers(0, 30))
-def test_a_second_prune_has_nothing_to_do(infos: list[SnapshotInfo], keep_last: int, pointed: int) -> None:
-    head = infos[pointed].snapshot_id if pointed < len(infos) else None
-    retention = Retention(keep_last=keep_last)
-    first = plan(infos, retention=retention, now=NOW, head=head)
-    assert plan(first.keep, retention=retention, now=NOW, head=head).remove == ()
-
-
-@unhurried
 @given(TIMELINES, RULES, st.integers(1, 400), st.booleans())
 def test_a_snapshot_that_is_set_apart_costs_no_other_one(
     infos: list[SnapshotInfo], retention: Retention, days: int, future: bool
@@ -344,7 +294,3 @@ def test_keeping_more_removes_less(infos: list[SnapshotInfo], keep: int) -> None
     more = plan(infos, retention=Retention(keep_last=keep + 1, keep_daily=keep + 1), now=NOW)
     assert set(less.reasons) == set(more.reasons)
     assert {info.snapshot_id for info in less.keep} <= {info.snapshot_id for info in more.keep}
-
-
-def test_ids_of_the_timeline_are_what_they_say() -> None:
-    assert id_time(at(NOW).snapshot_id) == NOW

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,9 @@ from colony_memory.retention import (
     newest_first,
     plan,
 )
-from colony_memory.snapshot import SnapshotInfo
+
+if TYPE_CHECKING:
+    from colony_memory.snapshot import SnapshotInfo
 
 SMALL = {
     "steady": lambda n: 200 + n % 7,
@@ -67,15 +69,6 @@ def test_a_memory_that_comes_back_is_kept_by_the_rules_again() -> None:
     assert newest_first(agent.held) == newest_first(last)
 
 
-def test_a_memory_that_half_of_it_followed_is_not_kept() -> None:
-    agent = Agent(keep_last=1)
-    big = agent.save(NOW, 1000)
-    agent.save(NOW + DAY, 500)
-    assert not agent.holds(big)
-    agent.save(NOW + 2 * DAY, 249)
-    assert [info.byte_size for info in agent.held] == [249, 500]
-
-
 def test_a_note_outlives_the_snapshot_that_it_came_from() -> None:
     big, small, later = at(NOW - 20 * DAY, size=1000), at(NOW - 19 * DAY, size=10), at(NOW, size=900)
     assert before_shrink([big, small, later], now=NOW) == {big.snapshot_id: Shrink(NOW - 19 * DAY)}
@@ -83,13 +76,6 @@ def test_a_note_outlives_the_snapshot_that_it_came_from() -> None:
     assert before_shrink([big, later], now=NOW, noted=noted) == {big.snapshot_id: Shrink(NOW - 19 * DAY)}
     assert before_shrink([big, later], now=NOW) == {}
     assert before_shrink([big, later], now=NOW + 11 * DAY, noted=noted) == {}
-
-
-def test_nothing_follows_the_newest() -> None:
-    only = at(NOW, size=1000)
-    assert before_shrink([only], now=NOW) == {}
-    assert before_shrink([only], now=NOW, noted={only.snapshot_id: Shrink(NOW)}) == {}
-    assert before_shrink([], now=NOW) == {}
 
 
 def test_fewer_than_half_of_the_documents_are_a_shrink_too() -> None:
@@ -129,11 +115,6 @@ def test_an_explicit_prune_shows_what_a_backup_would_keep_and_removes_it() -> No
     assert big not in gone.reasons
 
 
-def test_a_clock_that_is_ahead_keeps_longer_and_not_shorter() -> None:
-    big, small = at(NOW, size=1000), at(NOW + 400 * DAY, size=10)
-    assert before_shrink([big, small], now=NOW) == {big.snapshot_id: Shrink(NOW + 400 * DAY)}
-
-
 @unhurried
 @given(TIMELINES)
 def test_what_is_found_before_a_shrink_was_followed_by_less_than_half(infos: list[SnapshotInfo]) -> None:
@@ -163,13 +144,6 @@ def test_a_follower_whose_clock_was_reset_is_a_follower(made: str) -> None:
     small = at(NOW + timedelta(microseconds=1), size=200, made=made)
     later = NOW + timedelta(hours=1)
     assert before_shrink([big, small], now=later) == {big.snapshot_id: Shrink(later)}
-
-
-def test_a_follower_without_a_time_is_a_follower() -> None:
-    """Ids of other writers need not have a time."""
-    big = SnapshotInfo("a", "work", "2026-06-15T00:00:00Z", [], 1, 100_000, "sha256:1")
-    small = SnapshotInfo("b", "work", "", [], 1, 200, "sha256:2")
-    assert before_shrink([big, small], now=NOW) == {"a": Shrink(NOW)}
 
 
 def test_a_memory_that_was_made_smaller_on_purpose_is_not_what_is_kept_instead() -> None:

@@ -24,8 +24,6 @@ unhurried = settings(deadline=None)
 
 SEED = bytes(range(32))
 DID_KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
-#: Order of the group that Ed25519 signatures are of.
-GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
 MANIFEST = {"format": "colony-memory/1", "label": "work", "doc_names": ["é", "😀"], "byte_size": 9, "extra": None}
 
 
@@ -69,11 +67,6 @@ def b64url(data: bytes) -> str:
 
 
 # --- did:key ---
-
-
-def test_the_did_key_of_a_known_seed(signer: signing.Ed25519Signer) -> None:
-    assert signer.did_key == DID_KEY
-    assert signing.encode_did_key(signing.decode_did_key(DID_KEY)) == DID_KEY
 
 
 @unhurried
@@ -152,15 +145,6 @@ def test_a_seed_is_32_bytes(seed: Any) -> None:
         signing.Ed25519Signer(seed)
 
 
-def test_a_generated_signer_is_kept_by_its_seed(signer: signing.Ed25519Signer) -> None:
-    made = signing.Ed25519Signer.generate()
-    assert len(made.seed) == 32
-    assert made.did_key != signing.Ed25519Signer.generate().did_key
-    assert signing.Ed25519Signer(made.seed).did_key == made.did_key
-    assert signing.Ed25519Signer(made.seed).sign(b"m") == made.sign(b"m")
-    assert signer.seed == SEED
-
-
 def test_the_seed_is_not_shown(signer: signing.Ed25519Signer, caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger().warning("%s %r", signer, signer)
     shown = [repr(signer), str(signer), f"{signer}", caplog.text, repr([signer]), repr(signing.Ed25519Signer)]
@@ -173,61 +157,7 @@ def test_the_seed_is_not_shown(signer: signing.Ed25519Signer, caplog: pytest.Log
     assert repr(signer) == f"Ed25519Signer({DID_KEY!r})"
 
 
-# RFC 8032, section 7.1, tests 1 to 3: seed, public key, message, signature.
-RFC_8032 = [
-    (
-        "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
-        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
-        "",
-        (
-            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
-            "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
-        ),
-    ),
-    (
-        "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
-        "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
-        "72",
-        (
-            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
-            "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
-        ),
-    ),
-    (
-        "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
-        "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
-        "af82",
-        (
-            "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac"
-            "18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"
-        ),
-    ),
-]
-
-
-@pytest.mark.parametrize(("seed", "public_key", "message", "signature"), RFC_8032)
-def test_signatures_are_those_of_rfc_8032(seed: str, public_key: str, message: str, signature: str) -> None:
-    pytest.importorskip("cryptography")
-    signer = signing.Ed25519Signer(bytes.fromhex(seed))
-    assert signing.decode_did_key(signer.did_key).hex() == public_key
-    assert signer.sign(bytes.fromhex(message)).hex() == signature
-
-
 # --- manifests ---
-
-
-def test_what_is_signed_verifies(signed: dict[str, Any]) -> None:
-    assert signed["signature"].keys() == {"alg", "key_id", "sig"}
-    assert signing.verify_manifest(signed) == DID_KEY
-    assert signing.verify_manifest(json.loads(json.dumps(signed))) == DID_KEY
-    assert signing.verify_manifest(dict(reversed(signed.items()))) == DID_KEY
-
-
-def test_the_signature_covers_the_canonical_manifest_without_itself(signed: dict[str, Any]) -> None:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    message = json.dumps(MANIFEST, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    Ed25519PublicKey.from_public_bytes(KEY).verify(raw_sig(signed), message)
 
 
 @pytest.mark.parametrize(
@@ -277,19 +207,6 @@ def test_lone_surrogates_in_keys_are_signed_exactly(signer: signing.Ed25519Signe
     for other in ({"\ud83d": {"\ud83d": 1}}, {"\ud83d\ude00": 3}, {"\\ud83d": 1}):
         with pytest.raises(UntrustedSnapshot, match="does not verify"):
             signing.verify_manifest({**signed, **other})
-
-
-def test_a_signed_field_that_is_gone_shows(signed: dict[str, Any]) -> None:
-    for key in MANIFEST:
-        with pytest.raises(UntrustedSnapshot, match="does not verify"):
-            signing.verify_manifest({name: value for name, value in signed.items() if name != key})
-
-
-def test_the_signature_of_another_key_does_not_verify(signed: dict[str, Any]) -> None:
-    other = signing.Ed25519Signer(bytes(32))
-    signature = {**signed["signature"], "key_id": other.did_key}
-    with pytest.raises(UntrustedSnapshot, match="does not verify"):
-        signing.verify_manifest({**signed, "signature": signature})
 
 
 @pytest.mark.parametrize("signature", [None, "", "x", 7, True, [], ["ed25519"]])
@@ -343,19 +260,6 @@ def test_a_signature_has_one_spelling(signed: dict[str, Any]) -> None:
             signing.verify_manifest(with_sig(signed, spelling))
 
 
-def test_the_other_alphabet_is_refused(signer: signing.Ed25519Signer) -> None:
-    # One in three signatures has neither of the digits that differ: look for one that has.
-    for number in range(100):
-        manifest = {"number": number}
-        signature = signing.sign_manifest(manifest, signer)
-        other = signature["sig"].replace("-", "+").replace("_", "/")
-        if other != signature["sig"]:
-            break
-    assert other != signature["sig"]
-    with pytest.raises(UntrustedSnapshot, match="sig is not 64 bytes of base64url"):
-        signing.verify_manifest({**manifest, "signature": {**signature, "sig": other}})
-
-
 @pytest.mark.parametrize("length", [0, 1, 32, 63, 65, 128, 100_000])
 def test_a_signature_of_another_length_is_malformed(signed: dict[str, Any], length: int) -> None:
     with pytest.raises(UntrustedSnapshot, match="sig is not 64 bytes"):
@@ -366,15 +270,6 @@ def test_a_signature_of_another_length_is_malformed(signed: dict[str, Any], leng
 def test_a_signature_that_is_no_base64_is_malformed(signed: dict[str, Any], sig: str) -> None:
     with pytest.raises(UntrustedSnapshot, match="sig is not 64 bytes"):
         signing.verify_manifest(with_sig(signed, sig))
-
-
-def test_a_signature_cannot_be_varied(signed: dict[str, Any]) -> None:
-    """S plus the order of the group satisfies the same equation; RFC 8032 wants it refused."""
-    raw = raw_sig(signed)
-    number = int.from_bytes(raw[32:], "little") + GROUP_ORDER
-    assert number < 2**256
-    with pytest.raises(UntrustedSnapshot, match="does not verify"):
-        signing.verify_manifest(with_sig(signed, b64url(raw[:32] + number.to_bytes(32, "little"))))
 
 
 def test_no_bit_of_a_signature_is_free(signed: dict[str, Any]) -> None:
@@ -462,30 +357,6 @@ def test_a_signer_that_gives_no_signature_is_refused(raw: object) -> None:
         signing.sign_manifest(MANIFEST, Broken())
 
 
-def test_a_manifest_with_lone_surrogates_is_signed_too(signer: signing.Ed25519Signer) -> None:
-    manifest = {"extra": "\ud83d", "\ude00": "\ud83d\ude00"}
-    signature = signing.sign_manifest(manifest, signer)
-    assert signing.verify_manifest({**manifest, "signature": signature}) == DID_KEY
-    with pytest.raises(UntrustedSnapshot):
-        signing.verify_manifest({**manifest, "extra": "\\ud83d", "signature": signature})
-
-
-def test_anything_that_signs_is_a_signer(signer: signing.Ed25519Signer) -> None:
-    class Hardware:
-        did_key = DID_KEY
-
-        def sign(self, message: bytes) -> bytes:
-            return signer.sign(message)
-
-    class Published:
-        key_id = DID_KEY
-        sign = Hardware.sign
-
-    for other in (Hardware(), Published()):
-        signature = signing.sign_manifest(MANIFEST, other)  # type: ignore[arg-type]
-        assert signing.verify_manifest({**MANIFEST, "signature": signature}) == DID_KEY
-
-
 # --- without the extra ---
 
 
@@ -515,15 +386,3 @@ def test_without_the_extra_what_needs_none_is_untouched() -> None:
 
 
 # --- what a client accepts ---
-
-
-def test_a_signature_that_is_there_is_checked(signed: dict[str, Any]) -> None:
-    assert OPEN.judge(signed) == DID_KEY
-    assert OPEN.judge({**signed, "byte_size": 1}, verify=False) is None
-    with pytest.raises(UntrustedSnapshot):
-        OPEN.judge({**signed, "byte_size": 1})
-
-
-@pytest.mark.parametrize("manifest", [MANIFEST, {**MANIFEST, "signature": None}])
-def test_nobody_is_proven_where_nobody_signed(manifest: dict[str, Any]) -> None:
-    assert OPEN.judge(manifest) is None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, _keyfile, open_vault, signing
+from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, open_vault, signing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,12 +99,6 @@ def everything_of(error: BaseException) -> str:
 # --- PEM
 
 
-def test_the_pem_is_that_of_the_standard(signer: Ed25519Signer) -> None:
-    assert signer.to_pem() == pem_of(SEED)
-    again = Ed25519Signer.from_pem(signer.to_pem())
-    assert (again.seed, again.did_key) == (SEED, signer.did_key)
-
-
 @pytest.mark.parametrize("change", [str.strip, lambda pem: "# mine\n" + pem, lambda pem: pem.replace("\n", "\r\n")])
 def test_a_pem_may_stand_in_other_white_space(signer: Ed25519Signer, change: Callable[[str], str]) -> None:
     assert Ed25519Signer.from_pem(change(signer.to_pem())).seed == SEED
@@ -173,14 +167,6 @@ def test_a_key_saved_raw_is_its_seed(signer: Ed25519Signer, tmp_path: Path) -> N
     assert Ed25519Signer.load(tmp_path / "agent.key").seed == SEED
     with pytest.raises(ValueError, match="encoding must be 'pem' or 'raw', not 'hex'"):
         signer.save(tmp_path / "other.key", encoding="hex")  # type: ignore[arg-type]
-
-
-def test_a_name_alone_is_a_file_of_the_working_directory(
-    signer: Ed25519Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    signer.save("agent.pem")
-    assert Ed25519Signer.load("agent.pem").seed == SEED
 
 
 @on_posix
@@ -395,13 +381,6 @@ def test_of_a_link_what_it_leads_to_is_judged(tmp_path: Path, key_file: Callable
         Ed25519Signer.load(link)
 
 
-def test_where_modes_say_nothing_they_are_not_asked(
-    key_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_keyfile, "_MODES_COUNT", False)
-    assert Ed25519Signer.load(key_file(pem_of(SEED), mode=0o666)).seed == SEED
-
-
 @on_posix
 def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path, signer: Ed25519Signer) -> None:
     tmp_path.chmod(0o700)
@@ -444,15 +423,6 @@ def test_a_key_that_openssl_makes_loads_and_signs_for_openssl(signer: Ed25519Sig
     signature.write_bytes(loaded.sign(b"a message"))
     printed = run_openssl("pkeyutl", "-verify", "-inkey", key, "-rawin", "-in", message, "-sigfile", signature)
     assert "Signature Verified Successfully" in printed
-
-
-@needs_openssl
-def test_a_key_that_is_saved_reads_with_openssl(signer: Ed25519Signer, tmp_path: Path) -> None:
-    signer.save(tmp_path / "key.pem")
-    assert run_openssl("pkey", "-in", tmp_path / "key.pem") == signer.to_pem()
-    printed = "".join(run_openssl("pkey", "-in", tmp_path / "key.pem", "-noout", "-text").split()).replace(":", "")
-    assert SEED.hex() in printed
-    assert signing.decode_did_key(signer.did_key).hex() in printed
 
 
 @on_posix

@@ -145,12 +145,6 @@ def test_large_memory_is_cut_into_parts_that_a_vault_takes() -> None:
     assert snapshot.parse(fields(made), made.files) == {"noise": noise}
 
 
-def test_the_label_is_folded_as_0_1_1_does() -> None:
-    made = snapshot.build({"a": "b"}, label=" Work/Acme ", snapshot_id="i", created_at=CREATED)
-    assert made.info.label == fields(made)["label"] == "work-acme"
-    assert list(made.files) == ["cmem.work-acme.i.p0.json", "cmem.work-acme.i.manifest.json"]
-
-
 def test_building_takes_as_much_as_max_bytes_and_no_more() -> None:
     size = built({"a": "bcd"}).info.byte_size
     assert built({"a": "bcd"}, max_bytes=size).info.byte_size == size == len('{"a":"bcd"}')

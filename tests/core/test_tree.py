@@ -9,7 +9,7 @@ import pytest
 from snapshots import recorded
 
 from colony_memory import SnapshotCorrupt
-from colony_memory._format.tree import check_tree, document_digest, tree_of, tree_of_digests
+from colony_memory._format.tree import tree_of, tree_of_digests
 from colony_memory.snapshot import build, parse
 
 PAIR = "\ud83d" + "\ude00"
@@ -17,12 +17,6 @@ PAIR = "\ud83d" + "\ude00"
 
 def sha256(data):
     return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def test_a_text_has_the_digest_of_its_file():
-    for text in ("", "a\r\nb\n", "\ufeffmark", "\0", "\U0001f600"):
-        assert document_digest(text) == sha256(text.encode())
-    assert document_digest("\ud83d") == sha256(b"\xed\xa0\xbd")
 
 
 def test_a_tree_is_the_digest_of_an_object_of_digests():
@@ -75,14 +69,3 @@ def test_a_manifest_of_another_tree_is_damaged(told, problem):
     assert parse(manifest, files) == {"a": "text"}
     with pytest.raises(SnapshotCorrupt, match=problem):
         parse({**manifest, "tree": told}, files)
-
-
-@pytest.mark.parametrize("told", [{}, {"tree": None}])
-def test_a_manifest_without_one_is_read(told):
-    manifest, files = opened(snapshot({"a": "text"}))
-    del manifest["tree"]
-    assert parse({**manifest, **told}, files) == {"a": "text"}
-
-
-def test_what_tells_no_tree_is_not_asked():
-    check_tree("", {"a": "text"}, file="manifest")

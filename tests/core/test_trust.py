@@ -39,58 +39,6 @@ def manifest(snapshot_id=ID_2, **more):
 # --- a manifest, and a pointer ---
 
 
-def test_whoever_pins_nobody_takes_what_nobody_signed():
-    assert not OPEN.pins
-    assert OPEN.judge(manifest()) is None
-    assert OPEN.judge_pointer(manifest()) is None
-
-
-def test_whoever_pins_nobody_still_checks_a_signature():
-    anyone = signer(1)
-    assert OPEN.judge(signed(manifest(), anyone)) == anyone.did_key
-    assert OPEN.judge_pointer(signed(manifest(), anyone)) == anyone.did_key
-    forged = {**signed(manifest(), anyone), "label": "home"}
-    with pytest.raises(UntrustedSnapshot, match="does not verify"):
-        OPEN.judge(forged)
-    with pytest.raises(UntrustedSnapshot, match="the pointer of label 'home' is not as it was signed"):
-        OPEN.judge_pointer(forged)
-
-
-@pytest.mark.parametrize("raw", [manifest(), manifest(signature=None)])
-def test_an_unsigned_one_is_refused_where_signatures_are_required(raw):
-    trust = Trust(require_signature=True)
-    assert trust.pins
-    with pytest.raises(UntrustedSnapshot, match=r"is not signed.*require_signature=False"):
-        trust.judge(raw)
-    with pytest.raises(UntrustedSnapshot, match="the pointer of label 'work' is not signed"):
-        trust.judge_pointer(raw)
-
-
-def test_an_unsigned_one_is_taken_where_issuers_are_pinned_and_signatures_are_not_required():
-    trust = Trust({OWN: None})
-    assert trust.pins
-    assert trust.judge(manifest()) is None
-    assert trust.judge_pointer(manifest()) is None
-
-
-def test_without_a_check_nothing_is_proven_and_nothing_refused():
-    trust = Trust({OWN: None}, require_signature=True)
-    assert trust.judge(manifest(), verify=False) is None
-    assert trust.judge({"signature": "no signature at all"}, verify=False) is None
-
-
-def test_the_own_signature_is_taken_and_a_foreign_one_is_not():
-    own, stranger = signer(1), signer(2)
-    trust = Trust({own.did_key: None}, require_signature=True)
-    assert trust.judge(signed(manifest(), own)) == own.did_key
-    assert trust.judge_pointer(signed(manifest(), own)) == own.did_key
-    for judge in (trust.judge, trust.judge_pointer):
-        with pytest.raises(UntrustedSnapshot, match="if that key is yours, trust it too") as caught:
-            judge(signed(manifest(), stranger))
-        assert own.did_key in str(caught.value)
-        assert stranger.did_key in str(caught.value)
-
-
 @pytest.mark.parametrize("signature", [{}, "x", 1, {"alg": "rsa"}, {"alg": "ed25519", "key_id": OWN, "sig": "A" * 86}])
 def test_what_only_looks_like_a_signature_is_refused(signature):
     pytest.importorskip("cryptography")
@@ -143,10 +91,6 @@ def test_a_retired_key_is_taken_up_to_a_snapshot(last, snapshot_id, taken):
             UntrustedSnapshot, match=f"it is signed by {OWN}, which is trusted up to snapshot {last} only"
         ):
             trust.admit(OWN, snapshot_id, what="it")
-
-
-def test_anyone_is_admitted_where_nobody_is_pinned():
-    Trust(require_signature=True).admit(OWN, ID_1, what="it")
 
 
 def test_the_pointer_of_a_retired_key_is_taken_as_long_as_it_names_an_old_snapshot():
@@ -212,18 +156,6 @@ def test_what_a_client_is_told_to_trust(given, options, issuers, required):
     assert trust.pins == bool(issuers or required)
 
 
-def test_pointers_of_old_writers_are_accepted_only_on_demand():
-    assert not read(OWN).accept_legacy_pointer
-    assert read(OWN, legacy=True).accept_legacy_pointer
-
-
-def test_a_mapping_that_is_changed_later_changes_nothing():
-    given = {OWN: None}
-    trust = read(given)
-    given.clear()
-    assert trust.issuers == {OWN: None}
-
-
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -267,11 +199,6 @@ def test_the_snapshot_before(previous, named, found):
     raw = manifest(previous=previous)
     assert follows_signed_pointer(raw) == named
     assert previous_of(raw) == found
-
-
-def test_a_manifest_of_0_1_1_names_none_before_it():
-    assert not follows_signed_pointer(manifest())
-    assert previous_of(manifest()) is None
 
 
 # --- a pointer that was put back ---

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_v2_state import MEMORY
 
-from colony_memory import UntrustedSnapshot, snapshot
+from colony_memory import UntrustedSnapshot
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2 import pack
@@ -94,12 +94,6 @@ def test_a_new_base_where_a_patch_is_no_smaller():
     one, other = ({f"{n}": f"{seed * 7919 * (n + 1):x}" * 9 for n in range(50)} for seed in (11, 10**9))
     _, built = build_all([one, other, {**other, "0": "told"}])
     assert kinds(built) == "bbp"
-
-
-def test_a_new_base_where_little_is_left_of_what_was_there():
-    large = {f"{n:02}": f"{7919 ** (n + 20):x}"[:60] for n in range(40)}
-    few, half = ({name: large[name] for name in sorted(large)[:count]} for count in (19, 21))
-    assert kinds(build_all([large, few, large, half])[1]) == "bbbp"
 
 
 def test_a_new_base_after_so_many_snapshots(monkeypatch):
@@ -192,31 +186,6 @@ def test_reading_does_not_ask_how_it_was_cut():
     files, _ = build_all([{"a": "1"}])
     same = build_at(1, {"a": "1"}, build_at(0, {"a": "1"}).chain)
     assert read_at({**files, **same.files}, 1)[1] == {"a": "1"}
-
-
-def test_an_unchanged_memory_takes_one_line():
-    _, built = build_all([growing(1)[0]] * 3)
-    assert kinds(built) == "bpp"
-    assert all(len(each.chain.links[-1].pack.frame) < 60 for each in built[1:])
-    assert len({each.info.plaintext_sha256 for each in built}) == 1
-
-
-def test_equal_memory_has_the_digest_of_format_1():
-    documents = growing(3)[2]
-    v1 = snapshot.build(documents, label=LABEL, snapshot_id="one", created_at="2026-01-01T00:00:00Z")
-    v2 = build_at(0, documents)
-    assert (v1.info.plaintext_sha256, v1.info.byte_size) == (v2.info.plaintext_sha256, v2.info.byte_size)
-
-
-def test_the_same_in_gives_the_same_out():
-    assert build_all(growing(40))[0] == build_all(growing(40))[0]
-
-
-def test_a_chain_that_was_read_goes_on_as_one_that_was_kept():
-    history = growing(60)
-    files, built = build_all(history[:59])
-    again, _ = read_at(files, 58)
-    assert build_at(59, history[59], again).files == build_at(59, history[59], built[58].chain).files
 
 
 def test_every_fact_is_in_the_manifest():

@@ -262,22 +262,6 @@ def test_what_is_no_change_is_refused(content):
         apply(BEFORE, content, max_bytes=BOUND)
 
 
-def test_order_in_the_line_says_nothing():
-    content = line(put={"z": 1, "é": 1, "b": 1}, texts=b"123")
-    assert apply(EMPTY, content, max_bytes=BOUND).state.documents() == {"b": "1", "z": "2", "é": "3"}
-
-
-def test_what_is_put_may_be_of_the_run_below():
-    content = line(put={"c": [1, [0, 5], [6, 4], 1], "d": [], "e": [[0, 10]]}, texts=b"<>")
-    documents = {"a": "one", "b": "two", "c": "<a\none\ntwo>", "d": "", "e": "a\noneb\ntwo"}
-    assert apply(BEFORE, content, max_bytes=BOUND).state.documents() == documents
-
-
-def test_what_is_put_or_moved_replaces_what_is_there():
-    assert apply(BEFORE, line(move={"a": "b"}), max_bytes=BOUND).state.documents() == {"b": "one"}
-    assert apply(BEFORE, line(put={"b": 1}, texts=b"3"), max_bytes=BOUND).state.documents() == {"a": "one", "b": "3"}
-
-
 def test_a_text_that_is_not_utf8_is_refused():
     state = apply(BEFORE, line(put={"a": 1}, texts=b"\xff"), max_bytes=BOUND).state
     with pytest.raises(ValueError, match="not UTF-8"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-import pickle
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
@@ -101,16 +100,3 @@ class Sent:
 
 def late() -> set[str]:
     return {name for name in ("__init__", "__eq__", "__dataclass_fields__") if isinstance(vars(Sent)[name], _Late)}
-
-
-def test_nothing_is_made_before_it_is_asked_for() -> None:
-    assert late() == {"__init__", "__eq__", "__dataclass_fields__"}
-    sent = object.__new__(Sent)  # as pickle and copy make one
-    sent.__dict__["x"] = 1
-    other = Sent()
-    assert late() == {"__eq__", "__dataclass_fields__"}
-    assert dataclasses.replace(other) is not other
-    assert late() == {"__eq__"}
-    assert sent == other
-    assert not any(isinstance(value, _Late) for value in vars(Sent).values())
-    assert pickle.loads(pickle.dumps(sent)) == sent
