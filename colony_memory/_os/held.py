@@ -4,14 +4,21 @@ POSIX drops every lock that a process has on a file as soon as the process close
 (https://www.sqlite.org/howtocorrupt.html, section 2.2). So what was read is closed only where nobody else in this
 process has the file open. Otherwise the descriptor is kept, one for each such file, and used again by the next
 reading; it goes when the other one has gone.
+
+The locks that SQLite's connections take (https://www.sqlite.org/lockingv3.html): a reader's, and who holds any. Where
+the system has locks that belong to an open file and not to the process (Linux), ours is one of these: it neither
+touches nor is touched by the locks that this process has otherwise. Elsewhere it is one of the process, and is not
+taken where this process has the file open besides.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
+import struct
 import sys
 import threading
 from dataclasses import field
@@ -24,6 +31,10 @@ from colony_memory._values import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from colony_memory._os.directory import Directory
+
+if sys.platform != "win32":
+    import fcntl
 _LISTINGS = ("/proc/self/fd", "/dev/fd")  # the second knows three descriptors only on some systems
 _TRIED_WITHOUT_LISTING = 1024
 _CLOSED_TOGETHER = 32  # the look at all descriptors of the process is shared by so many
@@ -228,3 +239,86 @@ def _listed(directory: str) -> list[os.DirEntry[str]]:
             return [*entries]
     except OSError:
         return []
+
+
+# --- locks on parts of a file
+
+_PENDING = 0x40000000
+_SHARED, _SHARED_SIZE = _PENDING + 2, 510
+# https://www.sqlite.org/src/file/src/os_unix.c: all bytes that connections lock, of the database and of its index.
+DATABASE_LOCKS = (_PENDING, 2 + _SHARED_SIZE)
+INDEX_LOCKS = (120, 9)
+WHOLE_FILE = (0, 0)
+_OF_OPEN_FILES = sys.platform == "linux"
+_TAKEN = frozenset({errno.EACCES, errno.EAGAIN})
+
+
+class Locked(Exception):
+    """A writer is about to change the file, or does."""
+
+
+@contextlib.contextmanager
+def shared_lock(descriptor: int) -> Iterator[None]:
+    """Hold the lock that every reader takes, or go without where the file system knows no locks; Locked by a writer."""
+    if not _may_lock(descriptor):
+        yield
+        return
+    try:
+        _set(descriptor, _PENDING, 1)
+        try:
+            _set(descriptor, _SHARED, _SHARED_SIZE)
+        finally:
+            _set(descriptor, _PENDING, 1, free=True)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            raise Locked from error
+        yield
+        return
+    try:
+        yield
+    finally:
+        # Somebody in this process may have opened the file meanwhile: their locks are one with this.
+        if _may_lock(descriptor):
+            _set(descriptor, _SHARED, _SHARED_SIZE, free=True)
+
+
+def lock_holder(directory: Directory, name: str, where: tuple[int, int]) -> int | None:
+    """The process that holds a lock on a part of a file, None where no other does; -1 where it is of an open file."""
+    if sys.platform == "win32" or struct.calcsize("P") != 8:
+        return None
+    try:
+        with directory.file(name) as (descriptor, _):
+            told = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack(fcntl.F_WRLCK, *where))
+    except OSError:
+        return None
+    kind, by = _unpack(told)
+    return None if kind == fcntl.F_UNLCK else by
+
+
+def _may_lock(descriptor: int) -> bool:
+    if sys.platform == "win32":
+        return False
+    return _OF_OPEN_FILES or not is_open_elsewhere(Identity.of(os.fstat(descriptor)))
+
+
+def _pack(kind: int, start: int, length: int) -> bytes:
+    """The struct flock of 64-bit systems, with the process last on Linux and before the kind on macOS and the BSDs."""
+    if sys.platform == "linux":
+        return struct.pack("@hhqqi4x", kind, os.SEEK_SET, start, length, 0)
+    return struct.pack("@qqihh", start, length, 0, kind, os.SEEK_SET)  # pragma: no cover - chosen by the platform
+
+
+def _unpack(told: bytes) -> tuple[int, int]:
+    if sys.platform == "linux":
+        kind, _, _, _, process = struct.unpack("@hhqqi4x", told)
+    else:  # pragma: no cover - chosen by the platform
+        _, _, process, kind, _ = struct.unpack("@qqihh", told)
+    return kind, process
+
+
+def _set(descriptor: int, start: int, length: int, *, free: bool = False) -> None:
+    """Take the lock of a reader without waiting, or give it up."""
+    if _OF_OPEN_FILES and sys.platform == "linux":
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _pack(fcntl.F_UNLCK if free else fcntl.F_RDLCK, start, length))
+    elif sys.platform != "win32":  # pragma: no branch - chosen by the platform
+        fcntl.lockf(descriptor, fcntl.LOCK_UN if free else fcntl.LOCK_SH | fcntl.LOCK_NB, length, start)

@@ -15,7 +15,7 @@ from colony_memory.app.restore import RestoredFolder, Writing
 from colony_memory.app.target import Target, has_all_lines, same_files
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._recover import Unsettled
-from colony_memory.capture._swap import Meanwhile
+from colony_memory.capture._swap import FolderChanged
 from colony_memory.capture._write import FileInUse, Unsaved, Written
 from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
 
@@ -222,7 +222,7 @@ class _Start:
                     before = writing.save_first(needed=plan.unsaved) or before
                 try:
                     written = writing.write(target.based_on(found))
-                except (Unsaved, Meanwhile):
+                except (Unsaved, FolderChanged):
                     continue  # it was written to between the question and the answer
                 return Begun(RestoredFolder(found.info, written, before, filled), told=(*told, *_said(before)))
             raise ColonyMemoryError(f"{target.directory} is written to all the time")

@@ -357,7 +357,7 @@ def list_records() -> list[Record]:
 
 
 @contextlib.contextmanager
-def begun(journal: Journal) -> Iterator[Record]:
+def begin_record(journal: Journal) -> Iterator[Record]:
     """Write down a restore that begins, holding its lock for as long as the block runs.
 
     Raises:
@@ -370,7 +370,7 @@ def begun(journal: Journal) -> Iterator[Record]:
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def start_lock() -> Iterator[None]:
     """Keep other processes of this user from beginning a restore at the same moment.
 
     Raises:

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, is_file, is_link
 from colony_memory.capture._filenames import parents_of, place_of_state
-from colony_memory.capture._in_use import find_users
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._patience import patience
-from colony_memory.capture._question import Displaced
+from colony_memory.capture._question import Displaced, find_users
 from colony_memory.capture._sparse import Sparse, read_sparse
 from colony_memory.capture._stage import widened
 from colony_memory.capture._steady import companions_of, holds_database, holds_text, is_database, read_start, whole_of
@@ -353,8 +352,8 @@ class _Comparison:
         except OSError as error:
             at = self._file_above(name) if self._replaces and error.errno == errno.ENOTDIR else None
             if at is None:
-                raise self._refusal(name, self._relative(error) or name, _said(error)) from error
-            self._giving_way[at] = name, _said(error)
+                raise self._refusal(name, self._relative(error) or name, _problem_of(error)) from error
+            self._giving_way[at] = name, _problem_of(error)
             self._missing.add(at)
             return None
         if there is not None and is_link(there) and not may_be_link:
@@ -405,7 +404,7 @@ def _kind(there: os.stat_result) -> str:
     return "is a directory" if stat.S_ISDIR(there.st_mode) else "is a device, pipe or socket"
 
 
-def _said(error: OSError) -> str:
+def _problem_of(error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return _LINK
     if error.errno == errno.ENOTDIR:

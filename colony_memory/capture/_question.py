@@ -1,21 +1,37 @@
-"""Whether what a restore displaces is saved: asked of content, and after it was moved aside.
+"""May what a restore displaces go? Saved is asked of content, and after it was moved aside; in use of the system.
 
 A clock tells nothing of that. A file may be replaced or taken away where one of a few snapshots has it: the one that is
 restored (or it has every line that changed since the basis), the basis, the one restored last, the latest, and own
 saves that were refused or not heard of. Each is read once, and only where those before it did not have everything; no
 other is asked.
+
+What a program has open it would go on with although nobody reads it any more: it is not replaced unasked. A file counts
+as open where another process has it open to write to, has it mapped, or holds a lock on it; an SQLite database also
+where this process has it open. A store is more than the files that it has open: where one of these is no text, nothing
+else of its directory changes either, but for notes.
 """
 
 from __future__ import annotations
 
+import codecs
 import stat
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._format.payload import sha256
 from colony_memory._lines import split_lines
-from colony_memory._os.paths import is_file, is_link
+from colony_memory._os.held import (
+    DATABASE_LOCKS,
+    INDEX_LOCKS,
+    WHOLE_FILE,
+    is_open_elsewhere,
+    lock_holder,
+    name_process,
+    open_files,
+)
+from colony_memory._os.paths import Identity, is_file, is_link
 from colony_memory._values import cached_property
+from colony_memory.capture._filenames import is_note, parents_of
 from colony_memory.capture._metadata import Metadata, encode_text, split_documents
 from colony_memory.capture._sparse import read_sparse, room_of
 from colony_memory.capture._steady import INDEX, holds_database, is_database, read_start, whole_of
@@ -31,6 +47,8 @@ if TYPE_CHECKING:
 
 # Bytes of a file that is compared line by line.
 _LARGEST_TEXT = 1 << 26
+# Bytes by which a file is known for text.
+_START = 4096
 
 
 @dataclass(frozen=True)
@@ -158,7 +176,7 @@ class Question:
         self.why.update(dict.fromkeys(left, "it is saved first" if self.saving else "saved nowhere"))
         return [] if self.saving else sorted(left)
 
-    def rests(self) -> bool:
+    def is_listed(self) -> bool:
         """The snapshots on which the last answer rests are still listed."""
         return not self._used or self.confirm(frozenset(self._used))
 
@@ -213,3 +231,80 @@ def _digests(contents: Contents, metadata: Metadata) -> frozenset[str]:
 def _digest(content: str | bytes) -> str:
     """Of a file, as the tree of a memory has it; a link has another, whatever it says."""
     return sha256(content) if isinstance(content, bytes) else f"link:{content}"
+
+
+# --- in use
+
+
+def find_users(reach: Reach, changing: Collection[str], databases: Collection[str]) -> dict[str, str]:
+    """Files that are not to be changed, with the process that has them, or the store that they are of, open.
+
+    Args:
+        reach: The folder.
+        changing: Names of files that would be put there, replaced or taken away.
+        databases: Those of them that are SQLite databases there.
+    """
+    directories = {parent for name in changing for parent in _stores_of(name)}
+    there = {name: status for each in sorted(directories) for name, status in _files_in(reach, each)}
+    if not there:
+        return {}
+    system = open_files()
+    users = {name: by for name, status in there.items() if (by := system.holder(name, status)) is not None}
+    for name, status in there.items():
+        may_be_lock = not status.st_size or "lock" in name.rpartition("/")[2].lower()
+        if name not in users and (name in changing or may_be_lock) and not is_note(name):
+            by = lock_holder(*reach.parent(name), WHOLE_FILE)
+            if by is not None:
+                users[name] = by
+    found = {name: name_process(users[name]) for name in changing if name in users}
+    for name in databases:
+        user = _user_of_database(reach, name, there.get(name))
+        if user is not None:
+            found.setdefault(name, user)
+    stores = {name.rpartition("/")[0]: by for name, by in users.items() if _is_of_store(*reach.parent(name))}
+    for name in changing:
+        store = next((each for each in _stores_of(name) if each in stores), None)
+        if store is not None and not is_note(name) and (store or name not in databases):
+            found.setdefault(name, name_process(stores[store]))
+    return dict(sorted(found.items()))
+
+
+def _stores_of(name: str) -> tuple[str, ...]:
+    """The directories whose stores a file is of: those above it, the folder itself only where it is right in it."""
+    return tuple(parents_of(name)) or ("",)
+
+
+def _files_in(reach: Reach, directory: str) -> list[tuple[str, os.stat_result]]:
+    try:
+        entries = [*reach.directory(directory).entries()]
+    except OSError:  # it is not there yet, or not ours to look at
+        return []
+    lead = f"{directory}/" if directory else ""
+    return [(lead + name, status) for name, status in entries if is_file(status)]
+
+
+def _is_of_store(directory: Directory, name: str) -> bool:
+    """A file that is open is one of several: no text, and no SQLite database, which is whole by itself."""
+    if holds_database(directory, whole_of(name)):
+        return False
+    try:
+        with directory.file(name) as (descriptor, _):
+            start = read_start(descriptor, _START)
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # a character may be cut at the end
+    except (OSError, UnicodeDecodeError):
+        return True
+    return not start or b"\0" in start
+
+
+def _user_of_database(reach: Reach, name: str, status: os.stat_result | None) -> str | None:
+    if status is None:
+        return None
+    if is_open_elsewhere(Identity.of(status)):
+        return "this process"
+    directory, last = reach.parent(name)
+    # The index first: in WAL mode, nothing else is locked by whoever only waits.
+    for part, where in ((last + INDEX, INDEX_LOCKS), (last, DATABASE_LOCKS)):
+        by = lock_holder(directory, part, where)
+        if by is not None:
+            return name_process(by)
+    return None

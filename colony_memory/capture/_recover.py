@@ -17,7 +17,7 @@ from colony_memory._os.paths import is_directory, real_path
 from colony_memory.capture._filenames import quoted
 from colony_memory.capture._journal import DONE, MOVING, list_records
 from colony_memory.capture._sources import require_named
-from colony_memory.capture._stage import KEPT, opened
+from colony_memory.capture._stage import KEPT, open_staging
 from colony_memory.capture._undo import Undo, give_back, lend
 from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -42,7 +42,7 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
 
     Args:
         path: The folder.
-        lenient: What cannot be put back is told in a warning too: it keeps nobody from saving what is there.
+        lenient: What cannot be put back is a warning too: it keeps nobody from saving what is there.
 
     Returns:
         Whether there was such a restore.
@@ -53,31 +53,31 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
             what to do about it.
     """
     require_named(path)
-    told: list[ColonyMemoryWarning] = []
+    warned: list[ColonyMemoryWarning] = []
     ended = False
     try:
-        for record, journal in _related(real_path(path), told if lenient else None):
+        for record, journal in _related(real_path(path), warned if lenient else None):
             try:
-                ended |= _end(record, journal, told)
+                ended |= _end(record, journal, warned)
             except Unsettled as error:
                 if not lenient:
                     raise
-                told.append(ColonyMemoryWarning(error.message))
+                warned.append(ColonyMemoryWarning(error.message))
     finally:
         # Not before all is done: whoever makes errors of warnings must not stop it halfway.
-        for warning in told:
+        for warning in warned:
             warnings.warn(warning, stacklevel=2)
     return ended
 
 
-def unfinished(target: Path) -> str | None:
+def find_unfinished(target: Path) -> str | None:
     """The folder of a restore that has to do with ``target`` and is under way or was cut off; nothing is changed."""
     return next((journal.folder for _, journal in _related(target)), None)
 
 
-def tell_unfinished(target: Path, *, stacklevel: int) -> None:
+def warn_unfinished(target: Path, *, stacklevel: int) -> None:
     """Warn whoever changes nothing that the folder is not as its next backup or restore finds it."""
-    folder = unfinished(target)
+    folder = find_unfinished(target)
     if folder is not None:
         warnings.warn(
             f"a restore into {folder!r} is under way or was cut off: this is the folder as it is now, and its next "
@@ -90,7 +90,7 @@ def tell_unfinished(target: Path, *, stacklevel: int) -> None:
 # --- of which restore
 
 
-def _related(target: Path, told: list[ColonyMemoryWarning] | None = None) -> list[tuple[Record, Journal]]:
+def _related(target: Path, warned: list[ColonyMemoryWarning] | None = None) -> list[tuple[Record, Journal]]:
     try:
         records = list_records()
     except OSError as error:
@@ -100,9 +100,9 @@ def _related(target: Path, told: list[ColonyMemoryWarning] | None = None) -> lis
         try:
             journal = _read(record)
         except Unsettled as error:
-            if told is None:
+            if warned is None:
                 raise
-            told.append(ColonyMemoryWarning(error.message))
+            warned.append(ColonyMemoryWarning(error.message))
             continue
         located = None if journal is None else _locate(journal, target)
         if located is not None:
@@ -157,7 +157,7 @@ def kept_of(journal: Journal) -> str:
 # --- the end
 
 
-def _end(record: Record, seen: Journal, told: list[ColonyMemoryWarning]) -> bool:
+def _end(record: Record, seen: Journal, warned: list[ColonyMemoryWarning]) -> bool:
     """End a restore; return whether the folder had come to be changed."""
     try:
         with ExitStack() as stack:
@@ -169,7 +169,7 @@ def _end(record: Record, seen: Journal, told: list[ColonyMemoryWarning]) -> bool
             journal = _read(record)
             if journal is None:
                 return False
-            return _finish(record, replace(journal, folder=seen.folder, place=seen.place), told)
+            return _finish(record, replace(journal, folder=seen.folder, place=seen.place), warned)
     except OSError as error:
         raise Unsettled(
             f"a restore into {seen.folder!r} was cut off, and cannot be put back ({error}); what it replaced is in "
@@ -177,13 +177,13 @@ def _end(record: Record, seen: Journal, told: list[ColonyMemoryWarning]) -> bool
         ) from error
 
 
-def _finish(record: Record, journal: Journal, told: list[ColonyMemoryWarning]) -> bool:
+def _finish(record: Record, journal: Journal, warned: list[ColonyMemoryWarning]) -> bool:
     changed = journal.phase == MOVING
     place = _open_place(journal)
     if place is None:
         # Where originals are kept, the record stays: the folder may come back.
         if changed:
-            told.append(
+            warned.append(
                 ColonyMemoryWarning(
                     f"a restore was cut off in {journal.folder!r}, and another folder, or none, is in its place now: "
                     f"what it had replaced is in {journal.staging!r} in the former one; {_leaving(record)}"
@@ -195,7 +195,7 @@ def _finish(record: Record, journal: Journal, told: list[ColonyMemoryWarning]) -
     with place:
         lend(place, journal.lent)  # which some may have again, and staging directories be left in
         if changed:
-            told.append(ColonyMemoryWarning(f"a restore was cut off in {_settle(record, journal, place)}"))
+            warned.append(ColonyMemoryWarning(f"a restore was cut off in {_settle(record, journal, place)}"))
         elif journal.phase == DONE:
             remember(journal)
         clear(record, journal, place)
@@ -216,7 +216,7 @@ def _open_place(journal: Journal) -> Directory | None:
 
 def _settle(record: Record, journal: Journal, folder: Directory) -> str:
     """Put the folder in order, and say what became of it."""
-    with opened(folder, journal.volumes, journal.staging) as places:
+    with open_staging(folder, journal.volumes, journal.staging) as places:
         if not places:
             return f"{journal.folder!r}, and what it had replaced is not there any more: nothing was put back"
         undo = Undo(journal, folder, places)

@@ -105,7 +105,7 @@ def volume_of(name: str, volumes: dict[str, str]) -> str:
     return volumes[above]
 
 
-def find_closed(reach: Reach, names: Iterable[str]) -> tuple[ModeChange, ...]:
+def find_read_only(reach: Reach, names: Iterable[str]) -> tuple[ModeChange, ...]:
     """The directories of this user that names come to be in or go from, and that nobody may write to."""
     closed = {}
     for above in sorted({name.rpartition("/")[0] for name in names}):
@@ -123,7 +123,7 @@ def find_closed(reach: Reach, names: Iterable[str]) -> tuple[ModeChange, ...]:
 
 
 @contextmanager
-def opened(
+def open_staging(
     folder: Directory, volumes: Iterable[str], staging: str, *, making: bool = False
 ) -> Iterator[dict[str, Staging]]:
     """Open the staging directory of each volume; one that is not there is left out, unless it is to be made."""
@@ -165,7 +165,7 @@ def _mount(directory: Directory) -> object:
 
 
 class Stage:
-    """Writes the files of a plan; :meth:`settle` makes them last, and :meth:`tell` warns of what could not be kept.
+    """Writes the files of a plan; :meth:`settle` makes them last, and :meth:`warn` tells of what could not be kept.
 
     Args:
         plan: What is to be written.
@@ -312,7 +312,7 @@ class Stage:
                 raise
             self._refused.setdefault((what, error.strerror or str(error)), []).append(name)
 
-    def tell(self) -> None:
+    def warn(self) -> None:
         """Warn of what was refused."""
         for (what, why), names in self._refused.items():
             _warn(f"the {what} could not be kept of {quoted(names, most=3)} ({why}); the content is restored")
@@ -329,7 +329,7 @@ def widened(status: os.stat_result, *, executable: bool) -> int:
     return mode | 0o100 | (mode & 0o444) >> 2 if executable else mode
 
 
-def tell_lost(files: Iterable[tuple[str, os.stat_result]]) -> None:
+def warn_lost(files: Iterable[tuple[str, os.stat_result]]) -> None:
     """Warn of what replacing these files takes from them: other names, and an owner that this user cannot give."""
     linked, owned = [], []
     for name, there in files:

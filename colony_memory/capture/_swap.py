@@ -28,10 +28,10 @@ from colony_memory._os import disk
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, Identity, is_link
 from colony_memory.capture._filenames import STAGING_PREFIX, parents_of, quoted
-from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, alone, begun, boot_id
+from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, begin_record, boot_id, start_lock
 from colony_memory.capture._question import Displaced
-from colony_memory.capture._recover import clear, discard, kept_of, remember, unfinished
-from colony_memory.capture._stage import Failed, Stage, blaming, find_closed, find_volumes, opened, volume_of
+from colony_memory.capture._recover import clear, discard, find_unfinished, kept_of, remember
+from colony_memory.capture._stage import Failed, Stage, blaming, find_read_only, find_volumes, open_staging, volume_of
 from colony_memory.capture._steady import INDEX, whole_of
 from colony_memory.capture._undo import Undo, lend, set_mode
 from colony_memory.exceptions import ColonyMemoryError
@@ -50,7 +50,7 @@ _ELSEWHERE = {errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 _WHOLE = "whole"
 
 
-class Meanwhile(ColonyMemoryError):
+class FolderChanged(ColonyMemoryError):
     """The folder is not any more as it was looked at."""
 
     def __init__(self, name: str, path: Path) -> None:
@@ -155,7 +155,7 @@ def _in_one_move(plan: Plan, top: Path) -> None:
                 disk.sync_names(place.descriptor)
         except OSError as error:
             logger.warning("%s is restored, but may not survive a power cut right now: %s", top, error)
-    stage.tell()
+    stage.warn()
 
 
 def _file_by_file(plan: Plan) -> None:
@@ -168,7 +168,7 @@ def _file_by_file(plan: Plan) -> None:
                 volumes = find_volumes(reach, [*plan.files, *plan.removed])
                 tops = tuple(dict.fromkeys(["", *volumes.values()]))
                 changing = [*plan.files, *plan.directories, *plan.removed, *(name for name, _ in plan.dropped)]
-                closed = find_closed(reach, [*changing, *(f"{top}/" for top in tops)])
+                closed = find_read_only(reach, [*changing, *(f"{top}/" for top in tops)])
         journal = replace(_journal(plan, folder, Identity.of(above)), volumes=tops, lent=closed)
         try:
             record = _begin(stack, plan, journal, folder)
@@ -179,7 +179,7 @@ def _file_by_file(plan: Plan) -> None:
             ) from error
         with blaming(where):
             lend(folder, closed)
-            places = stack.enter_context(opened(folder, tops, journal.staging, making=True))
+            places = stack.enter_context(open_staging(folder, tops, journal.staging, making=True))
         stage = Stage(plan, above)
         moves = Moves(plan, folder, places, stage)
         planned = moves.prepare(journal, volumes)
@@ -188,7 +188,7 @@ def _file_by_file(plan: Plan) -> None:
                 plan.confirm()
         _take(moves, planned, record)
         remember(journal)
-    stage.tell()
+    stage.warn()
 
 
 def _take(moves: Moves, journal: Journal, record: Record) -> None:
@@ -204,7 +204,7 @@ def _take(moves: Moves, journal: Journal, record: Record) -> None:
         with blaming(f"directory {str(folder.path)!r}"):
             moves.ask(journal)
             for name in undo.changed_originals():
-                raise Meanwhile(name, folder.path / name)
+                raise FolderChanged(name, folder.path / name)
             record.write(journal.done())
             record.needed = False
     except BaseException as error:
@@ -236,11 +236,11 @@ def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> 
         OSError: The journal cannot be kept.
         ColonyMemoryError: Another restore of the folder has begun.
     """
-    with alone():
-        other = unfinished(plan.target)
+    with start_lock():
+        other = find_unfinished(plan.target)
         if other is not None:
             raise ColonyMemoryError(f"a restore into {other!r} is under way: try again when it has ended")
-        record = stack.enter_context(begun(journal))
+        record = stack.enter_context(begin_record(journal))
     stack.callback(clear, record, journal, place)
     return record
 
@@ -352,7 +352,7 @@ class Moves:
         if not _shares(directory, last, kept, step.number):
             return False
         if not old.fits(kept.look(step.number)):
-            raise self._meanwhile(step.name)
+            raise self._changed(step.name)
         return True
 
     def _is_missing(self, reach: Reach, parent: str, name: str) -> bool:
@@ -371,13 +371,13 @@ class Moves:
         except FileExistsError:
             there = directory.look(last)
             if there is None or is_link(there) or not stat.S_ISDIR(there.st_mode):
-                raise self._meanwhile(f"{name}/") from None
+                raise self._changed(f"{name}/") from None
 
     def _take(self, reach: Reach, step: Step) -> None:
         """Put one file in place, or take it away.
 
         Raises:
-            Meanwhile: There is no longer what the plan was made for.
+            FolderChanged: There is no longer what the plan was made for.
         """
         place = self.places[step.volume]
         directory, last = reach.parent(step.name)
@@ -385,26 +385,26 @@ class Moves:
             # A second name, unlike a rename, never takes the place of a file that has come to be there.
             if not _shares(place.new, step.number, directory, last):
                 if directory.look(last) is not None:
-                    raise self._meanwhile(step.name)
+                    raise self._changed(step.name)
                 place.new.move(step.number, directory, last)
             return
         kept = place.kept.look(step.number)
         there = directory.look(last)
         if there is None or not step.old.fits(there) or (kept and not os.path.samestat(there, kept)):
-            raise self._meanwhile(step.name)
+            raise self._changed(step.name)
         if kept is None:
             directory.move(last, place.kept, step.number)
             kept = place.kept.look(step.number)
             if kept is None or not os.path.samestat(there, kept):
                 place.kept.move(step.number, directory, last)
-                raise self._meanwhile(step.name)
+                raise self._changed(step.name)
         elif step.new is None:
             directory.clear(last)
         if step.new is not None:
             place.new.move(step.number, directory, last)
 
-    def _meanwhile(self, name: str) -> Meanwhile:
-        return Meanwhile(name, self.folder.path / name)
+    def _changed(self, name: str) -> FolderChanged:
+        return FolderChanged(name, self.folder.path / name)
 
 
 def _version(name: str, there: os.stat_result) -> Version:

@@ -17,9 +17,9 @@ from colony_memory._os.paths import is_link, real_path
 from colony_memory.capture._filenames import check_names, fold, link_problem, listed, problem_with_state, quoted
 from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._plan import Plan, make_plan
-from colony_memory.capture._recover import recover, tell_unfinished
+from colony_memory.capture._recover import recover, warn_unfinished
 from colony_memory.capture._sources import require_named
-from colony_memory.capture._stage import tell_lost
+from colony_memory.capture._stage import warn_lost
 from colony_memory.capture._steady import holds_text, whole_of
 from colony_memory.capture._swap import put_in_place
 from colony_memory.capture.sqlite import reads_as_journal
@@ -153,7 +153,7 @@ def place_documents(
     if problem is not None:
         raise ColonyMemoryError(f"document {problem}; nothing was written")
     if dry_run:
-        tell_unfinished(target, stacklevel=3)
+        warn_unfinished(target, stacklevel=3)
     else:
         recover(target)
     _check_links(metadata, target)
@@ -171,7 +171,7 @@ def place_documents(
         plan.ask = None if asked is None else lambda displaced: _ask(asked, target, displaced)
         plan.note, plan.on_progress = note, on_progress
         put_in_place(plan)
-        _tell_lost(plan)
+        _warn_lost(plan)
     return _written(plan, unsaved, in_use, {} if asked is None else asked.why)
 
 
@@ -217,7 +217,7 @@ def _ask(question: Question, target: Path, displaced: Iterable[Displaced]) -> No
     unsaved = question.unsaved(displaced)
     if unsaved:
         raise Unsaved(target, unsaved)
-    if not question.rests():
+    if not question.is_listed():
         raise Unsaved(target, sorted(question.why), "in no snapshot that is still listed")
 
 
@@ -241,8 +241,8 @@ def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Map
     )
 
 
-def _tell_lost(plan: Plan) -> None:
-    tell_lost((name, file.replaces) for name, file in plan.files.items() if file.replaces is not None)
+def _warn_lost(plan: Plan) -> None:
+    warn_lost((name, file.replaces) for name, file in plan.files.items() if file.replaces is not None)
     names = list(plan.in_use)
     if names:
         warnings.warn(

@@ -316,11 +316,11 @@ def end_unfinished(sources: Iterable[Source], *, dry_run: bool = False) -> None:
     with contextlib.suppress(OSError):  # which whoever looks closer tells
         if not list_records():
             return
-    from colony_memory.capture._recover import recover, tell_unfinished
+    from colony_memory.capture._recover import recover, warn_unfinished
 
     for source in sources:
         if dry_run:
-            tell_unfinished(real_path(source.path), stacklevel=4)
+            warn_unfinished(real_path(source.path), stacklevel=4)
         else:
             recover(source.path, lenient=True)
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._os.held import Locked, shared_lock
 from colony_memory._os.paths import Identity, is_file
-from colony_memory.capture._in_use import Locked, shared_lock
 from colony_memory.capture._patience import Deadline, TookTooLong
 from colony_memory.capture._steady import (
     INDEX,

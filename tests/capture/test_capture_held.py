@@ -13,7 +13,7 @@ import pytest
 from capture_trees import make, metadata, posix
 
 from colony_memory._os import held as _held
-from colony_memory.capture import _in_use, read_folder, write_folder
+from colony_memory.capture import read_folder, write_folder
 
 if sys.platform != "win32":
     import fcntl
@@ -135,13 +135,13 @@ def test_a_shared_lock_is_taken_and_given_back(
 ) -> None:
     if sys.platform != "linux" and of_open_files:
         pytest.skip("needs locks of open files")
-    monkeypatch.setattr(_in_use, "_OF_OPEN_FILES", of_open_files)
+    monkeypatch.setattr(_held, "_OF_OPEN_FILES", of_open_files)
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
     exclusive = BEGIN.replace("IMMEDIATE", "EXCLUSIVE")
     status = (tmp_path / "m.db").stat()
     with _held.held((status.st_dev, status.st_ino), lambda: os.open(tmp_path / "m.db", os.O_RDONLY)) as descriptor:
-        with _in_use.shared_lock(descriptor):
+        with _held.shared_lock(descriptor):
             assert not another_gets(exclusive, tmp_path / "m.db")
         assert another_gets(exclusive, tmp_path / "m.db")
     _held.settle()
@@ -153,7 +153,7 @@ def test_no_lock_of_this_process_is_touched_by_it(
 ) -> None:
     if sys.platform != "linux" and of_open_files:
         pytest.skip("needs locks of open files")
-    monkeypatch.setattr(_in_use, "_OF_OPEN_FILES", of_open_files)
+    monkeypatch.setattr(_held, "_OF_OPEN_FILES", of_open_files)
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
         database.execute("BEGIN IMMEDIATE")
@@ -167,7 +167,7 @@ def test_a_file_system_without_locks_is_read_without(tmp_path: Path, monkeypatch
     def none(*_: object) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(_in_use, "_set", none)
+    monkeypatch.setattr(_held, "_set", none)
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
     assert read_folder(tmp_path).left_out == ()

@@ -14,8 +14,8 @@ from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
 from colony_memory.capture import _journal, write_folder
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Record, Step, Version, boot_id
-from colony_memory.capture._recover import recover, unfinished
-from colony_memory.capture._stage import opened
+from colony_memory.capture._recover import find_unfinished, recover
+from colony_memory.capture._stage import open_staging
 from colony_memory.capture._swap import Moves
 from colony_memory.capture._undo import Undo
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -68,7 +68,7 @@ def test_where_no_state_can_be_kept_a_new_folder_still_appears(tmp_path: Path, m
     with pytest.raises(ColonyMemoryError, match="nothing was changed"):
         write_folder({"b.md": "b"}, tmp_path / "new")
     assert names(tmp_path / "new") == ["a.md"]
-    assert unfinished(tmp_path / "new") is None
+    assert find_unfinished(tmp_path / "new") is None
 
 
 @root_only
@@ -141,7 +141,7 @@ def test_the_lock_of_those_that_begin_is_not_waited_for_for_ever(
 ) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"old"})
     real = _journal.locked_in
-    with _journal.alone():
+    with _journal.start_lock():
         monkeypatch.setattr(_journal, "locked_in", lambda directory, name: real(directory, name, patience=0))
         with pytest.raises(ColonyMemoryError, match="another restore is about to begin"):
             write_folder({"a.md": "new"}, dst)
@@ -171,7 +171,7 @@ def test_each_step_is_taken_back_by_what_stands_on_disk(tmp_path: Path) -> None:
         Step("gone/g.md", ours, Version(4, 5, 6), "5"),
     )
     journal = journal_of(dst, made=("made", "nowhere"), steps=steps, dropped=(("removed", 0o750),))
-    with Directory.open(dst) as folder, opened(folder, journal.volumes, STAGING) as places:
+    with Directory.open(dst) as folder, open_staging(folder, journal.volumes, STAGING) as places:
         undo = Undo(journal, folder, places)
         assert not undo.is_done()
         assert undo.roll_back() == ["lost.md"]

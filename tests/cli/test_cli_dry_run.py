@@ -14,7 +14,7 @@ from cut_off import cut_off
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import write_folder
-from colony_memory.capture._recover import unfinished
+from colony_memory.capture._recover import find_unfinished
 from colony_memory.cli import tables
 from colony_memory.testing import FakeVault, VaultServer
 
@@ -155,16 +155,16 @@ def test_a_restore_that_was_cut_off_stays_as_it_is(folder, vault, cli, tmp_path)
     changed = dict.fromkeys(documents, "newer")
     for at in range(1, 100):
         assert cut_off(lambda: write_folder(changed, folder, force=True), at=at) == "killed"
-        if unfinished(folder.resolve()):
+        if find_unfinished(folder.resolve()):
             break
     before = everything(tmp_path)
     _, out, err = cli("backup", "-n", folder)
     assert "is under way or was cut off: this is the folder as it is now" in err
     assert out.endswith("nothing written\n")
     assert everything(tmp_path) == before
-    assert unfinished(folder.resolve())
+    assert find_unfinished(folder.resolve())
     cli("backup", folder)
-    assert not unfinished(folder.resolve())
+    assert not find_unfinished(folder.resolve())
 
 
 def test_bad_values_are_refused_before_anything_is_read_or_made(folder, refused, tmp_path):
