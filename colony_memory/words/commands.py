@@ -58,31 +58,17 @@ class Asked:
         return verb == "hook" and not {"install", "uninstall"} & set(others[:1])
 
 
-@dataclass(frozen=True)
-class _Verb:
-    """A verb of the command line, with what it cannot do without."""
-
-    name: str  # the verb.
-    needs: tuple[tuple[str, str], ...] = ()  # what it takes beside options
-    options: tuple[str, ...] = ()  # what is right for most
-    carries: tuple[str, ...] = tuple(_CARRIED)  # which of the options that this run gave it takes over
-    labelled: bool = True  # whether it is about a label
-
-
 #: The verb that does what a method of the library does.
 VERBS = {
-    "backup": _Verb("backup", (("paths", "PATH"),)),
-    "restore": _Verb("restore", (("target", "DIR"),)),
-    "list_snapshots": _Verb("list"),
-    "verify": _Verb("verify"),
-    "prune": _Verb("prune", options=("--keep", "5")),
-    "delete_snapshot": _Verb("delete"),
-    "rewrite": _Verb("rewrite"),
-    "status": _Verb("status"),
-    "inspect": _Verb("status"),
-    "init": _Verb("init", carries=("vault",), labelled=False),
-    "merge": _Verb("restore", (("target", "DIR"),)),
+    **{name: name for name in ("backup", "restore", "verify", "prune", "rewrite", "status", "init")},
+    "list_snapshots": "list",
+    "delete_snapshot": "delete",
+    "inspect": "status",
+    "merge": "restore",
 }
+#: What it takes beside options: the parameter that this run may have given already, and a word for what only the user
+#: can know.
+_NEEDS = {"backup": ("paths", "PATH"), "restore": ("target", "DIR")}
 
 #: The option that does what an argument does: with a word in its place where a value only the user knows is missing.
 #: An empty option is a value that stands for itself.
@@ -143,7 +129,9 @@ def command(
 
         # It says where the folder is, and what of it is left out.
         arguments = tuple(each for each in arguments if verb == "restore" and names_a_snapshot(each))
-    words = [PROGRAM, verb, *options, *map(_no_option, arguments), *chosen]
+    words = [PROGRAM, verb, *options]
+    words += [f"./{each}" if each.startswith("-") and each != "-" else each for each in arguments]
+    words += chosen
     if label is not None and (label != "default" or os.environ.get("COLONY_MEMORY_LABEL")):
         words += _option("--label", label)
     for name, flag in _CARRIED.items():
@@ -171,7 +159,8 @@ def worded(hint: Hint, asked: Asked) -> str | None:
     if hint.option == "snapshot_id" and isinstance(hint.value, str) and not _is_id(hint.value):
         # Whoever can write to the vault chose it: it may be the beginning of another's, or "latest".
         return None
-    words = [] if option in (None, ("", "")) else _option(option[0], _value(hint, option[1]))
+    value = hint.value if isinstance(hint.value, str) else None if option is None else option[1]
+    words = [] if option in (None, ("", "")) else _option(option[0], value if option[1] else None)
     words += ["--merge"] if hint.action == "merge" else []
     again = _SAME.get(asked.verb, asked.verb)
     # A value that stands for itself is no option.
@@ -182,14 +171,15 @@ def worded(hint: Hint, asked: Asked) -> str | None:
         verbs = _REPEATED[hint.action]
         says = verbs is None or asked.verb in verbs
         return _repeated(asked, words) if says and not _says_a_secret(asked) else None
-    if hint.action not in VERBS or VERBS[hint.action].name not in asked.verbs:
+    verb = VERBS.get(hint.action)
+    if verb is None or verb not in asked.verbs:
         return None
     if key == ("restore", "fallback") and flag in asked.flags:
         return _repeated(asked, words)  # of run too, which begins with one
-    if VERBS[hint.action].name == again and hint.option != "snapshot_id":
+    if verb == again and hint.option != "snapshot_id":
         # What has just been shown would be shown again.
         return None if (again in _LOOKS and not words) or _says_a_secret(asked) else _repeated(asked, words)
-    return _fresh(VERBS[hint.action], words, hint, asked)
+    return _fresh(verb, words, hint, asked)
 
 
 def _is_id(text: str) -> bool:
@@ -198,26 +188,28 @@ def _is_id(text: str) -> bool:
     return id_time(text) is not None
 
 
-def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:
-    label = hint.label
-    if label is None and isinstance(asked.params.get("label"), str):
-        label = asked.params["label"]
-    if not verb.labelled:
-        label = None
-    arguments: list[str] = []
-    for name, word in verb.needs:
+def _fresh(verb: str, words: list[str], hint: Hint, asked: Asked) -> str:
+    """Another verb about the same vault, with the same trust."""
+    params, label, arguments = asked.params, hint.label, list[str]()
+    if label is None and isinstance(params.get("label"), str):
+        label = params["label"]
+    if verb in _NEEDS:
+        name, word = _NEEDS[verb]
         # Of what starts a command, the folder stands before it.
-        known = asked.params.get(name) or (asked.params.get("command") or [word])[:1]
-        saved: Sequence[str] = asked.params.get("paths") or ()
+        known = params.get(name) or (params.get("command") or [word])[:1]
+        saved: Sequence[str] = params.get("paths") or ()
         if hint.action == "merge" and len(saved) == 1 and os.path.isdir(saved[0]):  # noqa: PTH112 - no need of pathlib
             known = saved
         # Before the folder a restore may have been told another snapshot.
-        arguments += [known] if isinstance(known, str) else known[-1:] if verb.name == "restore" else known
-    given = {name: asked.params.get(name) for name in (*verb.carries, "set_name", "agent", "kinds")}
+        arguments += [known] if isinstance(known, str) else known[-1:] if verb == "restore" else known
+    if verb == "init":
+        label, given = None, {"vault": params.get("vault")}
+    else:
+        given = {name: params.get(name) for name in (*_CARRIED, "set_name", "agent", "kinds")}
     if asked.verb == "copy":
         given["vault"] = "URL"  # one of two, and the hint does not say which
-    options = verb.options if hint.option is None else ()
-    return command(verb.name, *arguments, options=(*options, *words), label=label, given=given)
+    options = ("--keep", "5") if verb == "prune" and hint.option is None else ()
+    return command(verb, *arguments, options=(*options, *words), label=label, given=given)
 
 
 def _says_a_secret(asked: Asked) -> bool:
@@ -243,12 +235,6 @@ def _repeated(asked: Asked, words: list[str]) -> str:
     return " ".join(map(quoted, [PROGRAM, *argv, *words, *end]))
 
 
-def _value(hint: Hint, word: str) -> str | None:
-    if not word:
-        return None
-    return hint.value if isinstance(hint.value, str) else word
-
-
 def _option(flag: str, value: str | None) -> list[str]:
     if value is None:
         return [flag]
@@ -263,10 +249,6 @@ def _carried(flag: str, value: object) -> list[str]:
     if isinstance(value, (list, tuple)):
         return [word for each in value for word in _option(flag, str(each))]
     return [flag] if value is True else []
-
-
-def _no_option(argument: str) -> str:
-    return f"./{argument}" if argument.startswith("-") and argument != "-" else argument
 
 
 def quoted(word: str) -> str:
