@@ -246,7 +246,6 @@ class LabelMap:
         removed: Ids of snapshots that the pointer lists and that are gone.
         next_at_most: ``next_bytes`` is an upper bound; nothing shows yet how much less it will be.
         fits: How many more backups like the recent ones fit into the vault; None if that is unknown.
-        daily_bytes: Bytes that a day of backups takes at the recent pace; None if there were too few to tell.
         unsigned: Ids of snapshots that nobody signed and that are older than all which this client trusts, newest
             first: older than signing. They are not believed, and they are not broken.
         shrunk: The newest snapshot that is kept because one of less than half of it followed; None where none is.
@@ -269,7 +268,6 @@ class LabelMap:
     removed: tuple[str, ...] = ()
     next_at_most: bool = False
     fits: int | None = None
-    daily_bytes: int | None = None
     unsigned: tuple[str, ...] = ()
     shrunk: SnapshotInfo | None = None
     unmerged: tuple[SnapshotInfo, ...] = ()
@@ -294,8 +292,6 @@ class VaultMap:
         operations_reset_seconds: How long until all of them are back; None if the vault does not say.
         operations_spent: Uploads of the last hour that the times of its files show, and there may be more; None where
             the vault counts none, or ``operations_left`` is known.
-        room_lasts_seconds: How long the room lasts if all labels keep up their pace and nothing is removed; None if
-            that is unknown.
     """
 
     labels: tuple[LabelMap, ...]
@@ -306,7 +302,6 @@ class VaultMap:
     used_bytes: int
     available_bytes: int | None
     operations_left: int | None = None
-    room_lasts_seconds: int | None = None
     operations_reset_seconds: int | None = None
     operations_spent: int | None = None
 

@@ -1,6 +1,6 @@
-"""Inspect, status: what a vault contains, and how long its room lasts.
+"""Inspect, status: what a vault contains, and how much more fits into it.
 
-What the next backup of a label costs, and how long the room lasts, by what the ones before it stored.
+What the next backup of a label costs is expected by what the ones before it stored.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from colony_memory._format.names import latest_filename, manifest_filename, requ
 from colony_memory._format.v2.chain import MAX_ON_BASE
 from colony_memory.exceptions import SnapshotCorrupt, VaultError, message_of
 from colony_memory.reports import LabelMap, VaultMap
-from colony_memory.retention import created
 from colony_memory.snapshot import Manifest
 from colony_memory.trust import lacks_signature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from colony_memory._engine.label import LabelFiles
     from colony_memory._engine.session import Session
@@ -34,12 +33,11 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 
-# Snapshots that show what the next one takes, and how often there is one. What many take together shows in as many as
-# stand on one base: few of them are large, those that fold what came before.
-_LIKE, _PACE = 10, 32
+# Snapshots that show what the next one takes. What many take together shows in as many as stand on one base: few of
+# them are large, those that fold what came before.
+_LIKE = 10
 # A pointer has something in it besides its rows, about as much as so many of them.
 _ROWS = 8
-_DAY = timedelta(days=1)
 
 
 class Outlook(NamedTuple):
@@ -49,13 +47,11 @@ class Outlook(NamedTuple):
         next_bytes: What the next backup stores.
         at_most: It stores no more than that, and nothing shows yet how much less.
         fits: How many more fit into the room, None where that is not known.
-        daily_bytes: What a day of backups stores, None where there were too few to tell.
     """
 
     next_bytes: int = 0
     at_most: bool = False
     fits: int | None = None
-    daily_bytes: int | None = None
 
 
 def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> Outlook:
@@ -73,27 +69,10 @@ def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None
         base = next((entry.info.stored_bytes for entry in chains if len(entry.packs) == 1), 0)
         share = base / MAX_ON_BASE if patches else 0.0
     each = sum(costs) / len(costs) + share + pointer_bytes / max(_ROWS, len(entries))
-    daily = _per_day(entries[:_PACE])
     return Outlook(
         next_bytes=median_high(costs[:_LIKE]),
         fits=None if free is None or not each else max(0, int(free // each)),
-        daily_bytes=None if daily is None else round(daily * each),
     )
-
-
-def seconds_left(free: int | None, daily: Iterable[int | None]) -> int | None:
-    """How long the room lasts at this pace, None where that is not known."""
-    rate = sum(each or 0 for each in daily)
-    return None if free is None or not rate else int(free / rate * _DAY.total_seconds())
-
-
-def _per_day(entries: Sequence[Entry]) -> float | None:
-    """Backups in a day, None where there were fewer than three, or all of them within one."""
-    made = [created(entry.info) for entry in entries]
-    if len(made) < 3:
-        return None
-    span = max(made) - min(made)
-    return (len(made) - 1) / (span / _DAY) if span >= _DAY else None
 
 
 @observed("inspect")
@@ -120,7 +99,6 @@ async def inspect(session: Session) -> VaultMap:
         operations_left=left,
         operations_spent=spent,
         operations_reset_seconds=await session.vault.operations_reset(),
-        room_lasts_seconds=seconds_left(free, [each.daily_bytes for each in maps]),
     )
 
 
@@ -146,8 +124,6 @@ async def status(session: Session, *, label: str | None = None) -> dict[str, Any
         "next_bytes": found.next_bytes,
         "next_at_most": found.next_at_most,
         "fits": found.fits,
-        "daily_bytes": found.daily_bytes,
-        "room_lasts_seconds": seconds_left(free, [found.daily_bytes]),
     }
 
 
@@ -192,7 +168,6 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         next_bytes=ahead.next_bytes,
         next_at_most=ahead.at_most,
         fits=ahead.fits,
-        daily_bytes=ahead.daily_bytes,
         untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted if each not in decision.unsigned),
         removed=await _gone_for_good(session, state),
         unsigned=decision.unsigned,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
-from colony_memory.app.pick import SPANS, made_at, stamp
+from colony_memory.app.pick import made_at, stamp
 from colony_memory.app.values import show_duration
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
 from colony_memory.cli.tables import label_table, prose, styled
@@ -57,8 +57,6 @@ def status_lines(
         f"used   {_used(found)}",
     ]
     lines += few([f"next   {each}" for each in next_backups(found)], verbose=False)
-    lasts = room_lasts(found)
-    lines += [] if lasts is None else [f"room   {lasts}"]
     if found.operations_left is not None:
         wait = found.operations_reset_seconds
         back = "" if wait is None else f", all of them again in {show_duration(wait)}"
@@ -154,11 +152,6 @@ def _verdict_document(verdict: Protection) -> dict[str, Any]:
 def next_backups(found: VaultMap) -> list[str]:
     """What the next backup of each label stores, where that can be told, and how many more fit."""
     return [_next(each) for each in found.labels if each.next_bytes]
-
-
-def room_lasts(found: VaultMap) -> str | None:
-    """How long there is room, None where that cannot be told."""
-    return None if found.room_lasts_seconds is None else _lasts(found, found.room_lasts_seconds)
 
 
 def mending(problem: Problem, given: Mapping[str, Any]) -> str:
@@ -318,13 +311,6 @@ def _many(number: int) -> str:
     if number > _MANY:
         return f"{_MANY:,} and"
     return str(number) if number < 100 else f"about {float(f'{number:.1e}'):,.0f}"
-
-
-def _lasts(found: VaultMap, seconds: int) -> str:
-    daily = size(sum(each.daily_bytes or 0 for each in found.labels))
-    years, days = seconds // SPANS["y"], seconds // SPANS["d"]
-    told = "more than 10 years" if years >= 10 else count(days, "day") if days else "less than a day"
-    return f"for {told} at this rate, {daily} a day, if nothing is removed"
 
 
 def _watch(label: str, log: RunLog, now: datetime) -> str:

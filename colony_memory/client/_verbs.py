@@ -322,9 +322,8 @@ class Verbs(Blocking):
                 snapshot that is kept because much less followed; ``unmerged``, ids of those that no latest is based
                 on; ``unsigned``, ids of those that are older than signing;
                 ``next_bytes``, what the next backup stores by what recent ones did; ``next_at_most``, whether that is
-                the most, and nothing shows yet how much less; ``fits``, how many more there is room for;
-                ``daily_bytes``, what a day of backups takes at their pace; ``room_lasts_seconds``, how long there is
-                room then, if nothing is removed and nobody else writes. What cannot be told, or is not there, is None.
+                the most, and nothing shows yet how much less; ``fits``, how many more there is room for. What cannot be
+                told, or is not there, is None.
         """
         return self._run(_engine.inspect.status, label=label)
 

@@ -109,7 +109,6 @@ def render(
     retention: str,
     now: datetime,
     next_backups: Sequence[str] = (),
-    room_lasts: str | None = None,
 ) -> str:
     """The page."""
     home = files(__package__)
@@ -118,7 +117,6 @@ def render(
         "made": stamp(now),
         "status": status,
         "next": list(next_backups),
-        "lasts": room_lasts,
         "retention": retention,
         "labels": [_label(each) for each in overview.labels],
     }

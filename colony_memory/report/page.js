@@ -72,7 +72,6 @@ addEventListener("DOMContentLoaded", () => {
     // In the words of the status.
     const told = (title, text) => make("p", {}, make("span", { class: "dim" }, `${title} `), text);
     if (data.next.length) at("room").append(some(data.next, (rows) => make("div", {}, ...rows.map((text) => told("next", text)))));
-    if (data.lasts) at("room").append(told("room", data.lasts));
   }
 
   const colourOf = (snapshot) =>

@@ -1,4 +1,4 @@
-"""What the next backup costs and how long the room lasts, by what was stored before."""
+"""What the next backup costs and how many more there is room for, by what was stored before."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import pytest
 from snapshots import snapshot
 
 from colony_memory import ColonyMemory, QuotaExceeded
-from colony_memory._engine.inspect import Outlook, look_ahead, seconds_left
+from colony_memory._engine.inspect import Outlook, look_ahead
 from colony_memory._format.catalog import Entry
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import FakeVault
-
-DAY = 86_400
 
 
 def entries(*stored, hours=12.0, chains=False):
@@ -41,28 +39,17 @@ def test_nothing_is_said_where_nothing_is_known():
     assert ahead(entries(100)) == Outlook(100, fits=100)
     assert ahead(entries(100), free=None) == Outlook(100)
     assert ahead(entries(0, 0, 0), pointer_bytes=500) == Outlook()  # a vault that tells no sizes
-    assert seconds_left(10_000, []) is seconds_left(10_000, [None, 0]) is seconds_left(None, [5]) is None
 
 
 def test_in_format_1_the_next_is_like_the_newest():
-    assert ahead(entries(100, 900, 200)) == Outlook(200, fits=50, daily_bytes=400)
-    assert ahead(entries(100, 900, 200), pointer_bytes=400) == Outlook(200, fits=40, daily_bytes=500)
+    assert ahead(entries(100, 900, 200)) == Outlook(200, fits=50)
+    assert ahead(entries(100, 900, 200), pointer_bytes=400) == Outlook(200, fits=40)
     assert ahead(entries(100, 200), free=1) == Outlook(200, fits=0)
-
-
-def test_a_pace_takes_three_over_a_day():
-    assert ahead(entries(100, 100, hours=48)).daily_bytes is None
-    assert ahead(entries(100, 100, 100, hours=11.9)).daily_bytes is None
-    assert ahead(entries(100, 100, 100, hours=12)).daily_bytes == 200
-    # Of many, that of the newest.
-    slow, fast = entries(*[100] * 50, hours=240), entries(*[100] * 40, hours=1)
-    assert ahead([*fast, *slow]).daily_bytes == ahead(fast).daily_bytes == 2400
-    assert seconds_left(1200, [2400, None]) == DAY // 2
 
 
 def test_in_format_2_the_next_is_like_the_changes_and_a_base_is_shared_by_256():
     assert ahead(entries(5120, chains=True)) == Outlook(5120, at_most=True)
-    assert ahead(entries(5120, 30, 90, 40, chains=True), free=7300) == Outlook(40, fits=99, daily_bytes=147)
+    assert ahead(entries(5120, 30, 90, 40, chains=True), free=7300) == Outlook(40, fits=99)
     # One that holds no pack of others, as whoever cannot read what is there writes it, is what the next one is like.
     alone = [Entry(each.info, "", packs=("x",)) for each in entries(50, 70, chains=True)]
     assert ahead(alone) == Outlook(70, fits=142)
@@ -92,10 +79,8 @@ def test_what_is_said_comes_true(format_):
     left = made - made // 3
     assert (third["restore_points"], third["next_at_most"]) == (made // 3, False)
     assert 0.7 * left < third["fits"] < 1.4 * left
-    assert 0.7 * left < third["room_lasts_seconds"] / (8 * 3600) < 1.4 * left
     assert said[made]["fits"] <= 1
     assert memory.inspect().labels[0].fits == said[made]["fits"]
-    assert memory.inspect().room_lasts_seconds == said[made]["room_lasts_seconds"]
     assert set(memory.status()) == {"quota_bytes", "used_bytes", "available_bytes", "file_count"}
     other = memory.status(label="other")
     facts = ("restore_points", "newest", "encrypted", "before_loss", "unmerged", "unsigned")

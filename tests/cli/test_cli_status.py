@@ -423,7 +423,7 @@ def test_for_programs(cli, vault, noon):
         *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
         *("label", "ahead", "conflict", "same_disk", "encrypted", "unsaved"),
         *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
-        *("operations_left", "operations_reset_seconds", "operations_spent", "room_lasts_seconds"),
+        *("operations_left", "operations_reset_seconds", "operations_spent"),
     }
     (label,) = answer["labels"]
     assert (label["label"], label["state"], label["encrypted"]) == ("default", "protected", False)

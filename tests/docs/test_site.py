@@ -293,7 +293,7 @@ def _report(folder: Path, snapshots: int) -> Path:
     problem = {"label": harm, "what": harm, "mend": harm, "fallback": None}
     status = {**status, **room, "problems": [problem]}
     page = folder / f"report-{snapshots}.html"
-    outlook = {"next_backups": [harm] * min(snapshots, 30), "room_lasts": harm if snapshots else None}
+    outlook = {"next_backups": [harm] * min(snapshots, 30)}
     page.write_text(render(found, status=status, retention="the newest 1", now=now, **outlook), encoding="utf-8")
     return page
 

@@ -177,13 +177,13 @@ def run_report(
 ) -> int:
     """Write everything about a vault into one HTML page.
 
-    Whether the memory is protected, how long the room lasts, every restore point, what became of each document, what
+    Whether the memory is protected, how many more backups fit, every restore point, what became of each document, what
     holds, and what a prune with these rules would take: by default one that keeps 20. Every snapshot is read. The page
     needs nothing else and asks nothing of a network. It holds text of the memory, so FILE is made for its owner alone.
     """
     from colony_memory._export_file import save_own
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.protection import next_backups, room_lasts, status_document
+    from colony_memory.cli.protection import next_backups, status_document
     from colony_memory.report import look_over, render
 
     if html == "-" and common.as_json:
@@ -205,7 +205,6 @@ def run_report(
             retention=rules.in_words(),
             now=now,
             next_backups=next_backups(found.checked.found),
-            room_lasts=room_lasts(found.checked.found),
         )
         number = sum(len(each.snapshots) for each in found.labels)
         told = f"the report on {count(number, 'snapshot')} is in {html}"

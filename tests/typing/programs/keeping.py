@@ -38,9 +38,9 @@ def problems(report: VerifyReport) -> dict[str, str]:
 
 
 def room(vault: VaultMap) -> str:
-    days = None if vault.room_lasts_seconds is None else vault.room_lasts_seconds // 86_400
+    fits = [each.fits for each in vault.labels if each.fits is not None]
     labels = {each.label: each.newest.created_at for each in vault.labels if each.newest is not None}
-    return f"{labels}: {vault.available_bytes} bytes, {days} days"
+    return f"{labels}: {vault.available_bytes} bytes, for {fits} more"
 
 
 def tell(change: Change) -> str:
