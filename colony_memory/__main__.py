@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from colony_memory.words.errors import FAILED, USAGE, ignore_signals, report_fai
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_YOUNG = 50_000  # objects before the first look for cycles: modules and classes alone are more than Python's 700
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 failed, 2 usage, 3 nothing saved yet, 4 corrupt or untrusted, 5 vault unreachable,
         refused or rate-limited, 130 interrupted, 143 terminated.
     """
+    if argv is None:
+        gc.set_threshold(_YOUNG)
     asked = Asked(sys.argv[1:] if argv is None else argv)
     with termination_raises():
         try:
@@ -37,6 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = report_failure(error, asked)
             # To the hosts that call hooks this one code means: keep me from going on.
             return FAILED if code == USAGE and asked.by_host else code
+        finally:
+            if argv is None:
+                gc.freeze()  # what ends with the process need not be looked through once more
 
 
 if __name__ == "__main__":
