@@ -57,6 +57,12 @@ def status_lines(
         f"used   {_used(found)}",
     ]
     lines += few([f"next   {each}" for each in next_backups(found)], verbose=False)
+    if checked.points is not None and checked.points[1] > 2 * checked.points[0]:
+        one, other = checked.points
+        again = command("backup", "PATH", options=("--format", "2"), label=verdict.label, given=given)
+        lines.append(
+            prose(f"format the vault keeps about {one} such snapshots, in format 2 {min(other, _MANY)}: {again}")
+        )
     if found.operations_left is not None:
         wait = found.operations_reset_seconds
         back = "" if wait is None else f", all of them again in {show_duration(wait)}"
@@ -110,6 +116,7 @@ def status_document(
         if unsaved is None or unsaved.problem is not None
         else {"files": unsaved.files_ahead, "lines": unsaved.lines_ahead},
         "same_disk": checked.same_disk,
+        "points": None if checked.points is None else dict(zip(("format_1", "format_2"), checked.points, strict=True)),
         "problems": [
             {
                 "label": each.label,

@@ -6,12 +6,14 @@ import json
 import shlex
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import sha256
 
 import pytest
 from cli_runs import NOON, content_file, damage, save
 from snapshots import label_map
 
 from colony_memory import ColonyMemory
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.app.protection import Problem
 from colony_memory.cli import protection, tables
 from colony_memory.schedule import watch
@@ -421,7 +423,7 @@ def test_for_programs(cli, vault, noon):
     assert (code, err) == (0, "")
     assert set(answer) == {
         *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
-        *("label", "ahead", "conflict", "same_disk", "encrypted", "unsaved"),
+        *("label", "ahead", "conflict", "same_disk", "points", "encrypted", "unsaved"),
         *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
         *("operations_left", "operations_reset_seconds", "operations_spent"),
     }
@@ -477,6 +479,23 @@ def test_an_account_without_the_karma_to_save_is_told_it(cli, server, folder):
     assert "10 karma" in json.loads(cli("status", "--json")[1])["problems"][0]["what"]
     server.fault("GET", "status", path="/me/capabilities", status=500, times=None)
     assert "karma" not in cli("status")[1]
+
+
+@pytest.mark.skipif(not is_installed(), reason="format 2 takes zstd")
+def test_what_format_2_would_keep_is_measured_on_this_memory(cli, server, folder):
+    text = [sha256(b"%d" % number).hexdigest() for number in range(2_000)]
+    for number in range(3):
+        text[number] = "changed"
+        (folder / "a.md").write_text("\n".join(text))
+        assert cli("backup", folder)[0] == 0
+    first, second = json.loads(cli("status", "--json")[1])["points"].values()
+    assert (100 < first < 250, second > 20 * first) == (True, True)
+    out = " ".join(cli("status")[1].split())
+    told = f"format the vault keeps about {first} such snapshots, in format 2 {min(second, 10_000)}: "
+    assert f"{told}colony-memory backup --format 2 PATH" in out
+    assert json.loads(cli("status", "--quick", "--json")[1])["points"] is None
+    assert cli("backup", folder, "--format", "2", "--note", "now")[0] == 0
+    assert json.loads(cli("status", "--json")[1])["points"] is None
 
 
 @pytest.mark.parametrize(("wait", "back"), [(None, ""), (1380, ", all of them again in 23m")])
