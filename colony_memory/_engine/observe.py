@@ -1,8 +1,7 @@
-"""What a verb cost and how it ended, for ``on_event``.
+"""What a verb costs, may cost, and came to.
 
-Each public verb is :func:`observed`. While one runs, what it asks of the vault is counted in a tally of its own, found
-through a context variable: verbs that run at once, in threads or tasks, do not mix. Nothing is counted where nobody
-listens.
+Each public verb is :func:`observed`: while one runs, it has a tally of its own, found through a context variable, so
+that verbs which run at once, in threads or tasks, do not mix. Calls are counted only where somebody listens.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Vault
     from colony_memory.reports import LifecycleEvent
     from colony_memory.snapshot import SnapshotInfo
 
@@ -33,8 +31,15 @@ _Verb = TypeVar("_Verb", bound="Callable[..., Coroutine[Any, Any, Any]]")
 _LONGEST_CODE = 64
 
 
+# Bytes that one verb unpacks, in times max_bytes, and at least.
+_MOST_UNPACKED, _LEAST_UNPACKED = 64, 2**30
+# Bytes that the manifests may take that one verb reads, likewise, and beside that.
+_MOST_HELD, _BESIDE_HELD = 4, 32 * 2**20
+
+
 class Tally:
-    """What one verb asks of its vault.
+    """What one verb asks of its vault, where somebody listens, and what it may still unpack and hold, of however many
+    snapshots: each has bounds, and a vault may have any number.
 
     Attributes:
         vault: The vault of the client whose verb it is.
@@ -47,11 +52,12 @@ class Tally:
         muted: A file's event could not be handed on: this verb tells of no more files.
     """
 
-    def __init__(self, vault: Vault) -> None:
-        self.vault = vault
+    def __init__(self, session: Session) -> None:
+        self.vault, self.listens = session.vault, session.on_event is not None
         self.reads = self.writes = self.deletes = self.bytes_read = self.bytes_written = self.pruned = 0
         self.muted = False
-        self._lock = threading.Lock()
+        self.left = self.whole = max(_MOST_UNPACKED * session.max_bytes, _LEAST_UNPACKED)
+        self._held, self._lock = 0, threading.Lock()
 
     def asked(self, method: str, args: tuple[Any, ...]) -> None:
         """Count a call, before it is made."""
@@ -71,22 +77,8 @@ class Tally:
         with self._lock:
             self.bytes_read += _size(content)
 
-
-# Bytes that one verb unpacks, in times max_bytes, and at least.
-_MOST_UNPACKED, _LEAST_UNPACKED = 64, 2**30
-# Bytes that the manifests may take that one verb reads, likewise, and beside that.
-_MOST_HELD, _BESIDE_HELD = 4, 32 * 2**20
-
-
-class _Budget:
-    """What a verb may still unpack, of however many snapshots: each has bounds, and a vault may have any number."""
-
-    def __init__(self, session: Session) -> None:
-        self.vault = session.vault
-        self.left = self.whole = max(_MOST_UNPACKED * session.max_bytes, _LEAST_UNPACKED)
-        self._held, self._lock = 0, threading.Lock()
-
     def spend(self, number: int) -> None:
+        """Count bytes that were unpacked."""
         with self._lock:
             self.left -= number
 
@@ -99,29 +91,35 @@ class _Budget:
             return True
 
 
-_BUDGET: ContextVar[_Budget | None] = ContextVar("colony_memory_budget", default=None)
 _CURRENT: ContextVar[Tally | None] = ContextVar("colony_memory_tally", default=None)
 
 
 def tally() -> Tally | None:
     """The tally of the verb that runs, None where nobody listens."""
-    return _CURRENT.get()
+    own = _CURRENT.get()
+    return own if own is not None and own.listens else None
+
+
+def _bounds(session: Session) -> Tally | None:
+    """What bounds the verb that runs, None where none of this client does."""
+    own = _CURRENT.get()
+    return own if own is not None and own.vault is session.vault else None
 
 
 def spent_by(session: Session) -> str | None:
     """Why the verb that runs unpacks nothing more, None where it does."""
-    own = _BUDGET.get()
-    if own is None or own.vault is not session.vault or own.left > 0:
-        return None
-    return f"one call unpacks {own.whole} bytes at most"
+    own = _bounds(session)
+    return None if own is None or own.left > 0 else f"one call unpacks {own.whole} bytes at most"
 
 
 def spending(session: Session, file: str) -> Spend:
-    """What is to be told of the bytes that reading a snapshot unpacks."""
-    spent, own = spent_by(session), _BUDGET.get()
+    """What is to be told of the bytes that reading a snapshot unpacks; a ColonyMemoryError where the verb has unpacked
+    as much as one may.
+    """
+    spent, own = spent_by(session), _bounds(session)
     if spent is not None:
         raise ColonyMemoryError(f"{file} is not read: {spent}", hint=Hint("open", "max_bytes"))
-    return spend_freely if own is None or own.vault is not session.vault else own.spend
+    return spend_freely if own is None else own.spend
 
 
 def most_held(session: Session) -> int:
@@ -131,43 +129,28 @@ def most_held(session: Session) -> int:
 
 def hold(session: Session, file: str, text: str) -> None:
     """Count a manifest that is to be read and kept: a vault may have any number of them, of any size."""
-    own, most = _BUDGET.get(), most_held(session)
+    own, most = _bounds(session), most_held(session)
     if peak_weight(text) > most:
         raise SnapshotCorrupt(f"manifest {file} is larger than one may be", file=file, hint=Hint("open", "max_bytes"))
-    if own is not None and own.vault is session.vault and not own.hold(text, most):
+    if own is not None and not own.hold(text, most):
         msg = f"{file} is not read: with the manifests before it, that would take more than {most} bytes of memory"
         raise ColonyMemoryError(msg, hint=Hint("open", "max_bytes"))
 
 
 @contextmanager
-def apart() -> Iterator[None]:
-    """Outside of any verb: for code of the caller's, which may use the client, or start tasks that do later."""
-    token, budget = _CURRENT.set(None), _BUDGET.set(None)
+def outside_verbs() -> Iterator[None]:
+    """For code of the caller's, which may use the client, or start tasks that do later."""
+    token = _CURRENT.set(None)
     try:
         yield
     finally:
         _CURRENT.reset(token)
-        _BUDGET.reset(budget)
-
-
-@contextmanager
-def _bounded(session: Session) -> Iterator[None]:
-    around = _BUDGET.get()
-    if around is not None and around.vault is session.vault:
-        yield
-        return
-    token = _BUDGET.set(_Budget(session))
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # one that is never awaited to its end may be closed in another context
-            _BUDGET.reset(token)
 
 
 def observed(
     name: str, outcome: Callable[[Any, LifecycleEvent, dict[str, Any]], LifecycleEvent | None] | None = None
 ) -> Callable[[_Verb], _Verb]:
-    """Make a verb, whose first argument is its session, tell ``on_event`` how it ended.
+    """Bound a verb, whose first argument is its session, and make it tell ``on_event`` how it ended.
 
     Args:
         name: The verb as the facades spell it.
@@ -178,24 +161,20 @@ def observed(
     def decorate(verb: _Verb) -> _Verb:
         @wraps(verb)
         async def run(session: Session, *args: Any, **options: Any) -> Any:
-            with _bounded(session):
-                return await told(session, *args, **options)
-
-        async def told(session: Session, *args: Any, **options: Any) -> Any:
-            around = _CURRENT.get()
-            if session.on_event is None or (around is not None and around.vault is session.vault):
+            if _bounds(session) is not None:
                 return await verb(session, *args, **options)
-            own, begin = Tally(session.vault), time.perf_counter()
+            own, begin = Tally(session), time.perf_counter()
             token = _CURRENT.set(own)
             try:
                 result = await verb(session, *args, **options)
             except Exception as error:
-                _tell(session, own, _fault(_event(name, options, own, begin), error))
+                if own.listens:
+                    _tell(session, own, _fault(_event(name, options, own, begin), error))
                 raise
             finally:
                 with suppress(ValueError):  # one that is never awaited to its end may be closed in another context
                     _CURRENT.reset(token)
-            if outcome is not None:
+            if own.listens and outcome is not None:
                 _tell(session, own, outcome(result, _event(name, options, own, begin), options))
             return result
 

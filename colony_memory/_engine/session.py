@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory._arguments import is_coroutine, require_call, several
 from colony_memory._engine.basis import BasisHome, MemoryHome
-from colony_memory._engine.observe import apart, hold, most_held, tally
+from colony_memory._engine.observe import hold, most_held, outside_verbs, tally
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.head import read_head
 from colony_memory._format.json import printable, weight
@@ -272,7 +272,7 @@ class Session:
         if self.on_event is None:
             return True
         try:
-            with apart():
+            with outside_verbs():
                 self.on_event(event)
         except Exception as error:  # noqa: BLE001 - it is the caller's code
             with suppress(Exception):  # so are the handlers of the log
