@@ -51,33 +51,20 @@ class Block(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What two texts have in common.
+    """What two texts have in common."""
 
-    Attributes:
-        blocks: The lines, in order, each block as long as it can be.
-        exact: False where the steps were used up: there may be more, and what is here is right.
-    """
-
-    blocks: tuple[Block, ...]
-    exact: bool
+    blocks: tuple[Block, ...]  # the lines, in order, each block as long as it can be
+    exact: bool  # False where the steps were used up: there may be more, and what is here is right
 
 
 class Part(NamedTuple):
-    """Where two texts differ: what is left between the lines that both begin with and those that both end with.
+    """Where two texts differ: what is left between the lines that both begin with and those that both end with."""
 
-    Attributes:
-        before: How many lines come before ``lead``.
-        lead: The last lines that both begin with, as many as were asked for.
-        old: What the one text has there.
-        new: What the other has.
-        rest: The first lines that both end with, as many as were asked for.
-    """
-
-    before: int
-    lead: list[str]
-    old: str
-    new: str
-    rest: list[str]
+    before: int  # how many lines come before lead
+    lead: list[str]  # the last lines that both begin with, as many as were asked for
+    old: str  # what the one text has there
+    new: str  # what the other has
+    rest: list[str]  # the first lines that both end with, as many as were asked for
 
     @property
     def fits(self) -> bool:

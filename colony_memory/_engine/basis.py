@@ -40,36 +40,23 @@ _MOST = 64
 
 @dataclass(frozen=True)
 class Basis:
-    """What the memory of one label is based on; false where it is based on nothing.
+    """What the memory of one label is based on; false where it is based on nothing."""
 
-    Attributes:
-        snapshot_id: The snapshot whose whole text the memory held, None where there is none.
-        stream: History that it is of, None where its manifest names none.
-        tree: Digest of that text, as the manifest has it; empty where it is not known.
-        listed: Ids of the snapshots that were listed at that time.
-        reverted: An older text was restored since: the next save becomes the latest all the same.
-        not_held: Nothing was held before: ``snapshot_id`` is only the latest of the moment at which an older one was
-            restored.
-        pending: Saves whose end was not heard: noted before the pointer moves, and one's own if they became the latest.
-        refused: Own saves that met a conflict and were stored beside the latest.
-        merged: Snapshots that were merged into the memory by hand, which the next save is based on too.
-        last: The snapshot that was restored last, where it is another one.
-        filled: Snapshots from which what that one lacks was taken, when it was restored.
-        origin: 16 hex digits that were drawn for this memory, None where none were.
-    """
-
-    snapshot_id: str | None = None
-    stream: str | None = None
-    tree: str = ""
-    listed: frozenset[str] = frozenset()
-    reverted: bool = False
+    snapshot_id: str | None = None  # the snapshot whose whole text the memory held, None where there is none
+    stream: str | None = None  # history that it is of, None where its manifest names none
+    tree: str = ""  # digest of that text, as the manifest has it; empty where it is not known
+    listed: frozenset[str] = frozenset()  # ids of the snapshots that were listed at that time
+    reverted: bool = False  # an older text was restored since: the next save becomes the latest all the same
+    # Nothing was held before: snapshot_id is only the latest of the moment at which an older one was restored
     not_held: bool = False
+    # Saves whose end was not heard: noted before the pointer moves, and one's own if they became the latest
     pending: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # own saves that met a conflict and were stored beside the latest
+    # Snapshots that were merged into the memory by hand, which the next save is based on too
     merged: tuple[str, ...] = ()
-    last: str | None = None
-    filled: tuple[str, ...] = ()
-    origin: str | None = None
+    last: str | None = None  # the snapshot that was restored last, where it is another one
+    filled: tuple[str, ...] = ()  # snapshots from which what that one lacks was taken, when it was restored
+    origin: str | None = None  # 16 hex digits that were drawn for this memory, None where none were
 
     def __bool__(self) -> bool:
         return self.snapshot_id is not None

@@ -29,28 +29,18 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What a decision is asked for.
-
-    Attributes:
-        label: The label.
-        trust: Whom the client accepts.
-        seen: Heads that were seen before the pointer was read; ``at_least`` of a restore is one of them.
-        now: Time of the host, for vaults that tell no times.
-        everything: Every snapshot has to be looked at, not only the latest.
-        conditional: The vault writes on condition.
-        verify: Whether signatures are looked at.
-        newer: Where the pointer has to be proven, look for what is newer than the latest too.
-        unremoved: Ids that the pointer says are removed, by this client's own word that came to nothing.
-    """
+    """What a decision is asked for."""
 
     label: str
-    trust: Trust
+    trust: Trust  # whom the client accepts
+    # Heads that were seen before the pointer was read; at_least of a restore is one of them
     seen: tuple[str | int, ...]
-    now: datetime
-    everything: bool = False
-    conditional: bool = True
-    verify: bool = True
-    newer: bool = True
+    now: datetime  # time of the host, for vaults that tell no times
+    everything: bool = False  # every snapshot has to be looked at, not only the latest
+    conditional: bool = True  # the vault writes on condition
+    verify: bool = True  # whether signatures are looked at
+    newer: bool = True  # where the pointer has to be proven, look for what is newer than the latest too
+    # Ids that the pointer says are removed, by this client's own word that came to nothing
     unremoved: frozenset[str] = frozenset()
 
     @property
@@ -72,53 +62,35 @@ class Wants(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """What a label's state is.
-
-    Attributes:
-        label: The label.
-        follow: Id of the latest snapshot, None where there is none.
-        pointer: What is believed of the pointer; blank, with generation 0, where nothing is.
-        written: Id that the pointer file names, believed or not; empty where it names nothing, None where none can be
-            read.
-        signed: The pointer file carries a signature, of whatever worth.
-        issuer: The trusted issuer that signed the pointer, None where none is proven.
-        stream: Identity of the label's history: by what was seen before, else by the pointer where it is believed, else
-            by most snapshots.
-        problem: What is wrong with the pointer, None where nothing is.
-        entries: Every snapshot that is whole and not distrusted, newest first.
-        committed: Those of them that the pointer names or lists; only on these anything is built.
-        waiting: Ids of snapshots that are whole, not committed, and may be the work of a backup under way.
-        unproven: Ids of those that are whole and not committed, and need what another client may be deleting.
-        signs: A trusted manifest says that the pointer was signed when it was made.
-        broken: What is wrong with each other manifest, by file name, those that are not trusted included.
-        untrusted: The errors of those, by id.
-        refusal: Why the latest cannot be given, None where it can.
-        rollback: Why the label is taken to have been set back, None where it is not.
-        compared: There was something to compare the pointer with, and it held.
-        warnings: What was worked around.
-        wants: What has to be read first; everything else is provisional where there is anything.
-    """
+    """What a label's state is."""
 
     label: str
-    follow: str | None
-    pointer: Pointer
+    follow: str | None  # id of the latest snapshot, None where there is none
+    pointer: Pointer  # what is believed of the pointer; blank, with generation 0, where nothing is
+    # Id that the pointer file names, believed or not; empty where it names nothing, None where none can be read
     written: str | None = None
-    signed: bool = False
-    issuer: str | None = None
+    signed: bool = False  # the pointer file carries a signature, of whatever worth
+    issuer: str | None = None  # the trusted issuer that signed the pointer, None where none is proven
+    # Identity of the label's history: by what was seen before, else by the pointer where it is believed, else by most
+    # Snapshots
     stream: str | None = None
-    problem: str | None = None
-    entries: tuple[Entry, ...] = ()
+    problem: str | None = None  # what is wrong with the pointer, None where nothing is
+    entries: tuple[Entry, ...] = ()  # every snapshot that is whole and not distrusted, newest first
+    # Those of them that the pointer names or lists; only on these anything is built
     committed: frozenset[str] = frozenset()
+    # Ids of snapshots that are whole, not committed, and may be the work of a backup under way
     waiting: frozenset[str] = frozenset()
+    # Ids of those that are whole and not committed, and need what another client may be deleting
     unproven: frozenset[str] = frozenset()
-    signs: bool = False
+    signs: bool = False  # a trusted manifest says that the pointer was signed when it was made
+    # What is wrong with each other manifest, by file name, those that are not trusted included
     broken: Mapping[str, str] = field(default_factory=dict)
-    untrusted: Mapping[str, UntrustedSnapshot] = field(default_factory=dict)
-    refusal: ColonyMemoryError | None = None
-    rollback: RollbackDetected | None = None
-    compared: bool = False
-    warnings: tuple[ColonyMemoryWarning, ...] = ()
-    wants: Wants | None = None
+    untrusted: Mapping[str, UntrustedSnapshot] = field(default_factory=dict)  # the errors of those, by id
+    refusal: ColonyMemoryError | None = None  # why the latest cannot be given, None where it can
+    rollback: RollbackDetected | None = None  # why the label is taken to have been set back, None where it is not
+    compared: bool = False  # there was something to compare the pointer with, and it held
+    warnings: tuple[ColonyMemoryWarning, ...] = ()  # what was worked around
+    wants: Wants | None = None  # what has to be read first; everything else is provisional where there is anything
 
     @property
     def proven(self) -> bool:

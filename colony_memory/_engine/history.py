@@ -44,15 +44,10 @@ _BATCH_FILES, _BATCH_BYTES = 24, 4 * 2**20
 
 
 class Walked(NamedTuple):
-    """What came of it.
+    """What came of it."""
 
-    Attributes:
-        passed_over: Why each snapshot that was not read was not, by id.
-        read: How many were.
-    """
-
-    passed_over: Mapping[str, str]
-    read: int
+    passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id
+    read: int  # how many were
 
 
 async def look_at_all(session: Session, label: str, doing: str) -> State:
@@ -221,17 +216,11 @@ def _plain(documents: Mapping[str, str]) -> Mapping[str, File]:
 
 @dataclass(frozen=True)
 class Histories:
-    """What became of documents.
+    """What became of documents."""
 
-    Attributes:
-        changes: The changes of each, newest first, by name.
-        passed_over: Why each snapshot that was not read was not, by id.
-        read: How many were.
-    """
-
-    changes: Mapping[str, tuple[Change, ...]]
-    passed_over: Mapping[str, str]
-    read: int
+    changes: Mapping[str, tuple[Change, ...]]  # the changes of each, newest first, by name
+    passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id
+    read: int  # how many were
 
 
 @observed("history")

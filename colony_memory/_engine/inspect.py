@@ -41,17 +41,11 @@ _ROWS = 8
 
 
 class Outlook(NamedTuple):
-    """What is to be expected of a label.
+    """What is to be expected of a label."""
 
-    Attributes:
-        next_bytes: What the next backup stores.
-        at_most: It stores no more than that, and nothing shows yet how much less.
-        fits: How many more fit into the room, None where that is not known.
-    """
-
-    next_bytes: int = 0
-    at_most: bool = False
-    fits: int | None = None
+    next_bytes: int = 0  # what the next backup stores
+    at_most: bool = False  # it stores no more than that, and nothing shows yet how much less
+    fits: int | None = None  # how many more fit into the room, None where that is not known
 
 
 def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> Outlook:

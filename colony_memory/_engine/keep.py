@@ -33,16 +33,11 @@ _UNMERGED = "before-divergence"
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan for a label.
+    """A plan for a label."""
 
-    Attributes:
-        plan: What a retention keeps and removes.
-        shrunk: Of each snapshot that it keeps for what followed it, what that was.
-        leftovers: Ids of snapshots that were taken out of the catalogue long ago and are still there.
-    """
-
-    plan: PrunePlan
-    shrunk: Mapping[str, Shrink]
+    plan: PrunePlan  # what a retention keeps and removes
+    shrunk: Mapping[str, Shrink]  # of each snapshot that it keeps for what followed it, what that was
+    # Ids of snapshots that were taken out of the catalogue long ago and are still there
     leftovers: tuple[str, ...] = ()
 
     @property

@@ -156,28 +156,19 @@ GRACE = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class LabelFiles:
-    """The files of one label.
-
-    Attributes:
-        label: The label.
-        files: Size and time of each, by name.
-        complete: The vault listed everything.
-        manifests: Ids of the snapshots whose manifest is there, newest first.
-        parts: Names of the part files by id and number, whether or not a manifest stands beside them.
-        packs: Names of the files of packs by id and number, whoever needs them.
-        pins: Ids that are pinned.
-        pin_ends: When those of them end that end by themselves, as far as that was read.
-        listing: The listing, which may be of other labels too.
-    """
+    """The files of one label."""
 
     label: str
-    files: Mapping[str, ListedFile] = field(default_factory=dict)
-    complete: bool = True
-    manifests: tuple[str, ...] = ()
+    files: Mapping[str, ListedFile] = field(default_factory=dict)  # size and time of each, by name
+    complete: bool = True  # the vault listed everything
+    manifests: tuple[str, ...] = ()  # ids of the snapshots whose manifest is there, newest first
+    # Names of the part files by id and number, whether or not a manifest stands beside them
     parts: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    # Names of the files of packs by id and number, whoever needs them
     packs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    pins: frozenset[str] = frozenset()
-    listing: Listing | None = None
+    pins: frozenset[str] = frozenset()  # ids that are pinned
+    listing: Listing | None = None  # the listing, which may be of other labels too
+    # When those of them end that end by themselves, as far as that was read
     pin_ends: Mapping[str, datetime] = field(default_factory=dict)
 
     def pinned(self, snapshot_id: str) -> dict[str, Any]:

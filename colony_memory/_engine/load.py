@@ -53,21 +53,15 @@ Unpack: TypeAlias = Callable[..., "dict[str, str] | None"]
 
 
 class Loaded(NamedTuple):
-    """A snapshot whose every byte was checked.
+    """A snapshot whose every byte was checked."""
 
-    Attributes:
-        manifest: Its manifest.
-        info: Its summary, with what of it is encrypted.
-        documents: Its documents; empty where this client cannot read them, so that its stored bytes alone were checked.
-        files: The texts of its files by name in the order of writing, the manifest last; empty unless asked for.
-        tree: Digest of its names and their contents, as its manifest tells; empty where it tells none.
-    """
-
-    manifest: Manifest
-    info: SnapshotInfo
+    manifest: Manifest  # its manifest
+    info: SnapshotInfo  # its summary, with what of it is encrypted
+    # Its documents; empty where this client cannot read them, so that its stored bytes alone were checked
     documents: dict[str, str]
+    # The texts of its files by name in the order of writing, the manifest last; empty unless asked for
     files: Mapping[str, str]
-    tree: str = ""
+    tree: str = ""  # digest of its names and their contents, as its manifest tells; empty where it tells none
 
     @property
     def snapshot_id(self) -> str:
@@ -284,21 +278,13 @@ class Reader:
 
 @dataclass(frozen=True)
 class Parent:
-    """A snapshot of format 2 to go on from.
-
-    Attributes:
-        label: Its label.
-        snapshot_id: Its id.
-        manifest_sha256: Digest of its manifest.
-        chain: What it holds, as it was read or written by this client.
-        lock: What it is encrypted with, None where it is not.
-    """
+    """A snapshot of format 2 to go on from."""
 
     label: str
     snapshot_id: str
-    manifest_sha256: str
-    chain: Chain
-    lock: Lock | None = None
+    manifest_sha256: str  # digest of its manifest
+    chain: Chain  # what it holds, as it was read or written by this client
+    lock: Lock | None = None  # what it is encrypted with, None where it is not
 
     @property
     def manifest_file(self) -> str:

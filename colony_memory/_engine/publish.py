@@ -33,44 +33,28 @@ _TRIES = 8
 
 @dataclass(frozen=True)
 class Move:
-    """What the pointer is to say.
+    """What the pointer is to say."""
 
-    Attributes:
-        latest: The snapshot to name, None for none.
-        entries: The catalogue: all that is committed.
-        removed: What is to be deleted, or was, and must not be listed again.
-        above: Generation to be above, beside the pointer's own.
-        text: The text of a pointer from elsewhere that says just this, to be written as it is.
-        first: All that the label has is what is to be listed, so that the count of writes begins.
-        stream: The history that goes on here, where the label has none yet.
-        coming: A snapshot that is about to be brought there; until that is listed, the pointer has gone back from it.
-        doc_bytes: Bytes of each document of the snapshot to name, see :class:`Pointer`; None where that is not known.
-        unmerged: What is unmerged from then on; None for what was.
-    """
-
-    latest: str | None
-    entries: Iterable[Entry]
-    removed: Sequence[str] = ()
-    above: int = 0
-    text: str | None = None
-    first: bool = False
-    stream: str | None = None
+    latest: str | None  # the snapshot to name, None for none
+    entries: Iterable[Entry]  # the catalogue: all that is committed
+    removed: Sequence[str] = ()  # what is to be deleted, or was, and must not be listed again
+    above: int = 0  # generation to be above, beside the pointer's own
+    text: str | None = None  # the text of a pointer from elsewhere that says just this, to be written as it is
+    first: bool = False  # all that the label has is what is to be listed, so that the count of writes begins
+    stream: str | None = None  # the history that goes on here, where the label has none yet
+    # A snapshot that is about to be brought there; until that is listed, the pointer has gone back from it
     coming: str | None = None
+    # Bytes of each document of the snapshot to name, see Pointer; None where that is not known
     doc_bytes: tuple[int, ...] | None = None
-    unmerged: tuple[Unmerged, ...] | None = None
+    unmerged: tuple[Unmerged, ...] | None = None  # what is unmerged from then on; None for what was
 
 
 @dataclass(frozen=True)
 class Published:
-    """A pointer that was written, or left as it is.
+    """A pointer that was written, or left as it is."""
 
-    Attributes:
-        pointer: What it says.
-        state: The state that the change was applied to.
-    """
-
-    pointer: Pointer
-    state: State
+    pointer: Pointer  # what it says
+    state: State  # the state that the change was applied to
 
 
 async def publish(

@@ -23,15 +23,10 @@ if TYPE_CHECKING:
 
 
 class Opened(NamedTuple):
-    """What a client found out, or wrote itself, of one snapshot.
+    """What a client found out, or wrote itself, of one snapshot."""
 
-    Attributes:
-        facts: What it says to those who hold a key.
-        lock: What it was encrypted with, None where that is not to the recipients of this client.
-    """
-
-    facts: Facts
-    lock: Lock | None
+    facts: Facts  # what it says to those who hold a key
+    lock: Lock | None  # what it was encrypted with, None where that is not to the recipients of this client
 
 
 async def open_manifest(session: Session, manifest: Manifest) -> Opened:

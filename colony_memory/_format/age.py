@@ -99,32 +99,20 @@ def _recipient(text: str) -> Any:
 
 @dataclass(frozen=True)
 class PassphraseKey:
-    """A key that a passphrase opens, so that what takes a second is done once and not for each file.
+    """A key that a passphrase opens, so that what takes a second is done once and not for each file."""
 
-    Attributes:
-        blob: base64 of the age file that holds the identity, encrypted with the passphrase.
-        recipient: Its public half.
-        secret: The identity.
-        passphrase: What opens it.
-    """
-
-    blob: str
-    recipient: str
-    secret: str = field(repr=False)
-    passphrase: str = field(repr=False)
+    blob: str  # base64 of the age file that holds the identity, encrypted with the passphrase
+    recipient: str  # its public half
+    secret: str = field(repr=False)  # the identity
+    passphrase: str = field(repr=False)  # what opens it
 
 
 @dataclass(frozen=True)
 class Lock:
-    """Whom something is encrypted to.
+    """Whom something is encrypted to."""
 
-    Attributes:
-        recipients: Every one, that of the passphrase's key among them, sorted.
-        key: The passphrase's key, None where there is no passphrase.
-    """
-
-    recipients: tuple[str, ...]
-    key: PassphraseKey | None = None
+    recipients: tuple[str, ...]  # every one, that of the passphrase's key among them, sorted
+    key: PassphraseKey | None = None  # the passphrase's key, None where there is no passphrase
 
     def seal(self, data: bytes) -> bytes:
         """Encrypt; other bytes each time."""
@@ -133,15 +121,10 @@ class Lock:
 
 @dataclass
 class Recipients:
-    """Whom a client encrypts to.
+    """Whom a client encrypts to."""
 
-    Attributes:
-        names: age and SSH recipients, as :func:`spell_recipient` has them.
-        passphrase: A passphrase beside them.
-    """
-
-    names: tuple[str, ...]
-    passphrase: str | None = field(default=None, repr=False)
+    names: tuple[str, ...]  # age and SSH recipients, as spell_recipient has them
+    passphrase: str | None = field(default=None, repr=False)  # a passphrase beside them
     _made: PassphraseKey | None = field(default=None, repr=False)
 
     def lock(self) -> Lock:

@@ -19,17 +19,12 @@ _NOTHING = "sha256:" + "0" * 64
 
 
 class Head(NamedTuple):
-    """A head taken apart.
+    """A head taken apart."""
 
-    Attributes:
-        generation: Generation of the pointer.
-        digest: 16 hex digits of the digest of the manifest that it names; None where only the generation is known.
-        stream: Identity of the label's history; None where it is not known.
-    """
-
-    generation: int
+    generation: int  # generation of the pointer
+    # 16 hex digits of the digest of the manifest that it names; None where only the generation is known
     digest: str | None = None
-    stream: str | None = None
+    stream: str | None = None  # identity of the label's history; None where it is not known
 
 
 def write_head(generation: int, manifest_sha256: str | None) -> str:

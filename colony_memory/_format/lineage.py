@@ -28,38 +28,23 @@ _MOST = 1000
 
 
 class Unmerged(NamedTuple):
-    """A snapshot that no latest is based on.
-
-    Attributes:
-        snapshot_id: Its id.
-        since: When it was overtaken or refused, ``YYYY-MM-DDThh:mm:ssZ``.
-        refused: It met a conflict, and never was the latest.
-        without_basis: What overtook it was based on nothing.
-    """
+    """A snapshot that no latest is based on."""
 
     snapshot_id: str
-    since: str
-    refused: bool = False
-    without_basis: bool = False
+    since: str  # when it was overtaken or refused, YYYY-MM-DDThh:mm:ssZ
+    refused: bool = False  # it met a conflict, and never was the latest
+    without_basis: bool = False  # what overtook it was based on nothing
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """What a manifest says of where a snapshot comes from.
+    """What a manifest says of where a snapshot comes from."""
 
-    Attributes:
-        based_on: What it is directly based on; None if its writer does not say.
-        origin: 16 hex digits of the folder or host that it is of.
-        refused: It met a conflict and did not become the latest.
-        unmerged: What is unmerged once it is saved.
-        rewrites: The snapshot that it stands for.
-    """
-
-    based_on: tuple[str, ...] | None = None
-    origin: str | None = None
-    refused: bool = False
-    unmerged: tuple[Unmerged, ...] = ()
-    rewrites: str | None = None
+    based_on: tuple[str, ...] | None = None  # what it is directly based on; None if its writer does not say
+    origin: str | None = None  # 16 hex digits of the folder or host that it is of
+    refused: bool = False  # it met a conflict and did not become the latest
+    unmerged: tuple[Unmerged, ...] = ()  # what is unmerged once it is saved
+    rewrites: str | None = None  # the snapshot that it stands for
 
     def raw(self) -> dict[str, Any]:
         """The fields of a manifest, those that say something."""

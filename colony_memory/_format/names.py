@@ -35,19 +35,12 @@ _TICK = timedelta(microseconds=1)
 
 
 class VaultFile(NamedTuple):
-    """What the name of a vault file of ours says.
+    """What the name of a vault file of ours says."""
 
-    Attributes:
-        label: Label that it is of.
-        snapshot_id: Snapshot that it is of, None for a pointer.
-        kind: ``latest`` for a pointer, ``manifest``, ``part``, ``pack``, or ``pin``.
-        seq: Number of a part or of a pack's file, None for everything else.
-    """
-
-    label: str
-    snapshot_id: str | None
-    kind: str
-    seq: int | None = None
+    label: str  # label that it is of
+    snapshot_id: str | None  # snapshot that it is of, None for a pointer
+    kind: str  # latest for a pointer, manifest, part, pack, or pin
+    seq: int | None = None  # number of a part or of a pack's file, None for everything else
 
 
 def sanitize_label(label: str) -> str:

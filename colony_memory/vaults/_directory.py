@@ -47,16 +47,12 @@ if TYPE_CHECKING:
 
 
 class Holdings(NamedTuple):
-    """What a vault's directory holds.
+    """What a vault's directory holds."""
 
-    Attributes:
-        files: Size in bytes and time of change of every file of the vault, by name. Neither is known of a file that
-            is elsewhere, with a sync service keeping its place.
-        strays: Entries that bear the name of a snapshot's file and are not one, with the reason.
-    """
-
+    # Size in bytes and time of change of every file of the vault, by name. Neither is known of a file that is
+    # Elsewhere, with a sync service keeping its place.
     files: dict[str, tuple[int | None, float | None]]
-    strays: dict[str, str]
+    strays: dict[str, str]  # entries that bear the name of a snapshot's file and are not one, with the reason
 
     @property
     def used(self) -> int:

@@ -147,17 +147,11 @@ def write_marker(vault_id: str, layout: str = IN_DIRECTORY, *, snapshots: int = 
 
 
 class Marked(NamedTuple):
-    """What a vault's marker says.
+    """What a vault's marker says."""
 
-    Attributes:
-        doubt: What is wrong with it: None if nothing is, empty if there is no marker.
-        snapshots: The format to write snapshots in unless told otherwise.
-        data: Its bytes.
-    """
-
-    doubt: str | None
-    snapshots: Literal[1, 2] = 1
-    data: bytes = b""
+    doubt: str | None  # what is wrong with it: None if nothing is, empty if there is no marker
+    snapshots: Literal[1, 2] = 1  # the format to write snapshots in unless told otherwise
+    data: bytes = b""  # its bytes
 
     def is_fine(self, asked: Literal[1, 2] | None) -> bool:
         """Whether this marker will do for the format that is asked for."""

@@ -260,38 +260,23 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
 
 @dataclass(frozen=True)
 class Latest:
-    """The latest snapshot of a label.
+    """The latest snapshot of a label."""
 
-    Attributes:
-        info: It, None where nothing is saved yet, or nothing can be restored.
-        documents: Its documents.
-        problem: Why it cannot be read, None where it can, or there is none.
-    """
-
-    info: SnapshotInfo | None = None
-    documents: dict[str, str] | None = None
-    problem: str | None = None
+    info: SnapshotInfo | None = None  # it, None where nothing is saved yet, or nothing can be restored
+    documents: dict[str, str] | None = None  # its documents
+    problem: str | None = None  # why it cannot be read, None where it can, or there is none
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a backup would do; true where it would do it.
+    """What a backup would do; true where it would do it."""
 
-    Attributes:
-        info: The snapshot as it would be; its id is made up.
-        unchanged: The latest holds the same, so that nothing would be written.
-        needed_bytes: Bytes that it would take in the vault.
-        available_bytes: Bytes that are free there, None where the vault does not tell.
-        problem: Why it would not fit, None where it would.
-        removed: Ids of the snapshots that the retention would give up then.
-    """
-
-    info: SnapshotInfo
-    unchanged: bool
-    needed_bytes: int
-    available_bytes: int | None
-    problem: str | None = None
-    removed: tuple[str, ...] = ()
+    info: SnapshotInfo  # the snapshot as it would be; its id is made up
+    unchanged: bool  # the latest holds the same, so that nothing would be written
+    needed_bytes: int  # bytes that it would take in the vault
+    available_bytes: int | None  # bytes that are free there, None where the vault does not tell
+    problem: str | None = None  # why it would not fit, None where it would
+    removed: tuple[str, ...] = ()  # ids of the snapshots that the retention would give up then
 
     def __bool__(self) -> bool:
         return self.problem is None

@@ -37,17 +37,11 @@ _CONFLICT = ("raise", "continue", "merge")
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a backup was asked for beside its documents, checked.
+    """What a backup was asked for beside its documents, checked."""
 
-    Attributes:
-        label: The label, as files spell it.
-        policy: What to keep, None to remove nothing.
-        facts: What the manifest says beside the documents.
-    """
-
-    label: str
-    policy: Retention | None
-    facts: Mapping[str, Any]
+    label: str  # the label, as files spell it
+    policy: Retention | None  # what to keep, None to remove nothing
+    facts: Mapping[str, Any]  # what the manifest says beside the documents
 
 
 def check_arguments(
@@ -80,72 +74,44 @@ def check_arguments(
 
 @dataclass(frozen=True)
 class Unread:
-    """A memory whose text need not be read as long as its tree will do.
+    """A memory whose text need not be read as long as its tree will do."""
 
-    Attributes:
-        tree: Digest of its names and their contents.
-        read: Gives its documents, and what had to be left out of them, one line each.
-        digests: Digests of which the tree is made, as far as they are known without reading.
-        fresh: The contents that were read all the same, the record of files without these.
-    """
-
-    tree: str
+    tree: str  # digest of its names and their contents
+    # Gives its documents, and what had to be left out of them, one line each
     read: Callable[[], tuple[dict[str, str], Iterable[str]]]
+    # Digests of which the tree is made, as far as they are known without reading
     digests: Mapping[str, str] = field(default_factory=dict)
+    # The contents that were read all the same, the record of files without these
     fresh: Mapping[str, str | bytes] = field(default_factory=dict)
 
 
 @dataclass
 class Job:
-    """One backup under way: what was asked for, and what it met.
-
-    Attributes:
-        session: The client.
-        label: The label.
-        documents: What to save; empty as long as ``memory`` has it.
-        memory: The same in bytes; None where all was given as documents.
-        signer: Signs it.
-        policy: What to keep, None to remove nothing.
-        on_conflict: ``raise``, ``continue`` or ``merge``.
-        facts: What else the manifest says.
-        basis: What the memory is based on, as it was when the latest was looked at.
-        latest: The latest snapshot that it goes on from.
-        theirs: The one of another writer that it met, None where it met none.
-        passed_over: One that it takes the place of, without having a basis, and does not hold all the text of.
-        known: Snapshots beside the basis that it is based on.
-        stored: An own snapshot that met a conflict and holds just this memory.
-        merged: Names under which the other's text is kept beside the own one's.
-        combined: It saves what this memory and the other's were merged to, which no memory is based on.
-        planned: What the retention keeps and removes.
-        as_base: What it would have gone on from is gone.
-        ruined: Documents of the latest snapshot that are ruined in this memory.
-        ruined_since: That snapshot.
-        tree: Digest of what the caller gave, empty where nobody has asked for it yet.
-        unread: What the caller gave, as long as it was not read; None where it was.
-    """
+    """One backup under way: what was asked for, and what it met."""
 
     session: Session
     label: str
-    documents: dict[str, str]
-    signer: Signer | None
-    policy: Retention | None
-    on_conflict: str
-    facts: Mapping[str, Any]
-    basis: Basis = field(default_factory=Basis)
-    latest: str | None = None
-    theirs: str | None = None
+    documents: dict[str, str]  # what to save; empty as long as memory has it
+    signer: Signer | None  # signs it
+    policy: Retention | None  # what to keep, None to remove nothing
+    on_conflict: str  # raise, continue or merge
+    facts: Mapping[str, Any]  # what else the manifest says
+    basis: Basis = field(default_factory=Basis)  # what the memory is based on, as it was when the latest was looked at
+    latest: str | None = None  # the latest snapshot that it goes on from
+    theirs: str | None = None  # the one of another writer that it met, None where it met none
+    # One that it takes the place of, without having a basis, and does not hold all the text of
     passed_over: str | None = None
-    known: set[str] = field(default_factory=set)
-    stored: str | None = None
-    merged: tuple[str, ...] = ()
-    combined: bool = False
-    planned: Planned | None = None
-    as_base: bool = False
-    ruined: tuple[str, ...] = ()
-    ruined_since: str | None = None
-    tree: str = ""
-    unread: Unread | None = None
-    memory: Memory | None = None
+    known: set[str] = field(default_factory=set)  # snapshots beside the basis that it is based on
+    stored: str | None = None  # an own snapshot that met a conflict and holds just this memory
+    merged: tuple[str, ...] = ()  # names under which the other's text is kept beside the own one's
+    combined: bool = False  # it saves what this memory and the other's were merged to, which no memory is based on
+    planned: Planned | None = None  # what the retention keeps and removes
+    as_base: bool = False  # what it would have gone on from is gone
+    ruined: tuple[str, ...] = ()  # documents of the latest snapshot that are ruined in this memory
+    ruined_since: str | None = None  # that snapshot
+    tree: str = ""  # digest of what the caller gave, empty where nobody has asked for it yet
+    unread: Unread | None = None  # what the caller gave, as long as it was not read; None where it was
+    memory: Memory | None = None  # the same in bytes; None where all was given as documents
     _digest: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
