@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory import _engine
 from colony_memory._format.names import require_label
 from colony_memory._lines import number_of_lines
 from colony_memory._patch import File, patch, quoted
@@ -99,10 +98,12 @@ def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptio
 
     Errors are those of :meth:`ColonyMemory.backup`, but for a want of room.
     """
+    from colony_memory._engine.backup import plan_backup
+
     latest = _read_latest(memory, options.label)
     known = latest.documents
     plan = memory._run(  # noqa: SLF001
-        _engine.backup.plan_backup,
+        plan_backup,
         known if known is not None and differ_in_times_only(known, capture.documents) else capture.documents,
         incomplete=[str(each) for each in capture.left_out],
         damaged=latest.problem is not None,
@@ -132,8 +133,10 @@ def find_unsaved(
 
 
 def _read_latest(memory: ColonyMemory, label: str) -> Latest:
+    from colony_memory._engine.backup import read_latest
+
     require_synchronous(memory)
-    latest = memory._run(_engine.backup.read_latest, label=require_label(label))  # noqa: SLF001
+    latest = memory._run(read_latest, label=require_label(label))  # noqa: SLF001
     try:
         split_documents(latest.documents or {})
     except SnapshotCorrupt as error:
@@ -241,6 +244,8 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
 
     Reads every snapshot of the label once, as :meth:`ColonyMemory.history` does.
     """
+    from colony_memory._engine.history import history
+
     require_synchronous(memory)
     names: list[str] = []
 
@@ -251,7 +256,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
         files |= {each: File(documents[each]) for each in METADATA_NAMES if each in documents}
         return files
 
-    found = memory._run(_engine.history.history, name, label=label, patch=patch, view=view)  # noqa: SLF001
+    found = memory._run(history, name, label=label, patch=patch, view=view)  # noqa: SLF001
     if name in found.changes:
         return FileHistory(name, found.changes[name], found.read, found.passed_over)
     more = near(name, names)
@@ -266,8 +271,10 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
 
 def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool = False) -> Histories:
     """What became of every file of a folder, as :func:`file_history` tells it of one."""
+    from colony_memory._engine.history import histories
+
     require_synchronous(memory)
-    return memory._run(_engine.history.histories, label=label, patch=patch, view=_files)  # noqa: SLF001
+    return memory._run(histories, label=label, patch=patch, view=_files)  # noqa: SLF001
 
 
 def _files(documents: Mapping[str, str]) -> dict[str, File]:
@@ -286,9 +293,11 @@ def search_files(
 
     Arguments and errors are those of :meth:`ColonyMemory.search`.
     """
+    from colony_memory._engine.history import search
+
     require_synchronous(memory)
     return memory._run(  # noqa: SLF001
-        _engine.history.search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents
+        search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents
     )
 
 

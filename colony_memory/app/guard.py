@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from colony_memory import _engine
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.restore import restore_folder
 from colony_memory.app.save import FolderSave
@@ -98,6 +97,8 @@ def guard(
 
 def keep_for_way_back(memory: ColonyMemory, saved: Saved) -> SnapshotInfo:
     """Pin what was saved for 30 days from now, unless it is pinned for longer; the snapshot."""
+    from colony_memory._engine.prune import pin
+
     if not saved:
         named = "; ".join(map(str, saved.left_out[:_NAMED]))
         more = f" and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
@@ -107,6 +108,6 @@ def keep_for_way_back(memory: ColonyMemory, saved: Saved) -> SnapshotInfo:
         )
     info = saved.info
     memory._run(  # noqa: SLF001
-        _engine.prune.pin, label=info.label, snapshot_id=info.snapshot_id, lasts=_LASTS
+        pin, label=info.label, snapshot_id=info.snapshot_id, lasts=_LASTS
     )
     return info

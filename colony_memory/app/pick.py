@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory import _engine
 from colony_memory._arguments import require_text
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, id_time, manifest_filename
@@ -163,7 +162,9 @@ def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = No
 
 def nothing_saved(memory: ColonyMemory, label: str) -> SnapshotNotFound:
     """The error of a label that nothing is saved under, which names the labels that are there."""
-    return memory._run(_engine.load.nothing_saved, label=label)  # noqa: SLF001
+    from colony_memory._engine.load import nothing_saved
+
+    return memory._run(nothing_saved, label=label)  # noqa: SLF001
 
 
 def _count_back(infos: Sequence[SnapshotInfo], back: int, latest: str | None) -> SnapshotInfo:

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory import _engine
 from colony_memory._arguments import require_text, several, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, with_merged
@@ -350,11 +349,13 @@ def fetch(
 
     ``read`` is that of the :class:`Target` that it is for, where it is not for a look.
     """
+    from colony_memory._engine.restore import restore
+
     snapshot = _id_of(memory, snapshot, label=label)
     try:
         if read is not None:
             return read(snapshot, fallback=fallback)
-        return memory._run(_engine.restore.restore, label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001
+        return memory._run(restore, label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001
     except SnapshotCorrupt:
         disprove(identify_vault(memory), label)
         raise

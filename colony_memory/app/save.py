@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
-from colony_memory import _engine
 from colony_memory._arguments import require_type, several
 from colony_memory._engine.backup.job import Unread
 from colony_memory._format.names import manifest_filename
@@ -268,6 +267,8 @@ class FolderSave:
         """Save what was read, with a record of what it lacks; ``reuses_pinned`` saves nothing for the note alone, where
         the latest is pinned and holds just this. Errors as :meth:`ColonyMemory.backup`.
         """
+        from colony_memory._engine.backup import backup
+
         self._open()
         self._capture = capture = self._as_known(require_type("capture", capture, Capture))
         survey = capture.survey
@@ -277,7 +278,7 @@ class FolderSave:
             options = replace(options, note=None)
         try:
             info = self._memory._run(  # noqa: SLF001
-                _engine.backup.backup,
+                backup,
                 Unread(unread.tree, self._read_rest, unread.digests, unread.fresh) if unread else capture.documents,
                 incomplete=[str(each) for each in capture.left_out],
                 tree="" if survey is None else survey.tree,

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory import _engine
 from colony_memory._engine import basis as events
 from colony_memory._engine.merge import merge
 from colony_memory._engine.state import look, read_manifests
@@ -144,17 +143,21 @@ class Target:
 
     def read(self, snapshot: str | None, *, fallback: bool = False) -> Restored:
         """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""
+        from colony_memory._engine.restore import restore
+
         with self._as_home():
             found = self.memory._run(  # noqa: SLF001
-                _engine.restore.restore, label=self.label, snapshot_id=snapshot, fallback=fallback
+                restore, label=self.label, snapshot_id=snapshot, fallback=fallback
             )
         return self._of_home(found)
 
     def salvage(self, snapshot: str | None) -> tuple[Restored, Salvaged]:
         """What is proven of a snapshot, and which most of it is from, as :meth:`read` gives that."""
+        from colony_memory._engine.salvage import salvage
+
         with self._as_home():
             found, salvaged = self.memory._run(  # noqa: SLF001
-                _engine.salvage.salvage, label=self.label, snapshot_id=snapshot
+                salvage, label=self.label, snapshot_id=snapshot
             )
         if not salvaged:
             self.index.disprove()
@@ -303,9 +306,11 @@ class Target:
 
     def documents_of(self, snapshot_id: str) -> dict[str, str]:
         """The documents of a snapshot of this memory; none where it is damaged or gone."""
+        from colony_memory._engine.restore import read
+
         for label in dict.fromkeys((self._home_label, self._home_label + BEFORE_RESTORE)):
             try:
-                found = self.memory._run(_engine.restore.read, label=label, snapshot_id=snapshot_id)  # noqa: SLF001
+                found = self.memory._run(read, label=label, snapshot_id=snapshot_id)  # noqa: SLF001
             except SnapshotNotFound:
                 continue
             except (ValueError, DecryptionError):  # damaged, not trusted, not ours to open: nothing rests on it

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
-from colony_memory import _engine
 from colony_memory._arguments import is_coroutine
 from colony_memory._format.constants import MAX_BYTES, NO_DEFAULT
 from colony_memory.client._face import Awaiting, awaited, require_key, require_vault
@@ -231,8 +230,10 @@ class AsyncColonyMemory(Awaiting):
         default: _D = NO_DEFAULT,
     ) -> dict[str, str] | _D:
         """See :meth:`ColonyMemory.restore`."""
+        from colony_memory._engine.restore import restore_documents
+
         return await self._run(
-            _engine.restore.restore_documents,
+            restore_documents,
             label=label,
             snapshot_id=snapshot_id,
             verify=verify,
@@ -251,8 +252,10 @@ class AsyncColonyMemory(Awaiting):
         dry_run: bool = False,
     ) -> CopyReport:
         """See :meth:`ColonyMemory.copy_to`."""
+        from colony_memory._engine.transfer import copy
+
         return await self._run(
-            _engine.transfer.copy,
+            copy,
             self._session_of("destination", destination),
             labels=labels,
             progress=progress,

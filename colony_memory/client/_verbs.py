@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from colony_memory import _engine
 from colony_memory._format.constants import NO_DEFAULT
 from colony_memory.client._face import Blocking, wire_of
 
@@ -89,8 +88,10 @@ class Verbs(Blocking):
             BackupUncertain: A write was not answered; the snapshot may be live.
             VaultError: The vault could not be reached or refused.
         """
+        from colony_memory._engine.backup import backup
+
         return self._run(
-            _engine.backup.backup,
+            backup,
             documents,
             label=label,
             signer=signer,
@@ -122,7 +123,9 @@ class Verbs(Blocking):
             UntrustedSnapshot: This client does not trust it.
             VaultError: The vault could not be reached or refused.
         """
-        return self._run(_engine.backup.merge_snapshot, documents, label=label, snapshot_id=snapshot_id)
+        from colony_memory._engine.backup import merge_snapshot
+
+        return self._run(merge_snapshot, documents, label=label, snapshot_id=snapshot_id)
 
     def autobackup(
         self,
@@ -213,8 +216,10 @@ class Verbs(Blocking):
             DecryptionError: It is encrypted, and no identity opens it. ``fallback`` does not pass it over.
             VaultError: The vault could not be reached or refused. Nothing is known of what is stored.
         """
+        from colony_memory._engine.restore import restore_documents
+
         return self._run(
-            _engine.restore.restore_documents,
+            restore_documents,
             label=label,
             snapshot_id=snapshot_id,
             verify=verify,
@@ -241,22 +246,30 @@ class Verbs(Blocking):
             DecryptionError: What comes next is encrypted, and no identity opens it.
             VaultError: The vault could not be reached, refused, or cut its list.
         """
-        return self._run(_engine.salvage.salvage_documents, label=label, snapshot_id=snapshot_id)
+        from colony_memory._engine.salvage import salvage_documents
+
+        return self._run(salvage_documents, label=label, snapshot_id=snapshot_id)
 
     def list_snapshots(self, *, label: str | None = None) -> list[SnapshotInfo]:
         """Every snapshot that is whole, newest first, of one label or of all.
 
         A snapshot that is not whole is left out with a :class:`ColonyMemoryWarning` that names it.
         """
-        return self._run(_engine.restore.list_snapshots, label=label)
+        from colony_memory._engine.restore import list_snapshots
+
+        return self._run(list_snapshots, label=label)
 
     def latest(self, *, label: str = "default") -> SnapshotInfo | None:
         """The snapshot that ``restore`` gives, or None where the vault has proven that there is none."""
-        return self._run(_engine.restore.latest, label=label)
+        from colony_memory._engine.restore import latest
+
+        return self._run(latest, label=label)
 
     def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
         """Read every byte of a label's snapshots, or of one, and report each fact on its own."""
-        return self._run(_engine.verify.verify, label=label, snapshot_id=snapshot_id)
+        from colony_memory._engine.verify import verify
+
+        return self._run(verify, label=label, snapshot_id=snapshot_id)
 
     def diff(
         self,
@@ -266,7 +279,9 @@ class Verbs(Blocking):
         label: str = "default",
     ) -> SnapshotDiff:
         """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
-        return self._run(_engine.history.diff, a, b, label=label)
+        from colony_memory._engine.history import diff
+
+        return self._run(diff, a, b, label=label)
 
     def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
         """What became of one document, from snapshot to snapshot, newest first; empty where none has it.
@@ -285,7 +300,9 @@ class Verbs(Blocking):
             UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
             VaultError: The vault could not be reached, refused, or cut its list.
         """
-        return self._run(_engine.history.changes, name, label=label, patch=patch)
+        from colony_memory._engine.history import changes
+
+        return self._run(changes, name, label=label, patch=patch)
 
     def search(
         self, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
@@ -307,11 +324,15 @@ class Verbs(Blocking):
             UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
             VaultError: The vault could not be reached, refused, or cut its list.
         """
-        return self._run(_engine.history.search, pattern, label=label, fixed=fixed, ignore_case=ignore_case)
+        from colony_memory._engine.history import search
+
+        return self._run(search, pattern, label=label, fixed=fixed, ignore_case=ignore_case)
 
     def inspect(self) -> VaultMap:
         """Everything in the vault: labels, snapshots, sizes, leftovers, quota, and what the next backup costs."""
-        return self._run(_engine.inspect.inspect)
+        from colony_memory._engine.inspect import inspect
+
+        return self._run(inspect)
 
     def status(self, *, label: str | None = None) -> dict[str, Any]:
         """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write.
@@ -325,7 +346,9 @@ class Verbs(Blocking):
                 the most, and nothing shows yet how much less; ``fits``, how many more there is room for. What cannot be
                 told, or is not there, is None.
         """
-        return self._run(_engine.inspect.status, label=label)
+        from colony_memory._engine.inspect import status
+
+        return self._run(status, label=label)
 
     # Keeping: what stays, and what goes
 
@@ -347,11 +370,15 @@ class Verbs(Blocking):
             PruneIncomplete: Some files could not be deleted.
             VaultError: The vault could not be reached, or cut its list; nothing was deleted.
         """
-        return self._run(_engine.prune.prune, label=label, policy=_policy(keep, retention))
+        from colony_memory._engine.prune import prune
+
+        return self._run(prune, label=label, policy=_policy(keep, retention))
 
     def plan_prune(self, *, label: str = "default", keep: int = 5, retention: Retention | None = None) -> PrunePlan:
         """What :meth:`prune` with these arguments would keep and delete, and why. Deletes nothing."""
-        return self._run(_engine.prune.plan_prune, label=label, policy=_policy(keep, retention))
+        from colony_memory._engine.prune import plan_prune
+
+        return self._run(plan_prune, label=label, policy=_policy(keep, retention))
 
     def delete_snapshot(self, *, label: str, snapshot_id: str) -> None:
         """Delete one snapshot. Where the pointer names it, the pointer first moves to the newest good one left.
@@ -360,7 +387,9 @@ class Verbs(Blocking):
             SnapshotNotFound: There is no such snapshot.
             PruneIncomplete: Some of its files could not be deleted.
         """
-        return self._run(_engine.prune.delete_snapshot, label=label, snapshot_id=snapshot_id)
+        from colony_memory._engine.prune import delete_snapshot
+
+        return self._run(delete_snapshot, label=label, snapshot_id=snapshot_id)
 
     def pin(self, *, snapshot_id: str, label: str = "default") -> None:
         """Keep a snapshot whatever a retention says, until it is unpinned.
@@ -368,11 +397,15 @@ class Verbs(Blocking):
         Raises:
             SnapshotNotFound: There is no such snapshot.
         """
-        return self._run(_engine.prune.pin, label=label, snapshot_id=snapshot_id)
+        from colony_memory._engine.prune import pin
+
+        return self._run(pin, label=label, snapshot_id=snapshot_id)
 
     def unpin(self, *, snapshot_id: str, label: str = "default") -> None:
         """Leave a snapshot to the retention again; it is no error that it was not pinned."""
-        return self._run(_engine.prune.unpin, label=label, snapshot_id=snapshot_id)
+        from colony_memory._engine.prune import unpin
+
+        return self._run(unpin, label=label, snapshot_id=snapshot_id)
 
     def tag(
         self,
@@ -398,7 +431,10 @@ class Verbs(Blocking):
             SnapshotNotFound: There is no such snapshot.
             ColonyMemoryError: The pointer is signed, and this client signs nothing; or another one wrote it meanwhile.
         """
-        return self._run(_engine.prune.tag, label=label, snapshot_id=snapshot_id, add=add, remove=remove)
+
+        from colony_memory._engine.prune import tag
+
+        return self._run(tag, label=label, snapshot_id=snapshot_id, add=add, remove=remove)
 
     def rewrite(
         self,
@@ -439,8 +475,10 @@ class Verbs(Blocking):
             ConflictDetected: Others kept saving.
             VaultError: The vault could not be reached or refused; what was done stays done.
         """
+        from colony_memory._engine.rewrite import rewrite
+
         return self._run(
-            _engine.rewrite.rewrite,
+            rewrite,
             label=label,
             exclude=exclude,
             replaced=replace,
@@ -465,7 +503,9 @@ class Verbs(Blocking):
             UntrustedSnapshot: The client does not trust it.
             VaultError: The vault could not be reached or refused.
         """
-        return self._run(_engine.transfer.export_snapshot, label=label, snapshot_id=snapshot_id)
+        from colony_memory._engine.transfer import export_snapshot
+
+        return self._run(export_snapshot, label=label, snapshot_id=snapshot_id)
 
     def import_snapshot(self, exported: Export, *, label: str | None = None, dry_run: bool = False) -> SnapshotInfo:
         """Put an exported snapshot into the vault, if this client would restore it.
@@ -491,7 +531,9 @@ class Verbs(Blocking):
                 to be deleted; or the label is signed, and this client has no signer.
             VaultError: The vault could not be reached or refused.
         """
-        return self._run(_engine.transfer.import_snapshot, exported, label=label, dry_run=dry_run)
+        from colony_memory._engine.transfer import import_snapshot
+
+        return self._run(import_snapshot, exported, label=label, dry_run=dry_run)
 
     def copy_to(
         self,
@@ -523,8 +565,10 @@ class Verbs(Blocking):
             VaultError: A vault could not be reached or refused; ``RateLimited`` after 60 writes an hour to the hosted
                 one. The message tells how far it came.
         """
+        from colony_memory._engine.transfer import copy
+
         return self._run(
-            _engine.transfer.copy,
+            copy,
             self._session_of("destination", destination),
             labels=labels,
             progress=progress,
@@ -534,7 +578,9 @@ class Verbs(Blocking):
 
 def _policy(keep: int, retention: Retention | None) -> Retention:
     """``keep`` has a default, so a retention takes its place."""
-    policy = _engine.keep.policy_of(None if retention is not None else keep, retention)
+    from colony_memory._engine.keep import policy_of
+
+    policy = policy_of(None if retention is not None else keep, retention)
     if policy is None:
         raise ValueError("keep must be a count")
     return policy

@@ -95,11 +95,14 @@ def run_prune(
 
 def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
     """Say of what was deleted what stays in packs of others."""
+
+    from colony_memory._engine.rewrite import stays
+
     from colony_memory import _engine
 
     if not deleted:
         return
-    left = opened.memory._run(_engine.rewrite.stays, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
+    left = opened.memory._run(stays, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
     if left:
         opened.output.report(
             f"what {left[0] if len(left) == 1 else f'{len(left)} of them'} held stays readable in packs that other "
