@@ -12,8 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import several
-from colony_memory._format.head import read_head
-from colony_memory._format.names import id_order, require_id
+from colony_memory._format.names import id_order, read_head, require_id
 from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument
 from colony_memory.signing import decode_did_key, verify_manifest

@@ -12,9 +12,8 @@ import os
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from colony_memory._format.head import read_head
 from colony_memory._format.json import load_object
-from colony_memory._format.names import require_label
+from colony_memory._format.names import read_head, require_label
 from colony_memory._os.files import make_directory, read_file, replace_file
 from colony_memory._os.locks import locked
 from colony_memory._os.paths import real_path

@@ -26,8 +26,7 @@ from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, read_pointer_file, require_believed, require_listed
 from colony_memory._engine.store import ABSENT, ANY, Changed
 from colony_memory._format.catalog import Entry, few_lines
-from colony_memory._format.head import read_head
-from colony_memory._format.names import id_order, manifest_filename, pack_filename, pin_filename
+from colony_memory._format.names import id_order, manifest_filename, pack_filename, pin_filename, read_head
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory.exceptions import (

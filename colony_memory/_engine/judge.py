@@ -16,8 +16,7 @@ from colony_memory._engine.label import has_pointer
 from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import format_of
-from colony_memory._format.head import read_head
-from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename
+from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryWarning,

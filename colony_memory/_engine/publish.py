@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.state import look, read_pointer_file, require_believed
 from colony_memory._engine.store import Changed
-from colony_memory._format.head import read_head
 from colony_memory._format.lineage import still_unmerged
-from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename
+from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, VaultUnavailable

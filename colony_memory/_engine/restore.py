@@ -17,10 +17,9 @@ from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import NO_DEFAULT
-from colony_memory._format.head import read_head
 from colony_memory._format.json import shown
 from colony_memory._format.lineage import refused_only
-from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
+from colony_memory._format.names import id_order, manifest_filename, read_head, require_id, require_label
 from colony_memory.exceptions import (
     ColonyMemoryError,
     Hint,

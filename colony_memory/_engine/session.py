@@ -16,9 +16,8 @@ from colony_memory._arguments import is_coroutine, require_call, several
 from colony_memory._engine.basis import BasisHome, MemoryHome
 from colony_memory._engine.observe import hold, most_held, outside_verbs, tally
 from colony_memory._format.constants import FORMAT, FORMAT_2
-from colony_memory._format.head import read_head
 from colony_memory._format.json import printable, weight
-from colony_memory._format.names import manifest_filename, stamp
+from colony_memory._format.names import manifest_filename, read_head, stamp
 from colony_memory._os.machine import origin_of
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (

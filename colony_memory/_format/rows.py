@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import load_object
 from colony_memory._format.lineage import read_lineage
-from colony_memory._format.manifest import SnapshotInfo
+from colony_memory._format.manifest import SnapshotInfo, read_lacking, read_note, read_tags, read_word
 from colony_memory._format.names import id_order, require_id
-from colony_memory._format.tags import read_lacking, read_note, read_tags, read_word
 from colony_memory._values import dataclass
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, 
 from colony_memory._engine import observe
 from colony_memory._format.catalog import Catalog
 from colony_memory._format.constants import LATEST_FORMAT
+from colony_memory._format.manifest import MAX_NOTE, read_lacking, read_note, read_word
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.rows import count_values
-from colony_memory._format.tags import MAX_NOTE, read_lacking, read_note, read_word
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.cli.verbs.look import _documents
 from colony_memory.testing import FakeVault

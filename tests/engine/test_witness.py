@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from colony_memory import ColonyMemoryError
 from colony_memory import witness as witness_module
-from colony_memory._format.head import Head, read_head, write_head
+from colony_memory._format.names import Head, read_head, write_head
 from colony_memory.witness import FileWitness, Witness
 
 if TYPE_CHECKING:

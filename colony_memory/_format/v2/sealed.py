@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import age
 from colony_memory._format.json import canonical, load_object
-from colony_memory._format.manifest import read_ruined
+from colony_memory._format.manifest import read_lacking, read_note, read_ruined
 from colony_memory._format.names import is_digest, manifest_filename
 from colony_memory._format.payload import decode_base64
-from colony_memory._format.tags import read_lacking, read_note
 from colony_memory._format.tree import read_tree
 from colony_memory._values import dataclass
 from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt

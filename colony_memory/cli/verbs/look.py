@@ -50,7 +50,7 @@ def run_list(
     Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
     called latest, the one before it latest~1.
     """
-    from colony_memory._format.tags import check_tags
+    from colony_memory._format.manifest import check_tags
     from colony_memory.app.pick import latest_ids, nothing_saved
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.tables import snapshot_table
