@@ -237,9 +237,9 @@ def parse(
     """
     checked = _checked(manifest, "", label=label, snapshot_id=snapshot_id)
     OPEN.judge(manifest, verify=verify_signature)
-    from colony_memory._format.formats import format_of
+    from colony_memory._format.formats import read_documents
 
-    return format_of(checked.info.format).read(checked, dict(parts), max_bytes=max_bytes)
+    return read_documents(checked, dict(parts), max_bytes=max_bytes)
 
 
 def _checked(

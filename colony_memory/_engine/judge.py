@@ -15,9 +15,9 @@ from colony_memory._engine.decision import Asked, Decision, Read, Wants
 from colony_memory._engine.label import has_pointer
 from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.constants import FORMAT_2
-from colony_memory._format.formats import format_of
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer
+from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     Hint,
@@ -437,7 +437,9 @@ def _check_packs(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, 
     info = entry.info
     own = [manifest_filename(files.label, entry.snapshot_id), *files.pack(entry.snapshot_id)]
     told = files.size(own) or info.stored_bytes
-    needed = dict(format_of(info.format).needed(info, manifest))
+    needed: dict[str, int | None] = {pack_filename(files.label, entry.snapshot_id, 0): None}
+    if isinstance(manifest, ChainManifest):
+        needed = dict(zip(manifest.part_files, (size for pack in manifest.pack_bytes for size in pack), strict=True))
     missing = [each for each in entry.packs if 0 not in files.packs.get(each, ())] if manifest is None else []
     needed |= {pack_filename(files.label, each, 0): None for each in missing}
     for name, size in needed.items():

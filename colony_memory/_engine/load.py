@@ -13,7 +13,7 @@ from colony_memory._engine.session import log
 from colony_memory._engine.store import Shelf
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT_2
-from colony_memory._format.formats import format_of, is_readable
+from colony_memory._format.formats import is_readable, read_documents
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
 from colony_memory._format.v2.build import BuiltChain, read_chain, read_packs, read_parent
 from colony_memory._format.v2.manifest import ChainManifest
@@ -48,7 +48,7 @@ _AHEAD = 15
 # Bytes of files beside twice max_bytes; and what stands around the base64 in each of them.
 _BESIDE, _AROUND = 2**26, 4096
 
-#: Reads the documents of a manifest, as :meth:`colony_memory._format.formats.Format.read` does.
+#: Reads the documents of a manifest, as :func:`read_documents` does.
 Unpack: TypeAlias = Callable[..., "dict[str, str] | None"]
 
 
@@ -144,7 +144,7 @@ async def load(
         files = {}
     del read, stored  # so that a part's text is freed once it is read
     spend = spending(session, file)
-    read_all: Unpack = unpack if unpack is not None and manifest.packs else format_of(manifest.info.format).read
+    read_all: Unpack = unpack if unpack is not None and manifest.packs else read_documents
     session.manifests[file] = manifest
     info, documents, tree = manifest.info, None, manifest.tree
     try:

@@ -10,7 +10,7 @@ from colony_memory._engine.observe import observed, spending
 from colony_memory._engine.salvage import with_costs
 from colony_memory._engine.state import State, look, read_pointer_file, require_listed
 from colony_memory._engine.store import Shelf
-from colony_memory._format.formats import format_of
+from colony_memory._format.formats import read_documents
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
 from colony_memory._format.pointer import read_pointer
 from colony_memory.exceptions import (
@@ -144,9 +144,8 @@ async def _check_content(session: Session, manifest: Manifest, shelf: Shelf | No
     except ColonyMemoryError as error:
         return _Content("unchecked" if parts == "ok" else parts, "unchecked", message_of(error))
     try:
-        unpack = format_of(manifest.info.format).read
         await session.vault.compute(
-            unpack, manifest, texts, max_bytes=session.max_bytes, identities=session.identities, spend=spend
+            read_documents, manifest, texts, max_bytes=session.max_bytes, identities=session.identities, spend=spend
         )
     except DecryptionError as error:
         return _Content(parts, "unchecked", closed=message_of(error))

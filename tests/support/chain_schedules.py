@@ -33,7 +33,6 @@ from colony_memory._engine.basis import MemoryHome
 from colony_memory._engine.prune import delete_snapshot, prune
 from colony_memory._engine.session import Session
 from colony_memory._format.constants import FORMAT_2
-from colony_memory._format.formats import format_of
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2 import chain as chains
@@ -112,7 +111,7 @@ class World:
             if self.texts.get(file) != files[file]:  # a conversion may bring back another one
                 self.texts[file] = files[file]
                 manifest = read_manifest(files[file], label="default", snapshot_id=row.snapshot_id)
-                self.needs[file] = frozenset(format_of(FORMAT_2).needed(manifest.info, manifest))
+                self.needs[file] = frozenset(manifest.part_files)
             missing = self.needs[file] - files.keys()
             assert not missing, f"{row.snapshot_id} is listed, and needs {sorted(missing)}"
         return {row.snapshot_id for row in pointer.entries or ()}
