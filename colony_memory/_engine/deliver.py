@@ -59,21 +59,19 @@ class Delivery:
         label: The label.
         origin: The label that the snapshots come from; None where they come out of a file.
         here: The label as it was looked at last.
-        mirrors: All of it is brought first, and listed last: there is no pointer that could be written for each, or
-            would be right while others lie there.
-        brought: What was brought so far, in this way.
-        dry_run: Whether all is judged, and nothing written.
     """
 
     def __init__(self, session: Session, state: State, origin: State | None, *, dry_run: bool = False) -> None:
-        self.dry_run = dry_run
+        self.dry_run = dry_run  # whether all is judged, and nothing written
         self.session, self.label, self.here, self.origin = session, state.label, state, origin
         mine = () if origin is None else origin.listed.manifests
+        # All of it is brought first, and listed last: there is no pointer that could be written for each, or would be
+        # right while others lie there
         self.mirrors = (
             origin is not None and state.text is None and {*state.listed.manifests} <= {*mine}
             and (session.signer is None or bool(state.listed.manifests))
         )  # fmt: skip
-        self.brought: dict[str, tuple[Loaded, Entry]] = {}
+        self.brought: dict[str, tuple[Loaded, Entry]] = {}  # what was brought so far, in this way
         self._same: set[str] = set()
         self._old = self._told = self._aged = False
         self._empty = state.text is None and not state.listed.manifests

@@ -18,8 +18,8 @@ from colony_memory._engine.publish import Move, may_write, publish, require_sign
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.formats import is_readable
+from colony_memory._format.manifest import check_tags
 from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
-from colony_memory._format.tags import check_tags
 from colony_memory.exceptions import (
     ConflictDetected,
     UnsupportedFormat,

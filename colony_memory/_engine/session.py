@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from colony_memory._arguments import is_coroutine, require_call, several
+from colony_memory._arguments import is_coroutine, require_call, require_text, several
 from colony_memory._engine.basis import BasisHome, MemoryHome
 from colony_memory._engine.observe import hold, most_held, outside_verbs, tally
 from colony_memory._format.constants import FORMAT, FORMAT_2
@@ -50,35 +51,8 @@ _PROOF_LASTS = timedelta(days=1)
 _NAMES_OF = 16
 
 
-def _utc_now() -> datetime:
-    return datetime.now(timezone.utc)
-
-
 class Session:
-    """One client.
-
-    Attributes:
-        vault: Where the snapshots are.
-        signer: Signs what this client writes.
-        max_bytes: Bytes of plain text to read or write at most.
-        witness: Keeps outside of the vault how far each label has come.
-        on_event: Told of every file that is written, read or deleted, and of how each verb ended.
-        now: The clock.
-        manifests: Manifests that were read, by file name; they never change.
-        good: When this client last read or wrote every byte of a snapshot, by its manifest's file name.
-        newest: The newest id of its own, by label.
-        heads: The newest head that was proven to this client, by label.
-        parents: What the next snapshot of format 2 goes on from, by label.
-        homes: Where it is kept what the memory of each label is based on. Whoever saves and restores a folder puts its
-            index here, for as long as it has the index's lock.
-        writers: Threads that save or restore a label just now.
-        recipients: Whom what it writes is encrypted to, None where it writes in the clear.
-        identities: What opens what is encrypted, None where there is nothing.
-        opened: What it knows of encrypted snapshots, by the digest of the manifest.
-        names: Names of the documents that it saved or read last, likewise.
-        attributes: Permissions and times of the folder that it saved last, by label, where no index keeps them.
-        told_of_lock: It was looked at whether this client opens what it writes.
-    """
+    """One client."""
 
     def __init__(
         self,
@@ -94,7 +68,7 @@ class Session:
         wire: str | None = None,
         recipients: Recipients | None = None,
         identities: Identities | None = None,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         require_call("on_event", on_event)
         if is_coroutine(on_event):
@@ -106,27 +80,32 @@ class Session:
         self._trusted = trusted_issuers
         self._require_signature = require_signature
         self._accept_legacy_pointer = accept_legacy_pointer
-        self.vault = vault
-        self.signer = signer
-        self.max_bytes = max_bytes
-        self.witness = witness
-        self.on_event = on_event
-        self.now = now
-        self.manifests: dict[str, Manifest] = {}
+        self.vault = vault  # where the snapshots are
+        self.signer = signer  # signs what this client writes
+        self.max_bytes = max_bytes  # of plain text, to read or write at most
+        self.witness = witness  # keeps outside of the vault how far each label has come
+        self.on_event = on_event  # told of every file that is written, read or deleted, and of how each verb ended
+        self.now = now or partial(datetime.now, timezone.utc)
+        self.manifests: dict[str, Manifest] = {}  # manifests that were read, by file name; they never change
         self._weight = 0  # of these
+        # When this client last read or wrote every byte of a snapshot, by its manifest's file name
         self.good: dict[str, datetime] = {}
-        self.newest: dict[str, str] = {}
-        self.heads: dict[str, str] = {}
+        self.newest: dict[str, str] = {}  # the newest id of its own, by label
+        self.heads: dict[str, str] = {}  # the newest head that was proven to this client, by label
+        # Where it is kept what the memory of each label is based on. Whoever saves and restores a folder puts its index
+        # here, for as long as it has the index's lock.
         self.homes: dict[str, BasisHome] = {}
-        self.writers: dict[str, int] = {}
+        self.writers: dict[str, int] = {}  # threads that save or restore a label just now
         self._locks: dict[tuple[int, str], threading.Lock] = {}
-        self.parents: dict[str, Parent] = {}
+        self.parents: dict[str, Parent] = {}  # what the next snapshot of format 2 goes on from, by label
         self._wire = wire
-        self.recipients, self.identities = recipients, identities
-        self.opened: dict[str, Opened] = {}
-        self.names: dict[str, tuple[str, ...]] = {}
+        self.recipients = recipients  # whom what it writes is encrypted to, None where it writes in the clear
+        self.identities = identities  # what opens what is encrypted, None where there is nothing
+        self.opened: dict[str, Opened] = {}  # what it knows of encrypted snapshots, by the digest of the manifest
+        self.names: dict[str, tuple[str, ...]] = {}  # names of the documents that it saved or read last, likewise
+        # Permissions and times of the folder that it saved last, by label, where no index keeps them
         self.attributes: dict[str, str] = {}
-        self.told_of_lock = False
+        self.told_of_lock = False  # it was looked at whether this client opens what it writes
         self._streams: dict[str, str] = {}
         self.origins: dict[str, str | None] = {}
         if self.trust.pins:
@@ -290,7 +269,7 @@ class Session:
         found = [own] if own else []
         if self.witness is not None:
             try:
-                head = await self.vault.compute(self.witness.read, label)
+                head: object = await self.vault.compute(self.witness.read, label)
             except ColonyMemoryError:
                 raise
             except Exception as error:
@@ -299,8 +278,13 @@ class Session:
                     f"the witness cannot say what was seen of label {label!r}, so a rollback could go unnoticed: {what}"
                 )
                 raise ColonyMemoryError(msg) from error
-            if head is not None:
-                found.append(_require_head(head))
+            try:
+                if head is not None:
+                    read_head(require_text("head", head))
+                    found.append(str(head))
+            except ValueError:
+                msg = f"the witness gives {str(head)[:60]!r}, which is not a head such as '42:0123456789abcdef'"
+                raise ColonyMemoryError(msg) from None
         return found
 
     async def note(self, label: str, pointer: Pointer, *, proven: bool) -> None:
@@ -324,27 +308,15 @@ class Session:
 
 @dataclass(frozen=True)
 class _ReadWitness:
-    """A witness that is asked and not told."""
+    """A witness that is asked and not told: what is seen without a trace is not remembered."""
 
     witness: Witness
 
     def read(self, label: str) -> str | None:
-        """As the witness has it."""
         return self.witness.read(label)
 
     def record(self, label: str, head: str) -> None:
-        """Nothing: what is seen without a trace is not remembered."""
-
-
-def _require_head(head: object) -> str:
-    """A head as a witness remembers it."""
-    try:
-        if isinstance(head, str):
-            read_head(head)
-            return head
-    except ValueError:
         pass
-    raise ColonyMemoryError(f"the witness gives {str(head)[:60]!r}, which is not a head such as '42:0123456789abcdef'")
 
 
 def log(message: str) -> None:

@@ -431,7 +431,6 @@ class Verbs(Blocking):
             SnapshotNotFound: There is no such snapshot.
             ColonyMemoryError: The pointer is signed, and this client signs nothing; or another one wrote it meanwhile.
         """
-
         from colony_memory._engine.prune import tag
 
         return self._run(tag, label=label, snapshot_id=snapshot_id, add=add, remove=remove)

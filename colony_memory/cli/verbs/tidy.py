@@ -95,10 +95,7 @@ def run_prune(
 
 def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
     """Say of what was deleted what stays in packs of others."""
-
     from colony_memory._engine.rewrite import stays
-
-    from colony_memory import _engine
 
     if not deleted:
         return
