@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -55,7 +54,10 @@ def require_as_meant(argument: str, value: str) -> str:
     """
     for what, is_there in (
         ("within quotes, which are taken for a part of it", len(value) > 1 and value[0] == value[-1] in "\"'"),
-        ("with a line end or another control character", re.search(r"\A\n|\n\Z|[^ -\U0010ffff\n\t]", value)),
+        (
+            "with a line end or another control character",
+            value.strip("\n") != value or any(sign < " " and sign not in "\n\t" for sign in value),
+        ),
         ("with a byte order mark", "\ufeff" in value),
     ):
         if is_there:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from difflib import Match, SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from difflib import Match, SequenceMatcher
 
 #: Lines and pairs of equal lines to look at in one comparison of two memories, which takes a few seconds at most.
 MAX_STEPS = 10_000_000
@@ -138,8 +138,9 @@ def bounded(steps: Steps) -> type[SequenceMatcher[str]]:
 
     Its own time grows with the cube of the lines where someone chose them for it.
     """
+    import difflib
 
-    class Bounded(SequenceMatcher[str]):
+    class Bounded(difflib.SequenceMatcher[str]):
         a: Sequence[str]
         b2j: dict[str, list[int]]
 
@@ -149,7 +150,7 @@ def bounded(steps: Steps) -> type[SequenceMatcher[str]]:
             end = len(self.a) if ahi is None else ahi
             steps.left -= sum(1 + len(self.b2j.get(self.a[at], ())) for at in range(alo, end))
             if steps.left < 0:
-                return Match(alo, blo, 0)
+                return difflib.Match(alo, blo, 0)
             found: Match = super().find_longest_match(alo, ahi, blo, bhi)
             return found
 

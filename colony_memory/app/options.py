@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -47,6 +46,7 @@ def settled_command(command: str) -> str:
 
 def run_before(command: str, folder: Path) -> None:
     """Run a command in a folder, without a shell and without input; what it prints is shown only where it fails."""
+    import shutil
     import subprocess
     import tempfile
 

@@ -263,7 +263,7 @@ def _is_same_disk(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]])
 
 def last_runs(url: str, labels: Sequence[str]) -> dict[str, RunLog]:
     """How the last runs of ``watch`` and ``run`` on this host ended, for each label that there was one of."""
-    from colony_memory.schedule.watch import read_runs
+    from colony_memory.schedule.last_run import read_runs
 
     logs = {label: read_runs(url, label) for label in dict.fromkeys([*labels, "default"])}
     return {label: log for label, log in logs.items() if log is not None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import sys
 from typing import TYPE_CHECKING
@@ -144,6 +143,8 @@ def bring_back(repository: Path, bundle: Path, *, within: Path) -> None:
     # Made under another name, so that one that is only half there is never taken for a repository.
     making = repository.with_name(f"{STAGING_PREFIX}git")
     if os.path.lexists(making):
+        import shutil
+
         shutil.rmtree(making)
     _run(making, "init", "-q", "--template=")
     _run(making, "config", "core.bare", "false")

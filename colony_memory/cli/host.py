@@ -99,7 +99,7 @@ class _Task:
 
     def tell(self) -> Told:
         """Look how the memory stands."""
-        from colony_memory.schedule.watch import read_runs
+        from colony_memory.schedule.last_run import read_runs
 
         call = self._call
         with turn.heard() as said, open_memory(replace(call.common, quiet=True)) as opened:
@@ -117,7 +117,7 @@ class _Task:
     def save(self) -> Told:
         """Save the memory, or find that there is nothing to save."""
         from colony_memory.app.place import choose_place
-        from colony_memory.schedule.watch import last_run_path
+        from colony_memory.schedule.last_run import last_run_path
 
         call = self._call
         self._saving = True

@@ -6,7 +6,6 @@ Columns for people: fitted to a terminal, and never cut where they go into a fil
 from __future__ import annotations
 
 import io
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -70,6 +69,8 @@ def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     """
     if not is_terminal():
         return _drawn_in_full(columns, rows)
+    import shutil
+
     drawn = io.StringIO()
     width = shutil.get_terminal_size().columns
     console = _console(drawn, width)
