@@ -656,6 +656,19 @@ def test_the_latest_of_a_signed_label_is_deleted_by_a_signer_only(saved, kind):
     assert owner.restore(default={"m": "none"}) == ({"m": "v0"} if saved == 2 else {"m": "none"})
 
 
+@pytest.mark.parametrize("kind", ["full", "plain"])
+def test_a_signed_label_is_pruned_by_a_signer_only(kind):
+    held = Held(kind=kind)
+    before = dict(held.files)
+    for keyless in ({}, {"trusted_issuers": OWN.did_key}):
+        mem = ColonyMemory(backend=held.backend, **keyless)
+        assert len(mem.plan_prune(label="default", keep=2).remove) == 3
+        with pytest.raises(ColonyMemoryError, match=r"pruning takes .* only a client that signs may do; try .*signer="):
+            mem.prune(label="default", keep=2)
+    assert held.files == before
+    assert held.client().prune(label="default", keep=2) == 3
+
+
 def test_without_the_lost_key_its_label_is_emptied_by_a_new_one():
     fake = FakeVault(operations_per_hour=None)
     info = ColonyMemory(backend=fake, signer=OWN).backup({"m": "signed with a key that is lost"})
