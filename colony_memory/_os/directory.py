@@ -121,7 +121,7 @@ class Directory:
         return os.stat(self.path) if self.descriptor is None else os.fstat(self.descriptor)
 
     def look(self, name: str, *, follow: bool = False) -> os.stat_result | None:
-        """What stands there, a link itself unless it is followed, or None."""
+        """The status of a name, of a link itself unless it is followed, or None."""
         at, where = self.address(name)
         try:
             return os.stat(at, follow_symlinks=follow, **where)
@@ -258,7 +258,7 @@ class Directory:
     # --- one name
 
     def address(self, name: str) -> tuple[bytes | Path, dict[str, Any]]:
-        """What to call ``os`` with for a name that no method here is for: the path, and its ``dir_fd``."""
+        """The path and its ``dir_fd``, for a call of ``os`` that no method here is for."""
         if self.descriptor is None:
             return self.path / local_name(name), {}
         return encode_name(name), self._where
@@ -313,7 +313,7 @@ class Reach:
         return self.directory(above), last
 
     def look(self, name: str) -> os.stat_result | None:
-        """What stands there itself, or None, also where a directory above it is missing."""
+        """The status of a name itself, or None, also where a directory above it is missing."""
         try:
             directory, last = self.parent(name)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What is written through a descriptor: on the disk, and of the right owner."""
+"""Open files and directories onto the disk, and to the right owner."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
 
 
 def syncs_together(count: int) -> bool:
-    """Whether one :func:`sync_file_system` costs less than to make so many files or names last one by one.
+    """One :func:`sync_file_system` costs less than to make so many files or names last one by one.
 
     With few of them it does not: it also waits for what others are writing.
     """

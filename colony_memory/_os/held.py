@@ -43,7 +43,7 @@ _DROPS_LOCKS = os.name == "posix"
 
 @dataclass
 class _Held:
-    """What we have open of one file, for reading; mostly once, more where several threads opened it at once."""
+    """Our descriptors of one file, for reading; mostly one, more where several threads opened it at once."""
 
     descriptors: list[int] = field(default_factory=list)
     users: int = 0  # that are reading now
@@ -69,7 +69,7 @@ def held(expected: Identity, opener: Callable[[], int]) -> Iterator[int]:
 
 
 def is_open_elsewhere(identity: Identity) -> bool:
-    """Whether this process has the file open by another descriptor than ours."""
+    """Open in this process by another descriptor than ours."""
     with _guard:
         return identity in _foreign()
 
@@ -164,7 +164,7 @@ _MAPPED = re.compile(rb"^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9][0-9]*) +(.*)
 
 @dataclass
 class OpenFiles:
-    """What is open, by one look at all processes.
+    """The files that are open, by one look at all processes.
 
     Attributes:
         written: File to the process that has it open to write to.
@@ -233,7 +233,7 @@ def _mapped(process: str) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _listed(directory: str) -> list[os.DirEntry[str]]:
-    """What is in a directory of the system's; nothing where it is not there, or another user's."""
+    """The entries of a directory of the system's; none where it is not there, or another user's."""
     try:
         with os.scandir(directory) as entries:
             return [*entries]

@@ -1,4 +1,4 @@
-"""What the system tells of this machine, its memory, and where a user's files have their homes."""
+"""The machine, its memory, and the homes of a user's files, as the system tells them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def machine_id() -> bytes | None:
 
 
 def is_container() -> bool:
-    """Whether this runs in a container, as far as the system shows."""
+    """In a container, as far as the system shows."""
     if os.environ.get("container") or os.environ.get("KUBERNETES_SERVICE_HOST"):  # noqa: SIM112 - it is spelt so
         return True
     if any(path.exists() for path in _IN_CONTAINER):
@@ -156,17 +156,17 @@ _NAME = "colony-memory"
 
 
 def data_directory() -> Path:
-    """Where this user's data is kept, there or not."""
+    """The directory of this user's data, there or not."""
     return _directory("XDG_DATA_HOME", ".local/share")
 
 
 def state_directory() -> Path:
-    """Where this user's state is kept, there or not."""
+    """The directory of this user's state, there or not."""
     return _directory("XDG_STATE_HOME", ".local/state")
 
 
 def config_directory() -> Path:
-    """Where this user's configuration is kept, there or not."""
+    """The directory of this user's configuration, there or not."""
     return _directory("XDG_CONFIG_HOME", ".config")
 
 

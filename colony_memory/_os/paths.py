@@ -72,7 +72,7 @@ class Identity(NamedTuple):
 
 
 class UnfitFile(OSError):
-    """What is there is no plain file, or larger than anything that belongs there."""
+    """No plain file is there, or a larger one than belongs there."""
 
 
 def is_file(status: os.stat_result | None) -> bool:
@@ -80,17 +80,17 @@ def is_file(status: os.stat_result | None) -> bool:
 
 
 def is_link(status: os.stat_result) -> bool:
-    """Whether it leads elsewhere: a symbolic link, or what Windows has in its place."""
+    """It leads elsewhere: a symbolic link, or what Windows has in its place."""
     return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION
 
 
 def is_directory(status: os.stat_result | None) -> bool:
-    """Whether it is a directory, and not a link to one."""
+    """It is a directory, and not a link to one."""
     return status is not None and stat.S_ISDIR(status.st_mode) and not is_link(status)
 
 
 def name_kind(mode: int) -> str | None:
-    """What is no plain file, in two words; None for one."""
+    """The kind of what is no plain file, in two words; None for one."""
     if stat.S_ISREG(mode):
         return None
     return next((kind for test, kind in _KINDS if test(mode)), "a device")

@@ -1,4 +1,4 @@
-"""What a restore is about to do to a folder, written down before the first move, and where that is kept.
+"""The journal of a restore, written before the first move, and its place on disk.
 
 It does not lie in the folder: whoever can put a file there, a stranger's repository for one, must not say what a
 restore left undone. Each restore has a file in the user's directory for the state of programs, replaced whole and
@@ -48,13 +48,14 @@ JOURNAL_FORMAT = "colony-memory/restore/2"
 PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
 _STAGING = re.compile(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
+_PHASE = re.compile(f"{PREPARING}|{MOVING}|{DONE}")
 _NUMBER = re.compile("[0-9]+(-[a-z]+)?")
 _LOCK, _DRAFT, _ALONE = ".lock", ".draft", "lock"
 _LARGEST = 1 << 30  # bytes: a hundred or so for each file of a folder
 
 
 class Version(NamedTuple):
-    """What tells one content of a file from another; size and time are -1 where the content does not matter."""
+    """The identity of a file's content; size and time are -1 where the content does not matter."""
 
     inode: int
     size: int
@@ -74,22 +75,14 @@ class Step(NamedTuple):
     """One file that is put in place or taken away.
 
     In the staging directory it waits under its number in ``new``, and what it replaces is in ``kept`` then.
-
-    Attributes:
-        name: Path in the folder, with ``/``.
-        new: The file that is put there, or None where one is taken away.
-        old: The file that it replaces, or None.
-        number: Its name in both; the log of a database has the number of that, and its own ending.
-        volume: Which of the journal's volumes its staging directory is in.
-        shared: What it replaces had a second name in ``kept`` beforehand, and is not moved there.
     """
 
-    name: str
-    new: Version | None
-    old: Version | None
-    number: str
-    volume: str = ""
-    shared: bool = False
+    name: str  # path in the folder, with /
+    new: Version | None  # the file that is put there, or None where one is taken away
+    old: Version | None  # the file that it replaces, or None
+    number: str  # its name in both; the log of a database has the number of that, and its own ending
+    volume: str = ""  # which of the journal's volumes its staging directory is in
+    shared: bool = False  # what it replaces had a second name in kept beforehand, and is not moved there
 
 
 class ModeChange(NamedTuple):
@@ -103,45 +96,29 @@ class ModeChange(NamedTuple):
 
 @dataclass(frozen=True)
 class Journal:
-    """A restore.
+    """A restore."""
 
-    Attributes:
-        folder: Real path of the folder that is restored into.
-        identity: The folder, or None where it appears as a whole.
-        place: Real path of the directory that the staging directory is in: the folder, or the one above it.
-        place_identity: That directory.
-        staging: Name of the staging directory.
-        phase: ``preparing`` while only the staging directory changes, ``moving``, or ``done`` when it may go.
-        made: Directories that are made, those above first.
-        given: Permissions that some of them get in the end.
-        steps: In the order in which they are taken.
-        dropped: Directories that are removed, inner ones first, with their permissions.
-        modes: Permissions that are set.
-        lent: Read-only directories of this user, the folder itself by no name, that may be written to until the end.
-        volumes: Directories of the folder that there is a staging directory in, the folder itself first: files are
-            moved within one file system.
-        settled: What is replaced may go, so that the moves alone are what there is to finish; else it has to be asked
-            for when they are taken, and whoever finds them cut off puts everything back.
-        note: What is to be remembered once all is in place, None for nothing.
-        boot: What tells one run of the machine from another: device numbers may change in between.
-    """
-
-    folder: str
-    identity: Identity | None
-    place: str
-    place_identity: Identity
-    staging: str
-    phase: str = PREPARING
-    made: tuple[str, ...] = ()
-    given: tuple[tuple[str, int], ...] = ()
-    steps: tuple[Step, ...] = ()
-    dropped: tuple[tuple[str, int], ...] = ()
-    modes: tuple[ModeChange, ...] = ()
+    folder: str  # real path of the folder that is restored into
+    identity: Identity | None  # the folder, or None where it appears as a whole
+    place: str  # real path of the directory that the staging directory is in: the folder, or the one above it
+    place_identity: Identity  # that directory
+    staging: str  # name of the staging directory
+    phase: str = PREPARING  # preparing while only the staging directory changes, moving, or done when it may go
+    made: tuple[str, ...] = ()  # directories that are made, those above first
+    given: tuple[tuple[str, int], ...] = ()  # permissions that some of them get in the end
+    steps: tuple[Step, ...] = ()  # in the order in which they are taken
+    dropped: tuple[tuple[str, int], ...] = ()  # directories that are removed, inner ones first, with their permissions
+    modes: tuple[ModeChange, ...] = ()  # permissions that are set
+    # Read-only directories of this user, the folder itself by no name, that may be written to until the end
     lent: tuple[ModeChange, ...] = ()
+    # Directories of the folder that there is a staging directory in, the folder itself first: files are moved within
+    # one file system
     volumes: tuple[str, ...] = ("",)
+    # What is replaced may go, so that the moves alone are what there is to finish; else it has to be asked for when
+    # they are taken, and whoever finds them cut off puts everything back
     settled: bool = True
-    note: dict[str, Any] | None = None
-    boot: str = ""
+    note: dict[str, Any] | None = None  # what is to be remembered once all is in place, None for nothing
+    boot: str = ""  # what tells one run of the machine from another: device numbers may change in between
 
     def done(self, *, note: bool = True) -> Journal:
         """The same when the moves are over: what is left to do is told by the staging directory alone, and the note."""
@@ -186,11 +163,7 @@ def dump_journal(journal: Journal) -> bytes:
 
 
 def load_journal(data: bytes) -> Journal:
-    """Read the file, every path and name in it checked.
-
-    Raises:
-        ValueError: It is no journal.
-    """
+    """Read the file, every path and name in it checked; ValueError where it is no journal."""
     document = load_object(data.decode("ascii"))
     try:
         if document["format"] != JOURNAL_FORMAT:
@@ -201,7 +174,7 @@ def load_journal(data: bytes) -> Journal:
             place=_path(document["place"]),
             place_identity=Identity(*_numbers(document["place_identity"], 2)),
             staging=_text(document["staging"], _STAGING),
-            phase=_phase(document["phase"]),
+            phase=_text(document["phase"], _PHASE),
             made=tuple(_name(name) for name in document["made"]),
             steps=tuple(_step(each) for each in document["steps"]),
             given=_directories(document["given"]),
@@ -210,7 +183,7 @@ def load_journal(data: bytes) -> Journal:
             lent=_modes(document["lent"], folder=True),
             volumes=tuple(name and _name(name) for name in document["volumes"]),
             settled=document["settled"] is True,
-            note=_note(document["note"]),
+            note=document["note"],
             boot=str(document["boot"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -264,44 +237,22 @@ def _path(path: Any) -> str:
     return path
 
 
-def _note(note: Any) -> dict[str, Any] | None:
-    if note is not None and not isinstance(note, dict):
-        raise ValueError(f"note {note!r}")
-    return note
-
-
-def _phase(phase: Any) -> str:
-    if phase not in (PREPARING, MOVING, DONE):
-        raise ValueError(f"phase {phase!r}")
-    return str(phase)
-
-
 # --- on disk
 
 
 class Record:
-    """The journal of one restore on disk.
-
-    Attributes:
-        path: Its file.
-        needed: The restore that began it has come to the folder itself, and has not ended there.
-    """
+    """The journal of one restore on disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.needed = False
+        self.needed = False  # the restore that began it has come to the folder itself, and has not ended there
 
     def write(self, journal: Journal) -> None:
         """Put it on disk, whole or not at all."""
         replace_file(self.path, dump_journal(journal), temp=self.path.with_suffix(_DRAFT).name)
 
     def read(self) -> Journal | None:
-        """The journal; None where it is gone, or is not this user's.
-
-        Raises:
-            ValueError: It says nothing that makes sense.
-            OSError: It cannot be read.
-        """
+        """The journal; None where it is gone, or is not this user's; ValueError where it makes no sense."""
         found = read_file(self.path, _LARGEST)
         if found is not None and not _is_own(found.facts):
             logger.warning("%s is passed over: it is not this user's alone", self.path)
@@ -325,11 +276,7 @@ class Record:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the restore, which goes when there is nothing left to remember.
-
-        Raises:
-            TimeoutError: It is under way.
-        """
+        """Hold the lock of the restore, whose file goes when there is nothing left to remember; else TimeoutError."""
         lock = self.path.with_suffix(_LOCK)
         with locked(lock, patience=0):
             try:
@@ -358,11 +305,7 @@ def list_records() -> list[Record]:
 
 @contextlib.contextmanager
 def begin_record(journal: Journal) -> Iterator[Record]:
-    """Write down a restore that begins, holding its lock for as long as the block runs.
-
-    Raises:
-        OSError: The journal cannot be kept.
-    """
+    """Write down a restore that begins, holding its lock for as long as the block runs."""
     record = Record(_made_records() / f"{os.urandom(16).hex()}.json")
     with record.locked():
         record.write(journal)
@@ -371,12 +314,7 @@ def begin_record(journal: Journal) -> Iterator[Record]:
 
 @contextlib.contextmanager
 def start_lock() -> Iterator[None]:
-    """Keep other processes of this user from beginning a restore at the same moment.
-
-    Raises:
-        OSError: The journal cannot be kept.
-        ColonyMemoryError: Another one has held it for long.
-    """
+    """Keep other processes of this user from beginning a restore at the same moment."""
     place = _made_records()
     with ExitStack() as stack:
         try:

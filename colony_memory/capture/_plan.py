@@ -39,66 +39,46 @@ _LINK = "is a symbolic link, and nothing is written through links"
 
 @dataclass(frozen=True)
 class NewFile:
-    """A file to be put in place.
+    """A file to be put in place."""
 
-    Attributes:
-        content: Text or bytes; of a link what it says.
-        replaces: What stood in its place when the plan was made, or None.
-        link: It is a symbolic link.
-        executable: Its owner may execute it, where ``mode`` does not say so.
-        mode: Permission bits, or None where the snapshot does not tell.
-        changed: Time of change in nanoseconds, or None where the snapshot does not tell.
-        drops: Files that go with what it replaces: the logs of a database, which would be merged into the new one.
-    """
-
-    content: str | bytes
-    replaces: os.stat_result | None = None
-    link: bool = False
-    executable: bool = False
-    mode: int | None = None
-    changed: int | None = None
+    content: str | bytes  # text or bytes; of a link what it says
+    replaces: os.stat_result | None = None  # what stood in its place when the plan was made, or None
+    link: bool = False  # it is a symbolic link
+    executable: bool = False  # its owner may execute it, where mode does not say so
+    mode: int | None = None  # permission bits, or None where the snapshot does not tell
+    changed: int | None = None  # time of change in nanoseconds, or None where the snapshot does not tell
+    # Files that go with what it replaces: the logs of a database, which would be merged into the new one
     drops: Mapping[str, os.stat_result] = field(default_factory=dict)
 
 
 @dataclass
 class Plan:
-    """What is to be done in a folder, and how whoever does it is asked and told.
+    """The changes to a folder, with the questions and notes of whoever carries them out."""
 
-    Attributes:
-        target: Real path of the folder.
-        metadata: What the snapshot tells beside the contents.
-        files: What is put in place, sorted by name.
-        differing: Files whose content is replaced or taken away.
-        unchanged: Files that are there as they are to be.
-        directories: Empty directories that are made.
-        modes: Files that only get other permissions, with what is there and what they get.
-        left: Files with secrets here, of which the snapshot has only the masked text.
-        databases: Of what is replaced or taken away, the databases.
-        in_use: What somebody had open when the plan was made, or the store that it would be put in, and who.
-        removed: Files that the snapshot lacks and that are taken away.
-        dropped: Directories that hold nothing else, inner ones first, with their permissions.
-        confirm: Is called right before the first move, and raises where it must not come to that.
-        ask: Is given what was displaced when all is in place, and raises where that must not be discarded.
-        note: What is to be remembered together with the moves, for JSON; None for nothing.
-        on_progress: Is told of each file that is written.
-    """
-
-    target: Path
-    metadata: Metadata
-    files: dict[str, NewFile] = field(default_factory=dict)
-    differing: set[str] = field(default_factory=set)
-    unchanged: list[str] = field(default_factory=list)
-    directories: list[str] = field(default_factory=list)
+    target: Path  # real path of the folder
+    metadata: Metadata  # what the snapshot tells beside the contents
+    files: dict[str, NewFile] = field(default_factory=dict)  # what is put in place, sorted by name
+    differing: set[str] = field(default_factory=set)  # files whose content is replaced or taken away
+    unchanged: list[str] = field(default_factory=list)  # files that are there as they are to be
+    directories: list[str] = field(default_factory=list)  # empty directories that are made
+    # Files that only get other permissions, with what is there and what they get
     modes: dict[str, tuple[os.stat_result, int]] = field(default_factory=dict)
+    # Files with secrets here, of which the snapshot has only the masked text
     left: list[str] = field(default_factory=list)
-    databases: set[str] = field(default_factory=set)
+    databases: set[str] = field(default_factory=set)  # of what is replaced or taken away, the databases
+    # What somebody had open when the plan was made, or the store that it would be put in, and who
     in_use: dict[str, str] = field(default_factory=dict)
+    # Files that the snapshot lacks and that are taken away
     removed: dict[str, os.stat_result] = field(default_factory=dict)
+    # Directories that hold nothing else, inner ones first, with their permissions
     dropped: list[tuple[str, int]] = field(default_factory=list)
+    # Is called right before the first move, and raises where it must not come to that
     confirm: Callable[[], None] | None = None
+    # Is given what was displaced when all is in place, and raises where that must not be discarded
     ask: Callable[[Iterable[Displaced]], None] | None = None
+    # What is to be remembered together with the moves, for JSON; None for nothing
     note: Mapping[str, Any] | None = None
-    on_progress: Callable[[int, int, str], None] | None = None
+    on_progress: Callable[[int, int, str], None] | None = None  # is told of each file that is written
 
     def put(
         self,
@@ -132,7 +112,7 @@ class Plan:
         return {log: there for file in self.files.values() for log, there in file.drops.items()}
 
     def users(self) -> dict[str, str]:
-        """What would change although somebody has it open, or the store that it is of, and who."""
+        """Files that would change although somebody has them open, or the store that they are of, and who."""
         changing = {*self.files, *self.removed}
         if not changing or not self.target.exists():
             return {}
@@ -140,7 +120,7 @@ class Plan:
             return find_users(reach, changing, self.databases)
 
     def unsaved(self, question: Question) -> list[str]:
-        """What is to be replaced or taken away and is saved nowhere, as the folder is now."""
+        """Files that are to be replaced or taken away and are saved nowhere, as the folder is now."""
         if not self.differing:
             return []
         with Directory.open(self.target) as folder, Reach(folder) as reach:
@@ -156,17 +136,10 @@ def make_plan(
     delete: bool | Collection[str],
     force: bool,
 ) -> Plan:
-    """Compare a snapshot with a folder, there or not.
+    """Compare the contents of a snapshot with a folder, there or not, and refuse what stands in the way.
 
-    Args:
-        target: Real path of the folder.
-        contents: Content of each file of the snapshot.
-        metadata: What else it tells.
-        delete: What the snapshot lacks is to be taken away, or of that the files of these names.
-        force: Masked text may replace the real one.
-
-    Raises:
-        ColonyMemoryError: Something in the folder stands in the way.
+    With ``delete``, what the snapshot lacks is to be taken away, or of that the files of these names; with ``force``,
+    masked text may replace the real one.
     """
     plan = Plan(target, metadata)
     wanted = {**contents, **metadata.links}
@@ -340,7 +313,7 @@ class _Comparison:
         return is_database(data) and holds_same(*self._reach.parent(name), data)
 
     def _look(self, name: str, *, may_be_link: bool = False) -> os.stat_result | None:
-        """What stands where ``name`` goes, or None, having made sure that no link is on the way."""
+        """The status of a name, or None, having made sure that no link is on the way."""
         if any(above in self._missing for above in parents_of(name)):
             return None
         try:

@@ -53,18 +53,11 @@ _START = 4096
 
 @dataclass(frozen=True)
 class Displaced:
-    """A file that is replaced or taken away.
+    """A file that is replaced or taken away."""
 
-    Attributes:
-        name: Its path in the folder.
-        reach: Where it is now: the folder, or where it was moved aside.
-        at: Its path there.
-        status: Its status.
-    """
-
-    name: str
-    reach: Reach
-    at: str
+    name: str  # path in the folder
+    reach: Reach  # where it is now: the folder, or where it was moved aside
+    at: str  # path there
     status: os.stat_result
 
     @property
@@ -109,19 +102,12 @@ class Displaced:
 
 @dataclass
 class Holding:
-    """A snapshot that is asked for what is displaced.
-
-    Attributes:
-        snapshot_id: Its id.
-        read: Gives its documents, as a restore into this folder would have them.
-        proven: Digests of files that are in it for certain, known without reading it.
-        fresh: It was saved just now, so that nobody need be asked whether it is listed.
-    """
+    """A snapshot that is asked for what is displaced."""
 
     snapshot_id: str
-    read: Callable[[], Mapping[str, str]]
-    proven: frozenset[str] = frozenset()
-    fresh: bool = False
+    read: Callable[[], Mapping[str, str]]  # gives its documents, as a restore into this folder would have them
+    proven: frozenset[str] = frozenset()  # digests of files that are in it for certain, known without reading it
+    fresh: bool = False  # it was saved just now, so that nobody need be asked whether it is listed
 
     @cached_property
     def contents(self) -> Contents:
@@ -140,21 +126,14 @@ class Holding:
 
 @dataclass
 class Question:
-    """The question that stands before anything that a restore displaces is discarded.
+    """The question that stands before anything that a restore displaces is discarded."""
 
-    Attributes:
-        basis: The snapshot that the folder is based on, None where it is not known.
-        others: The other snapshots that are asked, in that order.
-        confirm: Is given the ids of those on which the answer rests, and says whether they are still listed.
-        saving: What none of them has is going to be saved first: nothing stands against it.
-        why: For each file that was asked for, where it is.
-    """
-
-    basis: Holding | None = None
-    others: tuple[Holding, ...] = ()
+    basis: Holding | None = None  # the snapshot that the folder is based on, None where it is not known
+    others: tuple[Holding, ...] = ()  # the other snapshots that are asked, in that order
+    # Is given the ids of those on which the answer rests, and says whether they are still listed
     confirm: Callable[[Collection[str]], bool] = field(default=lambda _: True)
-    saving: bool = False
-    why: dict[str, str] = field(default_factory=dict, init=False)
+    saving: bool = False  # what none of them has is going to be saved first: nothing stands against it
+    why: dict[str, str] = field(default_factory=dict, init=False)  # for each file that was asked for, where it is
     _restored: tuple[Contents, Metadata] = field(default_factory=lambda: ({}, Metadata()))
     _used: set[str] = field(default_factory=set, init=False)
 
@@ -237,12 +216,8 @@ def _digest(content: str | bytes) -> str:
 
 
 def find_users(reach: Reach, changing: Collection[str], databases: Collection[str]) -> dict[str, str]:
-    """Files that are not to be changed, with the process that has them, or the store that they are of, open.
-
-    Args:
-        reach: The folder.
-        changing: Names of files that would be put there, replaced or taken away.
-        databases: Those of them that are SQLite databases there.
+    """Of the files that are ``changing``, and the ``databases`` among them: those that a process has open, or whose
+    store it has, with its name.
     """
     directories = {parent for name in changing for parent in _stores_of(name)}
     there = {name: status for each in sorted(directories) for name, status in _files_in(reach, each)}

@@ -149,7 +149,7 @@ def _leaving(record: Record) -> str:
 
 
 def kept_of(journal: Journal) -> str:
-    """Where its originals are, for a message."""
+    """The places of its originals, for a message."""
     kept = (os.path.join(journal.place, volume, journal.staging, KEPT) for volume in journal.volumes)  # noqa: PTH118
     return " and ".join(map(repr, kept))
 

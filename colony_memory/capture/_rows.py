@@ -20,32 +20,21 @@ _WHOLE = 1_000_000  # a time that is no multiple of this tells that its file sys
 
 @dataclass(frozen=True)
 class Row:
-    """A file as it was read.
-
-    Attributes:
-        size: Its bytes.
-        mtime_ns: When its content changed, in nanoseconds since 1970.
-        ctime_ns: When anything of it changed.
-        inode: Its number in its file system.
-        mode: Its kind and permissions.
-        digest: Of what is saved of it: ``sha256:`` and that of its bytes, of a database that of its copy. ``part``
-            where it is saved as a part of a database. Empty where it has to be read: it was so young that a change may
-            hide behind the same time, or it is not saved as it is.
-        clean: The version of the rules by which no likely secret is in it; empty where that was not found.
-        is_text: Whether it is a document of its own.
-        is_database: Whether it was read as an SQLite database, with what is beside it.
-        pieces: Of a large one, those in which no likely secret is, see :class:`~colony_memory.capture.secrets.Pieces`.
-    """
+    """A file as it was read."""
 
     size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    mode: int
+    mtime_ns: int  # when its content changed, in nanoseconds since 1970
+    ctime_ns: int  # when anything of it changed
+    inode: int  # number in its file system
+    mode: int  # kind and permissions
+    # Of what is saved of it: `sha256:` and that of its bytes, of a database that of its copy. PART where it is saved
+    # as a part of a database. Empty where it has to be read: it was so young that a change may hide behind the same
+    # time, or it is not saved as it is
     digest: str
-    clean: str = ""
-    is_text: bool = True
-    is_database: bool = False
+    clean: str = ""  # the version of the rules by which no likely secret is in it; empty where that was not found
+    is_text: bool = True  # it is a document of its own
+    is_database: bool = False  # it was read as an SQLite database, with what is beside it
+    # Of a large one, those in which no likely secret is, see secrets.Pieces
     pieces: str = ""
 
     @classmethod
@@ -65,13 +54,13 @@ class Row:
         return cls(*facts, digest if is_settled(status, began) else "", clean, is_text, is_database, pieces)
 
     def is_of(self, status: os.stat_result) -> bool:
-        """Whether a file is as it was: but for its mode, which is in the status."""
+        """A file is as it was, but for its mode, which is in the status."""
         now = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
         return now == (self.size, self.mtime_ns, self.ctime_ns, self.inode)
 
 
 def is_settled(status: os.stat_result, began: int) -> bool:
-    """Whether a file is older, by more than its file system's time step, than the time at which reading began."""
+    """A file is older, by more than its file system's time step, than the time at which reading began."""
     newest = max(status.st_mtime_ns, status.st_ctime_ns)
     step = _FINE if status.st_ctime_ns % _WHOLE else _COARSE
     return newest + step < began
@@ -79,17 +68,11 @@ def is_settled(status: os.stat_result, began: int) -> bool:
 
 @dataclass(frozen=True)
 class Known:
-    """Which files need not be read, by what an index has of them.
+    """Files that need not be read, by what an index has of them."""
 
-    Attributes:
-        rows: As the index has them.
-        rules: The version of the rules by which they have to be clean, None where nobody asks for that.
-        unless: What is to be read all the same, by the end of its name.
-    """
-
-    rows: Mapping[str, Row]
-    rules: str | None = None
-    unless: tuple[str, ...] = ()
+    rows: Mapping[str, Row]  # as the index has them
+    rules: str | None = None  # the version of the rules by which they have to be clean, None where nobody asks for that
+    unless: tuple[str, ...] = ()  # what is to be read all the same, by the end of its name
 
     def find(self, name: str, there: Mapping[str, os.stat_result]) -> Row | None:
         """The row of a file that need not be read, or that is a part of one that need not be; else None.

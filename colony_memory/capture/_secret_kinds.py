@@ -1,4 +1,4 @@
-"""What likely secrets look like, read from ``secret_kinds.txt``, and where they are in a text.
+"""The forms of likely secrets, read from ``secret_kinds.txt``, and their places in a text.
 
 Nothing is tried at each place of a text: where a secret is, a literal stands. A kind whose literal begins a word is
 looked for where a long word begins, the few others by their literal. Each pattern is bounded, so that the time grows
@@ -59,12 +59,12 @@ class Kind:
 
     @property
     def is_last(self) -> bool:
-        """Whether it counts only where nothing else is found."""
+        """It counts only where nothing else is found."""
         return "last" in self.flags
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
-        """What is looked for, compiled when it first is."""
+        """The pattern, compiled when it is first looked for."""
         form = _SHORTHAND.sub(lambda match: _SHORT[match[0]], self.form.replace("<uuid>", _UUID))
         if self.place != "~":
             hints = "|".join(map(re.escape, map(bytes.decode, self.hints))) if not self.place else ""
@@ -135,7 +135,7 @@ class _Words:
         self._left, self._behind = dict[Kind, int](), dict[Kind, int]()
 
     def end(self, place: int) -> int:
-        """Where the word ends that a place is in."""
+        """The end of the word that a place is in."""
         if place >= self._end:
             end = self._spaced.find(b" ", place + 1)
             self._end, self._left = len(self._spaced) if end < 0 else end, {}
@@ -144,7 +144,7 @@ class _Words:
         return self._end
 
     def begun(self, place: int, word: bytes) -> list[Span]:
-        """What is at a place, where a literal may stand that begins so."""
+        """The matches at a place, where a literal may stand that begins so."""
         found, end = list[Span](), self.end(place)
         for kind in (*_BY_BEGIN.get(word, ()), *_BY_BEGIN.get(word[:1], ())):
             if self._text.startswith(kind.hints, place) and self._behind.get(kind, 0) <= place:
@@ -161,7 +161,7 @@ class _Words:
 
 
 def _inside(text: bytes, spaced: bytes, start: int, end: int) -> Iterator[Span]:
-    """What holds a literal in a long word. Where several of these are near each other, they are searched at once."""
+    """The places of a literal in a long word. Where several are near each other, they are searched at once."""
     windows: list[tuple[int, int, set[bytes]]] = []
     for hint in _HINT_INSIDE.finditer(spaced, start, end):
         first, last = max(0, hint.start() - _LONGEST_WORD), hint.end() + _LONGEST_WORD
@@ -246,7 +246,7 @@ _UUID_TEXT = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _is_opaque(text: bytes) -> bool:
-    """What no person made up, in a place where all else may stand: a name of a file, a call, words that are joined."""
+    """No person made it up, in a place where all else may stand: a name of a file, a call, words that are joined."""
     if not _is_random(text) or not _DIGIT.search(text) or _is_wordy(text) or text.isdigit():
         return False
     if any(text[each:] == text[:-each] for each in range(1, _PERIOD + 1)):
@@ -263,14 +263,14 @@ _SHORTEST, _LONG, _LONG_PART = 6, 12, 14
 
 
 def is_password(text: bytes) -> bool:
-    """Whether it is no placeholder, no template, and no word such as examples have."""
+    """It is no placeholder, no template, and no word such as examples have."""
     if len(text) < _SHORTEST or len(set(text)) < _SHORTEST - 1 or _MADE_UP.search(text) or _FILLED_IN.search(text):
         return False
     return len(text) >= _LONG or re.search(rb"[0-9]|[a-z].*[A-Z]|[A-Z].*[a-z]|[^A-Za-z0-9 ]", text) is not None
 
 
 def _is_basic(text: bytes) -> bool:
-    """Whether it is a user's name and password in base64, see RFC 7617."""
+    """It is a user's name and password in base64, see RFC 7617."""
     name, colon, password = _unbase64(text).partition(b":")
     return bool(name and colon) and password.isascii() and is_password(password)
 

@@ -60,7 +60,7 @@ _WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
 
 
 class Place(NamedTuple):
-    """Where a likely secret is in a file.
+    """The place of a likely secret in a file.
 
     Attributes:
         start: Its first byte.
@@ -87,13 +87,13 @@ class _View:
     """
 
     def __init__(self, pieces: list[bytes], cuts: list[tuple[int, int, bytes]]) -> None:
-        """What is left of the text before, and each place of that which stands for something else."""
+        """The text that is left, and each place of the one before that stands for something else."""
         self.text = b"".join(pieces)
         self._cuts = cuts
 
     @cached_property
     def _seen(self) -> list[int]:
-        """Where each cut is in what is seen."""
+        """The place of each cut in what is seen."""
         seen, shift = list[int](), 0
         for start, end, undone in self._cuts:
             seen.append(start + shift)
@@ -101,12 +101,12 @@ class _View:
         return seen
 
     def is_changed(self, start: int, end: int) -> bool:
-        """Whether something was undone there or right beside it."""
+        """An escape was undone there or right beside it."""
         at = bisect_left(self._seen, start - 1)
         return any(self._cuts[each][2] != _GAP for each in range(at, bisect_right(self._seen, end)))
 
     def source(self, start: int, end: int) -> tuple[int, int]:
-        """Where that is in the text before."""
+        """The same place in the text before."""
         return self._one(start)[0], self._one(end - 1)[1]
 
     def _one(self, place: int) -> tuple[int, int]:
@@ -208,7 +208,7 @@ def _undone(text: bytes) -> _View | None:
 
 
 def _meant(escape: bytes) -> bytes:
-    """What an escape stands for; what shows nothing leaves one sign first, so that it divides words in one view."""
+    """The character of an escape; one that shows nothing leaves a sign first, so that it divides words in one view."""
     text = escape.decode("latin-1")
     sign, rest = text[0], text.lstrip("\\")
     if sign == "\\" and rest:

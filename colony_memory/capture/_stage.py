@@ -149,7 +149,7 @@ def open_staging(
 
 
 def _mount(directory: Directory) -> object:
-    """What tells one mount from another: nothing is moved between two, of one file system or not."""
+    """The id of a mount: nothing is moved between two, of one file system or not."""
     if sys.platform == "linux" and directory.descriptor is not None:
         try:
             lines = Path(f"/proc/self/fdinfo/{directory.descriptor}").read_text("ascii").splitlines()
@@ -167,12 +167,7 @@ def _mount(directory: Directory) -> object:
 class Stage:
     """Writes the files of a plan; :meth:`settle` makes them last, and :meth:`warn` tells of what could not be kept.
 
-    Args:
-        plan: What is to be written.
-        above: Status of the directory whose owner gets what root makes.
-
-    Attributes:
-        owner: That owner and group where this is root, else None.
+    What root makes belongs to the owner of the directory ``above``.
     """
 
     def __init__(self, plan: Plan, above: os.stat_result) -> None:
@@ -206,8 +201,8 @@ class Stage:
     def finish_directory(self, directory: Directory, name: str) -> None:
         """Give a directory that was made its attributes, when all is in it, and make its names last."""
         if directory.descriptor is not None:
-            name, told = f"{name}/", self._plan.metadata
-            mode, changed = told.modes.get(name), told.times.get(name)
+            name, metadata = f"{name}/", self._plan.metadata
+            mode, changed = metadata.modes.get(name), metadata.times.get(name)
             self.give(directory.descriptor, name, owner=self.owner, mode=mode, changed=changed)
             if self._each:
                 disk.sync_names(directory.descriptor)
@@ -319,7 +314,7 @@ class Stage:
 
 
 def is_root() -> bool:
-    """Whether this process restores for others: what is theirs stays theirs."""
+    """Root restores for others: what is theirs stays theirs."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 

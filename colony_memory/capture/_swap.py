@@ -101,7 +101,7 @@ def _is_empty(directory: Path) -> bool:
 
 
 def _is_current(directory: Path) -> bool:
-    """Whether some process stands in ``directory``: a rename would leave it in a removed one."""
+    """Some process stands in ``directory``: a rename would leave it in a removed one."""
     try:
         if directory.samefile(Path.cwd()):
             return True

@@ -224,7 +224,7 @@ def _close_again(reach: Reach, name: str, mode: int) -> None:
 
 
 def _look(reach: Reach, name: str) -> os.stat_result | None:
-    """What has that name, None also where the way there is no more."""
+    """The status of a name, None also where the way there is no more."""
     try:
         return reach.look(name)
     except OSError as error:
@@ -247,7 +247,7 @@ def _has_mode(status: os.stat_result | None, change: ModeChange) -> bool:
 
 
 def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
-    """Where an original goes: where it was, in directories made anew, or beside what is in the way of that."""
+    """The place of an original: as it was, in directories made anew, or beside what is in the way of that."""
     for parent in parents_of(name):
         try:
             directory, last = reach.parent(parent)

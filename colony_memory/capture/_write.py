@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """What write_folder() did, or with ``dry_run`` would do. Names as in the snapshot, sorted.
+    """The outcome of write_folder(), or with ``dry_run`` the plan. Names as in the snapshot, sorted.
 
     Each file of the snapshot is in one of the first three, in ``left``, ``unsaved`` or ``in_use``.
 
@@ -121,7 +121,7 @@ def place_documents(
     note: Mapping[str, Any] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Written:
-    """:func:`write_folder`, for whoever knows what is saved.
+    """:func:`write_folder`, for whoever knows what is saved; raises Unsaved and FileInUse, with nothing written.
 
     Args:
         documents: As there, and so are the others that are not named here.
@@ -129,13 +129,9 @@ def place_documents(
         force: As there.
         delete: Or the names of the files that are taken away.
         dry_run: As there.
-        question: What is asked before anything goes that the folder holds; None where all of it may.
-        note: What the index is to know once all is in place, as :meth:`FolderIndex.note_of` gives it.
+        question: Is asked before anything goes that the folder holds; None where all of it may.
+        note: For the index once all is in place, as :meth:`FolderIndex.note_of` gives it.
         on_progress: As there.
-
-    Raises:
-        Unsaved: Files that would go are saved nowhere. Nothing was written.
-        FileInUse: One of them is open in a program. Nothing was written.
     """
     require_type("documents", documents, Mapping)  # type: ignore[type-abstract]
     require_call("on_progress", on_progress)
@@ -176,11 +172,7 @@ def place_documents(
 
 
 class Unsaved(ColonyMemoryError):
-    """Files that a restore would replace or take away are saved nowhere.
-
-    Attributes:
-        names: Those files.
-    """
+    """Files that a restore would replace or take away, ``names``, are saved nowhere."""
 
     def __init__(self, target: Path, names: list[str], why: str = "saved nowhere") -> None:
         super().__init__(
@@ -192,11 +184,7 @@ class Unsaved(ColonyMemoryError):
 
 
 class FileInUse(ColonyMemoryError):
-    """What a restore would change is open in a program.
-
-    Attributes:
-        users: Each such file, with the program.
-    """
+    """Files that a restore would change are open in a program: ``users`` has it for each."""
 
     def __init__(self, target: Path, users: Mapping[str, str]) -> None:
         programs, names = listed(list(dict.fromkeys(users.values())), most=3), quoted(list(users))

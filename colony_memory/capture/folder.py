@@ -55,7 +55,7 @@ _CHOICES = ("stop", "warn", "mask", "allow")
 
 @dataclass(frozen=True)
 class Capture:
-    """What was read from a folder.
+    """The documents of a folder, and what is to be said of them.
 
     Attributes:
         documents: Name to text; write_folder() turns it into the same files again.
@@ -293,7 +293,7 @@ def _known(index: FolderIndex, tree: Tree, *, secrets: str, unless: tuple[str, .
 
 
 def _captured(survey: Survey, *, reading: bool = True) -> Capture:
-    """What came of it, with the documents where they are to be read."""
+    """The capture of a survey, with the documents where they are to be read."""
     if reading and not survey.is_read:
         survey.read_rest()
     tree = survey.found.tree
@@ -328,7 +328,7 @@ def end_unfinished(sources: Iterable[Source], *, dry_run: bool = False) -> None:
 def read_choices(
     *, secrets: str, allow_secrets: str | Iterable[str], exclude: str | Iterable[str]
 ) -> tuple[frozenset[str], Excluded]:
-    """What of likely secrets may be saved, and what is left out, as the arguments of :func:`read_folder` have it.
+    """Likely secrets that may be saved, and rules that exclude, as the arguments of :func:`read_folder` have it.
 
     Raises:
         ValueError: One of them cannot be read, whatever there is to be saved.
@@ -343,7 +343,7 @@ def _require_choice(secrets: str) -> None:
 
 
 def _walks(sources: list[Source], excluded: Excluded, follow: Following | None, fixed: Tree) -> list[Walk | NamedFile]:
-    """What finds the files of each source; what need not be looked for is noted at once."""
+    """The walks that find the files of each source; what need not be looked for is noted at once."""
     walks: list[Walk | NamedFile] = []
     # A database goes before the files beside it that are a part of it.
     for source in sorted(sources, key=lambda source: str(source.path)):

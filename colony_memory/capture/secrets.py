@@ -69,7 +69,7 @@ _SEED_NAME = re.compile(r"(?i)(key|seed)[^/]*$")
 
 @dataclass(frozen=True)
 class SecretFinding:
-    """Where something stands that is likely a secret. It does not hold the secret.
+    """The place of something that is likely a secret. It does not hold the secret.
 
     Attributes:
         name: Name of the file, in which a secret of its own is masked; ``note`` or ``tag`` for those of a snapshot.
@@ -183,7 +183,7 @@ def shown_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _in_lines(texts: Iterable[str]) -> Iterator[tuple[str, list[Place]]]:
-    """What is found in short texts, all of which are searched at once."""
+    """The findings of short texts, all of which are searched at once."""
     lines = sorted(set(texts))
     data = [line.encode("utf-8", "surrogatepass").replace(b"\n", b" ") for line in lines]
     starts = [0]
@@ -201,7 +201,7 @@ def _in_lines(texts: Iterable[str]) -> Iterator[tuple[str, list[Place]]]:
 
 
 def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
-    """What may be saved: each the ``id`` of a finding, or the same without its last part.
+    """Findings that may be saved: each an ``id``, or the same without its last part.
 
     Raises:
         ValueError: One is neither.
@@ -218,7 +218,6 @@ def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
 
 
 def is_allowed(finding: SecretFinding, allowed: frozenset[str]) -> bool:
-    """Whether it is among what :func:`read_allowed` gave."""
     return finding.id in allowed or finding.id.rpartition(":")[0] in allowed
 
 
@@ -268,7 +267,7 @@ def judge_secrets(
     pieces: Pieces | None = None,
     depth: int = 2,
 ) -> tuple[SecretFinding, ...]:
-    """What is found, that which is allowed included; masked in the contents where that is the choice.
+    """The findings, the allowed included; masked in the contents where that is the choice.
 
     Args:
         contents: Files.
@@ -348,7 +347,7 @@ def _masked(text: str, found: list[Place]) -> str:
 def _search(
     name: str, content: str | bytes, pieces: Pieces | None = None, kept: str = ""
 ) -> Iterator[tuple[SecretFinding, Place | None]]:
-    """What is found in one file, in order, each with the place of what must not be seen; no two overlap.
+    """The findings of one file, in order, each with the place of what must not be seen; no two overlap.
 
     Its ``pieces`` are ``kept`` under that name.
     """
@@ -399,7 +398,7 @@ def _finding(name: str, line: int | None, kind: str, secret: bytes) -> SecretFin
 
 
 def _decode(data: bytes) -> bytes:
-    """What is readable in bytes: as it is, or as Windows writes text."""
+    """The readable text in bytes: as it is, or as Windows writes text."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "ignore").encode("utf-8", "surrogatepass")
     return data
