@@ -137,6 +137,11 @@ class Decision:
         return tuple(entry for entry in self.entries if entry.snapshot_id in self.committed)
 
     @property
+    def newest(self) -> Entry | None:
+        """The restore point that is the latest where no pointer says which is."""
+        return next((entry for entry in self.ranked if entry.snapshot_id in self.counted), None)
+
+    @property
     def ranked(self) -> tuple[Entry, ...]:
         """Entries in the order in which they may become the latest: newest first, and last what was only refused."""
         refused = refused_only([entry.info for entry in self.entries])

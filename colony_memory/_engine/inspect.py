@@ -16,7 +16,6 @@ from colony_memory._engine.observe import observed
 from colony_memory._engine.state import UNREADABLE, State, look
 from colony_memory._engine.verify import listed_and_gone, older_pointer
 from colony_memory._format.constants import FORMAT_2
-from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import latest_filename, manifest_filename, require_label
 from colony_memory._format.v2.chain import MAX_ON_BASE
 from colony_memory.exceptions import SnapshotCorrupt, VaultError, message_of
@@ -130,9 +129,8 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
     decision, files = state.decision, state.listed
     whole = decision.listed
-    # What met a conflict is no backup that a restore gives by itself.
-    refused = refused_only(whole)
-    newest = next((info for info in whole if info.snapshot_id not in refused), whole[0] if whole else None)
+    best = decision.newest
+    newest = None if best is None else next(info for info in whole if info.snapshot_id == best.snapshot_id)
     named = decision.written or None
     unsigned = {manifest_filename(label, each) for each in decision.unsigned}
     broken = {file: why for file, why in decision.broken.items() if file not in unsigned}

@@ -32,7 +32,7 @@ from colony_memory.snapshot import Manifest
 from colony_memory.trust import ACCEPT_UNSIGNED, check_head, check_newer, follows_signed_pointer, older_than_signing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from colony_memory._engine.label import LabelFiles
 
@@ -218,11 +218,9 @@ def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests:
         and isinstance(read := manifests.get(each), Manifest)
     ]  # fmt: skip
     newer = [manifest for manifest in strange if id_order(manifest.info.snapshot_id) > id_order(named)]
-    for manifest in newer:
-        try:
-            check_newer(label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
-        except RollbackDetected as error:
-            return replace(found, rollback=found.rollback or error)
+    error = set_back(pointer, newer)
+    if error is not None:
+        return replace(found, rollback=found.rollback or error)
     told = [manifest.info.snapshot_id for manifest in newer if manifest.info.snapshot_id not in pointer.gone]
     if told:
         found = _warned(
@@ -238,6 +236,17 @@ def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests:
             "did not finish, one by 0.1.1, or one that was removed and put back",
         )
     return found
+
+
+def set_back(pointer: Pointer, manifests: Iterable[Manifest]) -> RollbackDetected | None:
+    """Why a pointer looks put back, by what snapshots say that are newer than it names; None where it does not."""
+    for newer in manifests:
+        if id_order(newer.info.snapshot_id) > id_order(pointer.snapshot_id or ""):
+            try:
+                check_newer(pointer.label, pointer.snapshot_id, newer.raw, went_back_from=pointer.went_back_from)
+            except RollbackDetected as error:
+                return error
+    return None
 
 
 def latest_without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
@@ -282,7 +291,7 @@ def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: 
     if not files.complete:
         msg = f"{problem}, and the vault's list of label {label!r} is cut short, so the newest snapshot is not known"
         return replace(found, follow=None, refusal=VaultError(msg))
-    newest = next((entry.snapshot_id for entry in found.ranked if entry.snapshot_id in found.counted), None)
+    newest = None if found.newest is None else found.newest.snapshot_id
     found = replace(found, follow=newest)
     if newest is not None and not (asked.trust.accept_legacy_pointer and found.written == newest):
         found = _warned(found, f"taking the newest whole snapshot {newest} of label {label!r}: {problem}")

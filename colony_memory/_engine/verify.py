@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._engine.judge import set_back
 from colony_memory._engine.load import not_found, room_for
 from colony_memory._engine.observe import observed, spending
 from colony_memory._engine.salvage import with_costs
 from colony_memory._engine.state import State, look, read_pointer_file, require_listed
 from colony_memory._engine.store import Shelf
 from colony_memory._format.formats import read_documents
-from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
+from colony_memory._format.names import manifest_filename, require_id, require_label
 from colony_memory._format.pointer import read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
-    RollbackDetected,
     SnapshotCorrupt,
     UnsupportedFormat,
     UntrustedSnapshot,
     message_of,
 )
 from colony_memory.reports import Fact, SnapshotCheck, VerifyReport
-from colony_memory.trust import OPEN, check_newer, previous_of
+from colony_memory.trust import OPEN, previous_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -270,13 +270,10 @@ def listed_and_gone(session: Session, decision: Decision, there: Container[str])
 def older_pointer(state: State, manifests: Iterable[Manifest]) -> str | None:
     """What snapshots that are newer than the one that an unproven pointer names say of that pointer."""
     try:
-        pointer = read_pointer(state.text or "", label=state.label)
-        for newer in manifests:
-            if id_order(newer.info.snapshot_id) > id_order(pointer.snapshot_id or ""):
-                check_newer(state.label, pointer.snapshot_id, newer.raw, went_back_from=pointer.went_back_from)
-    except (SnapshotCorrupt, RollbackDetected) as error:
-        return message_of(error)
-    return None
+        error = set_back(read_pointer(state.text or "", label=state.label), manifests)
+    except SnapshotCorrupt as damage:
+        return message_of(damage)
+    return None if error is None else message_of(error)
 
 
 def _catalogue_problem(state: State) -> str | None:
