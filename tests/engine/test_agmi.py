@@ -49,20 +49,6 @@ def test_each_way_to_write(row):
     assert verdicts(getattr(adapters, row)()) == dict(zip(EDITS, EXPECTED[row], strict=True))
 
 
-def test_what_the_attacker_signs_is_refused_for_its_key_alone():
-    """A reader that pins nobody takes all of it: nothing else about these files is wrong."""
-
-    class Unpinned(adapters.SignedResign):
-        def verify(self):
-            self.signer = None
-            try:
-                return super().verify()
-            finally:
-                self.signer = adapters.AGENT
-
-    assert verdicts(Unpinned()) == dict.fromkeys(EDITS, "ACCEPTED")
-
-
 @pytest.mark.parametrize(
     ("row", "code"), [pytest.param("SignedRehash", 1, marks=pytest.mark.once), ("SignedWitness", 0)]
 )

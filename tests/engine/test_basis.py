@@ -43,13 +43,6 @@ def test_what_an_event_leaves(event, expected):
     assert event(FULL) == expected
 
 
-def test_going_back_without_a_basis_notes_the_latest_as_not_held():
-    gone_back = events.reverted(Basis(origin="0" * 16), S2, listed=[S1, S2])
-    assert (gone_back.snapshot_id, gone_back.not_held, gone_back.reverted) == (S2, True, True)
-    assert gone_back.origin == "0" * 16
-    assert not events.reverted(Basis(), None)
-
-
 @pytest.mark.parametrize(
     ("basis", "latest", "listed", "conflict"),
     [

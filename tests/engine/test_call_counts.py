@@ -93,13 +93,6 @@ def test_a_restore(metered):
     assert metered.count(lambda mem: mem.restore()) == (4 if metered.options else 3, 0)
 
 
-def test_the_latest(metered):
-    metered.fill(5)
-    reads, writes = metered.count(lambda mem: mem.latest())
-    assert reads <= (3 if metered.options else 2)
-    assert writes == 0
-
-
 @pytest.mark.once
 def test_a_list_of_100_among_300(metered):
     for label in ("default", "work", "home"):
@@ -107,14 +100,6 @@ def test_a_list_of_100_among_300(metered):
     found = []
     assert metered.count(lambda mem: found.extend(mem.list_snapshots(label="default"))) == (2, 0)
     assert len(found) == 100
-
-
-def test_a_delete_of_an_older_one(metered, kind):
-    ids = metered.fill(5)
-    # The pointer, a list before and one after; the pointer once more, and what it names, where it is not written on
-    # condition.
-    reads = 3 if kind == "full" else 5
-    assert metered.count(lambda mem: mem.delete_snapshot(label="default", snapshot_id=ids[0])) == (reads, 3)
 
 
 def test_a_delete_of_the_latest(metered, kind):
@@ -146,15 +131,3 @@ def test_a_prune_asks_for_the_newest_manifest_once(metered, kind):
         assert len({*asked}) == 2
         assert len(asked) == 2 + (kind == "plain")
         assert metered.client().restore() == {"n": "004"}
-
-
-def test_the_first_day_after_0_1_1_costs_no_write_more(kind):
-    day = Metered(kind, signs=True)
-    from signed_histories import OWN, as_0_1_1_leaves_them
-
-    day.options = {"signer": OWN}
-    day.mem = day.client()
-    day.fill(3)
-    as_0_1_1_leaves_them(day.fake, OWN)
-    assert day.count(lambda mem: mem.backup({"n": "new"}))[1] == 3
-    assert day.count(lambda mem: mem.backup({"n": "newer"})) == (2 if kind == "full" else 3, 3)

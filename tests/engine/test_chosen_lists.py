@@ -14,7 +14,6 @@ import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt
 from colony_memory._engine import observe
-from colony_memory._format.catalog import Catalog
 from colony_memory._format.constants import LATEST_FORMAT
 from colony_memory._format.manifest import MAX_NOTE, read_lacking, read_note, read_word
 from colony_memory._format.names import latest_filename, manifest_filename
@@ -99,18 +98,6 @@ def test_notes_and_lines_have_a_bound_wherever_they_come_from():
     assert (read_note(None), read_note(7), read_note("short"), read_word("short")) == (None, None, "short", "short")
     assert read_note("\\ud83d" * MAX_NOTE) == "\\ud83d" * MAX_NOTE  # as a writer may have spelled it
     assert len(read_lacking("n" * 100 for _ in range(10**5))) < 11_000
-
-
-def test_a_row_is_found_among_thousands_without_looking_at_each():
-    vault = forged(5000)
-    pointer = json.loads(vault.files[latest_filename("default")])
-    rows = Catalog.read("default", pointer["catalog"])
-    began = time.process_time()
-    assert all(rows.find(each).snapshot_id == each for each in ids(5000))
-    assert not rows.knows("other")
-    assert rows.find("other") is None
-    assert rows.find("20270101T000000000000Z-0a1b2c") is None
-    assert time.process_time() - began < PATIENCE
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from datetime import timedelta
 
 import pytest
 from basis_world import Index
 from faces import FACES
 
-from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected, Retention, SnapshotNotFound, open_vault
+from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected, SnapshotNotFound, open_vault
 from colony_memory._engine.backup import backup
 from colony_memory._engine.backup.job import Unread
 from colony_memory._format.lineage import Lineage
@@ -186,16 +185,6 @@ def test_a_folder_that_is_as_it_was_is_not_even_read(vault, theirs):
         mem._run(backup, read, label="default", **SAVING)
 
 
-def test_after_going_back_old_text_is_something_new(vault, theirs):
-    ours = Folder(vault)
-    old = ours.backup({"m": FIRM + "before\n"}).snapshot_id
-    ours.backup(BASE)
-    memory = ours.restore(snapshot_id=old)
-    info = ours.backup(memory)
-    assert (info.reused, info.diverged_from) == (False, None)
-    assert ColonyMemory(backend=vault).restore() == memory
-
-
 def test_falling_back_gives_nothing_newer_and_the_next_save_is_the_latest(vault):
     ours = Folder(vault)
     ids = [ours.backup({"m": FIRM + str(n)}).snapshot_id for n in range(4)]
@@ -316,18 +305,6 @@ def test_what_stands_for_the_basis_is_the_basis(vault, theirs):
         vault.vault_delete_file(name)
     assert quietly(theirs.latest).snapshot_id == new
     assert outcome(ours, NEW, "raise") == SILENT
-
-
-def test_after_thirty_days_it_goes(vault, theirs):
-    ours = Folder(vault)
-    theirs.backup(BASE)
-    refused(ours, theirs)
-    later = ColonyMemory(backend=vault, format=1)
-    now = later._session.now() + timedelta(days=31)
-    later._session.now = lambda: now
-    later.restore()
-    later.backup({"m": FIRM + "later\n"}, retention=Retention(keep_last=1))
-    assert len(rows(vault)) == 1
 
 
 def test_a_race_is_a_conflict_of_which_the_row_tells(vault, theirs):

@@ -125,14 +125,6 @@ def test_what_is_missing_and_noted_is_told_to_who_opens_it(vault):
     assert not client(vault).backup(HISTORY[0], incomplete=["a: is a socket"]).reused
 
 
-def test_a_new_process_goes_on_and_knows_what_is_unchanged(vault):
-    for documents in HISTORY[:3]:
-        info = client(vault).backup(documents)
-    assert len(manifest_of(vault, info).packs) == 3
-    assert client(vault).backup(HISTORY[2]).reused
-    assert client(vault).backup(HISTORY[2]).snapshot_id == info.snapshot_id
-
-
 def test_who_cannot_read_writes_bases_and_knows_what_it_wrote_itself(vault):
     mem = blind(vault)
     infos = [mem.backup(documents) for documents in HISTORY[:3]]
@@ -155,14 +147,6 @@ def test_other_recipients_begin_a_chain_that_they_can_read(vault):
     assert manifest_of(vault, info).packs == (same.snapshot_id, info.snapshot_id)
     assert ColonyMemory(backend=vault, identities=keys.SSH_SECRET).restore() == HISTORY[1]
     assert client(vault).backup(HISTORY[1]).reused is False
-
-
-def test_what_is_unchanged_in_the_clear_is_saved_anew(vault):
-    with_clear = ColonyMemory(backend=vault, format=2)
-    with_clear.backup(HISTORY[0])
-    info = client(vault).backup(HISTORY[0])
-    assert (info.reused, info.encrypted) == (False, True)
-    assert manifest_of(vault, info).packs == (info.snapshot_id,)
 
 
 def test_a_client_that_does_not_encrypt_says_what_it_does(vault):
@@ -381,30 +365,6 @@ def test_a_prune_and_a_delete_need_no_key(vault):
     assert client(vault).restore(snapshot_id=infos[2].snapshot_id) == HISTORY[2]
 
 
-def test_a_memory_that_shrank_is_kept(vault):
-    client(vault).backup(HISTORY[5])
-    info = client(vault).backup({"MEMORY.md": "empty"}, prune_keep=1)
-    assert info.shrunk_from is not None
-    assert len(client(vault).list_snapshots()) == 2
-    client(vault).backup({"MEMORY.md": "still empty"}, prune_keep=1)
-    assert client(vault).restore(snapshot_id=info.shrunk_from) == HISTORY[5]
-
-
-def test_two_writers_merge_what_both_can_read(vault):
-    ours, theirs = client(vault), client(vault)
-    ours.backup(HISTORY[0])
-    theirs.restore()
-    ours.backup({**HISTORY[0], "ours.md": "1"})
-    merged = theirs.backup({**HISTORY[0], "theirs.md": "2"}, on_conflict="merge")
-    assert client(vault).restore().keys() == {*HISTORY[0], "ours.md", "theirs.md"}
-    assert merged.diverged_from is not None
-    # Equal memory is no conflict.
-    ours.restore()
-    theirs.restore()
-    ours.backup({**HISTORY[0], "same.md": "3"})
-    assert theirs.backup({**HISTORY[0], "same.md": "3"}).reused
-
-
 def test_what_cannot_be_read_is_not_merged_and_stays_the_latest(vault):
     clear = ColonyMemory(backend=vault)
     clear.backup(HISTORY[0])
@@ -480,11 +440,6 @@ def test_arguments_that_are_wrong_are_named_and_not_repeated(vault, options, why
     assert raised.value.__cause__ is None
 
 
-def test_a_passphrase_is_its_words():
-    for text in ("two\nlines", "\ufefftwo\r\nlines\r\n", " \ufeff two\nlines"):
-        assert Passphrase(text).reveal() == "two\nlines"
-
-
 @pytest.mark.parametrize("text", ["", "  \n", "\ufeff", "\ufeff\r\n", 7, None])
 def test_a_passphrase_that_is_none(text):
     with pytest.raises(ValueError, match="non-empty"):
@@ -511,16 +466,6 @@ def test_a_key_file(vault, tmp_path):
         ColonyMemory(backend=vault, identities=path)
     with pytest.raises(ColonyMemoryError, match="cannot be read"):
         ColonyMemory(backend=vault, identities=tmp_path / "nowhere")
-
-
-def test_every_snapshot_is_told_apart_with_a_key(vault):
-    mem = client(vault)
-    for n in range(4):
-        mem.backup({"a.md": f"line {n}\n", "b.md": "stays\n"})
-    assert [change.lines.added for change in client(vault).history("a.md")] == [1] * 4
-    found = client(vault).search("line 2")
-    assert [(match.name, match.snapshots, match.in_latest) for match in found.matches] == [("a.md", 1, False)]
-    assert found.searched == 4
 
 
 def test_whatever_the_format_is_nothing_goes_out_in_the_clear(vault, monkeypatch):

@@ -7,9 +7,8 @@ import sys
 import age_keys as keys
 import pytest
 from chains import growing
-from no_zstd import lose_zstd
 
-from colony_memory import ColonyMemory, ColonyMemoryError, DecryptionError, Passphrase, UnsupportedFormat
+from colony_memory import ColonyMemory, ColonyMemoryError, DecryptionError, Passphrase
 from colony_memory._format import age
 from colony_memory.testing import FakeVault
 
@@ -46,11 +45,6 @@ def test_what_needs_no_key_works(vault):
     assert mem.verify().sealed
     assert [info.encrypted for info in mem.list_snapshots()] == [True, True]
     assert mem.prune(keep=1) == 1
-
-
-def test_without_zstd_too_the_extra_that_brings_both_is_named(vault):
-    with lose_zstd(), pytest.raises(UnsupportedFormat, match=r"'colony-memory\[encrypt\]'$"):
-        ColonyMemory(backend=vault).restore()
 
 
 def test_a_client_that_had_it_says_what_is_missing(vault, monkeypatch):

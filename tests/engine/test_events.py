@@ -76,15 +76,6 @@ def test_a_restore_tells_of_every_file(open_memory, vault):
     ]
 
 
-def test_a_restore_without_a_catalogue_counts_the_manifest_and_the_parts_apart(open_memory, vault):
-    info = open_memory(vault).backup(LARGE)
-    told, _ = events_of(lambda tell: open_memory(vault, on_event=tell).restore(snapshot_id=info.snapshot_id))
-    assert [(event.done, event.total) for event in told] == [
-        (1, 1),
-        *((n, info.part_count) for n in range(1, info.part_count + 1)),
-    ]
-
-
 def test_a_prune_tells_of_every_file_that_is_gone(open_memory, vault):
     mem = open_memory(vault)
     old = [mem.backup({"n": str(n)}) for n in range(3)]
@@ -92,15 +83,6 @@ def test_a_prune_tells_of_every_file_that_is_gone(open_memory, vault):
     assert deleted == 2
     gone = [event for event in told if event.action == "delete"]
     assert gone == counted("delete", manifest(old[0]), manifest(old[1]), part(old[0], 0), part(old[1], 0))
-
-
-def test_a_delete_tells_of_every_file_that_is_gone(open_memory, vault):
-    info = open_memory(vault).backup(LARGE)
-    told, _ = events_of(
-        lambda tell: open_memory(vault, on_event=tell).delete_snapshot(label="default", snapshot_id=info.snapshot_id)
-    )
-    gone = [event for event in told if event.action == "delete"]
-    assert gone == counted("delete", manifest(info), *(part(info, n) for n in range(info.part_count)))
 
 
 def test_a_backup_with_a_retention_tells_of_both(open_memory, vault):
@@ -154,25 +136,6 @@ def test_no_upload_is_told_that_failed(open_memory, seq):
     written = [event for event in told if event.action == "upload"]
     assert [event.name.partition(".p")[2] for event in written] == [f"{n}.json" for n in range(seq)]
     assert [event.done for event in written] == list(range(1, seq + 1))
-
-
-def test_a_write_that_is_found_on_reading_back_is_told(open_memory):
-    vault = FaultyVault(FakeVault(operations_per_hour=None))
-    vault.fail("upload", TimeoutError("slow"), times=1, after=True)
-    told, info = events_of(lambda tell: open_memory(vault, on_event=tell).backup(SMALL))
-    assert told == counted("upload", part(info, 0), manifest(info))
-
-
-def test_no_download_is_told_that_failed(open_memory):
-    fake = FakeVault(operations_per_hour=None)
-    info = ColonyMemory(backend=fake).backup(LARGE)
-    vault = FaultyVault(fake)
-    vault.fail("get", ConnectionError("reset"), match=".p1.")
-    told = Files()
-    with pytest.raises(ColonyMemoryError):
-        open_memory(vault, on_event=told.append).restore()
-    assert part(info, 1) not in [event.name for event in told]
-    assert [event.done for event in told] == list(range(1, len(told) + 1))
 
 
 def test_no_delete_is_told_that_failed(open_memory):

@@ -109,31 +109,6 @@ def test_one_list_that_lags_takes_no_pointer_back(verb):
     assert ColonyMemory(backend=vault).restore() == {"n": "6"}
 
 
-def test_a_pointer_goes_back_where_what_it_names_is_gone():
-    fake = FakeVault(operations_per_hour=None)
-    ids = saved(fake)
-    for name in [*fake.files]:
-        if any(each in name for each in ids[5:]):
-            del fake.files[name]
-    ColonyMemory(backend=fake).prune(keep=3)
-    assert ColonyMemory(backend=fake).latest().snapshot_id == ids[4]
-    assert [each.snapshot_id for each in ColonyMemory(backend=fake).list_snapshots()] == ids[4:1:-1]
-
-
-def test_what_was_deleted_leaves_the_catalogue(signer):
-    fake = FakeVault(operations_per_hour=None)
-    mem = ColonyMemory(backend=fake, signer=signer)
-    ids = saved(fake, signer=signer)
-    for name in [*fake.files]:
-        if ids[-1] in name:
-            del fake.files[name]
-    fresh = ColonyMemory(backend=fake, signer=signer)
-    fresh.delete_snapshot(label="default", snapshot_id=ids[0])
-    report = ColonyMemory(backend=fake, signer=signer).verify()
-    assert report.removed == ()
-    assert ids[0] not in {each.snapshot_id for each in mem.list_snapshots()}
-
-
 @pytest.mark.parametrize("pins", [False, True])
 def test_who_signs_nothing_prunes_nothing_under_a_signed_pointer(pins, signer):
     fake = FakeVault(operations_per_hour=None)

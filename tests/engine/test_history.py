@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import random
-import warnings
 import weakref
 from collections import Counter
 from datetime import datetime, timedelta, timezone
@@ -16,7 +15,6 @@ from faces import FACES, PlainVault
 from colony_memory import (
     ColonyMemory,
     ColonyMemoryWarning,
-    ConflictDetected,
     Ed25519Signer,
     RollbackDetected,
     SnapshotCorrupt,
@@ -27,10 +25,8 @@ from colony_memory import (
     VaultUnavailable,
 )
 from colony_memory._engine import history as verbs
-from colony_memory._engine.basis import Basis
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory._patch import LINK, File
-from colony_memory.reports import DocumentChange
 from colony_memory.testing import FakeVault, FaultyVault
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=timezone.utc)
@@ -85,13 +81,6 @@ def test_the_changes_of_a_document(face, vault):
     assert [each.before and each.before.snapshot_id for each in changes] == [ids[2], ids[1], ids[0], None]
     assert {each.patch for each in changes} == {None}
     assert face(vault).history("none.md") == ()
-
-
-def test_the_changes_as_patches(face, vault):
-    fill(vault)
-    newest, *_, oldest = face(vault).history("b.md", patch=True)
-    assert newest.patch == "diff --git a/b.md b/b.md\n--- a/b.md\n+++ b/b.md\n@@ -1 +1,2 @@\n coffee\n+Tea\n"
-    assert oldest.patch.startswith("diff --git a/b.md b/b.md\nnew file mode 100644\n--- /dev/null\n")
 
 
 def test_the_lines_that_have_it(face, vault):
@@ -159,23 +148,6 @@ def test_a_damaged_one_is_passed_over_and_named(face, vault):
     assert report.matches[0].last.snapshot_id == ids[1]
     assert report.matches[0].gone.snapshot_id == ids[3]
     assert report.searched == 4
-
-
-def test_a_damaged_latest_leaves_open_what_is_in_it(vault):
-    ids = fill(vault)
-    spoil(vault, ids[-1])
-    with pytest.warns(ColonyMemoryWarning):
-        (match,) = ColonyMemory(backend=vault).search("coffee").matches
-    assert (match.in_latest, match.gone, match.last.snapshot_id) == (None, None, ids[3])
-
-
-def test_where_all_are_damaged_it_is_no_empty_vault(face, vault):
-    for each in fill(vault):
-        spoil(vault, each)
-    memory = face(vault)
-    for call in (lambda: memory.history("a.md"), lambda: memory.search("tea")):
-        with pytest.warns(ColonyMemoryWarning), pytest.raises(SnapshotCorrupt):
-            call()
 
 
 def test_manifests_that_are_none_are_no_empty_vault(vault):
@@ -253,22 +225,6 @@ def test_a_label_that_was_set_back_tells_nothing(face, vault, signers):
             call()
 
 
-def test_the_latest_is_the_one_that_a_restore_gives(vault):
-    """Also where another writer's newer one is stored beside it."""
-    ids = fill(vault, STATES[:2])
-    behind = ColonyMemory(backend=vault)
-    behind._session.now = lambda: NOON + timedelta(days=1)
-    behind.restore(snapshot_id=ids[0])
-    behind._session.home("default").write(Basis(ids[0]))
-    with pytest.raises(ConflictDetected):
-        behind.backup({"a.md": "mine\n"})
-    memory = ColonyMemory(backend=vault)
-    assert memory.latest().snapshot_id == ids[1]
-    mine, two = memory.search("mine|two").matches
-    assert (mine.line, mine.in_latest, mine.gone) == ("mine", False, None)
-    assert (two.line, two.in_latest) == ("two", True)
-
-
 # --- faults
 
 
@@ -311,20 +267,6 @@ def test_a_list_that_is_cut_is_refused(vault):
 
     with pytest.raises(VaultError, match=r"searching every snapshot is refused: .* is cut"):
         ColonyMemory(backend=Cut(vault)).search("tea")
-
-
-def test_one_that_is_deleted_meanwhile_is_named(vault):
-    ids = fill(vault)
-    faulty = FaultyVault(vault)
-
-    def delete():
-        for name in [name for name in vault.files if ids[0] in name]:
-            del vault.files[name]
-
-    faulty.hook("get", delete, match=f"{ids[0]}.manifest")
-    with pytest.warns(ColonyMemoryWarning, match=f"no snapshot '{ids[0]}'"):
-        report = ColonyMemory(backend=faulty).search("tea")
-    assert list(report.passed_over) == [ids[0]]
 
 
 # --- what it costs
@@ -404,14 +346,6 @@ def test_progress_is_told_of_all_files_together(vault):
     assert {each.total for each in events} == {60}
 
 
-def test_a_look_is_no_restore(vault):
-    fill(vault)
-    memory = ColonyMemory(backend=vault)
-    memory.history("a.md")
-    memory.search("tea")
-    assert memory._session.homes == {}
-
-
 def test_patches_take_no_more_memory_than_there_is_for_them(vault, monkeypatch):
     fill(vault, [{"a": f"{number}\n"} for number in range(5)])
     size = len(ColonyMemory(backend=vault).history("a", patch=True)[0].patch)
@@ -459,13 +393,6 @@ def test_a_view_says_what_the_documents_stand_for(vault):
     searched = memory._run(verbs.search, "tea 1", label="default", fixed=True, ignore_case=False, view=view)
     (match,) = searched.matches
     assert (match.name, match.line) == ("picture", None)
-
-
-def test_nothing_is_warned_of_where_nothing_is_wrong(face, vault):
-    fill(vault)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert face(vault).history("a.md")[0].lines == DocumentChange(1, 0)
 
 
 @pytest.mark.skipif(not is_installed(), reason="needs zstd")

@@ -18,7 +18,6 @@ from colony_memory._engine.label import ListedFile, Listing, read_label
 from colony_memory._format.catalog import Entry
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory.exceptions import (
-    RollbackDetected,
     SnapshotCorrupt,
     UnsupportedFormat,
     UntrustedSnapshot,
@@ -523,43 +522,6 @@ def test_files_are_judged_by_what_the_list_says(way, trust):
     # What the pointer lists of it is known all the same.
     assert decision.entry(an_id(2)).snapshot_id == an_id(2)
     assert decision.entry(an_id(7)) is decision.entry(None) is None
-
-
-def test_where_nothing_can_be_read_the_newest_distrusted_says_why():
-    scene = Scene(0)
-    scene.save(0, by=None)
-    scene.save(1, by=STRANGER)
-    assert an_id(1) in str(scene.look(PINNED).refusal)
-    assert "is signed by" in str(scene.look(PINNED).refusal)
-
-
-def test_who_pins_nobody_is_not_led_past_a_signature_that_is_broken():
-    scene = Scene()
-    scene.edit(scene.manifest_name(3), created_at="x")
-    del scene.files[POINTER]
-    assert "is not as it was signed" in str(scene.look(Trust()).refusal)
-
-
-def test_a_list_without_times_goes_by_the_ids():
-    scene = Scene()
-    scene.save(4)
-    scene.timed = False
-    assert numbers(scene.look(PINNED, everything=True).waiting) == "4"
-
-
-def test_a_pointer_that_lists_nothing_is_compared_by_its_count():
-    scene = Scene()
-    scene.point(3, rows=())
-    assert scene.look(PINNED, scene.seen).rollback is None
-    assert scene.look(PINNED, "5:0123456789abcdef").rollback is not None
-
-
-def test_verify_false_looks_away_from_signatures_and_not_from_what_was_seen():
-    scene = Scene()
-    scene.edit(POINTER, signature=None)
-    assert scene.look(PINNED, verify=False).follow == an_id(3)
-    scene.point(1, by=None)
-    assert isinstance(scene.look(PINNED, scene.seen, verify=False).rollback, RollbackDetected)
 
 
 # --- the table ---

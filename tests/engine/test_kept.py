@@ -38,29 +38,6 @@ def test_a_note_and_what_is_missing_are_told_wherever_a_snapshot_is(open_memory,
     assert json.loads(vault.files[f"cmem.default.{info.snapshot_id}.manifest.json"])["note"] == "before the move"
 
 
-def test_the_same_text_with_another_note_or_more_of_it_is_saved(open_memory, vault):
-    mem = open_memory(vault)
-    mem.backup({"m": "0"}, incomplete=["a: unreadable"])
-    assert mem.backup({"m": "0"}, incomplete=["a: unreadable"]).reused
-    assert not mem.backup({"m": "0"}).reused
-    assert mem.backup({"m": "0"}).reused
-    assert not mem.backup({"m": "0"}, note="a milestone").reused
-    assert mem.backup({"m": "0"}).reused
-    assert mem.backup({"m": "0"}, note="a milestone").reused
-
-
-def test_tags_are_told_wherever_a_snapshot_is(open_memory, vault):
-    mem = open_memory(vault)
-    info = mem.backup({"m": "1"}, tags=["release", "2.0", "release"])
-    assert info.tags == ("2.0", "release")
-    new = open_memory(vault)
-    for found in (new.latest(), *new.list_snapshots()):
-        assert found.tags == info.tags
-    manifest = json.loads(vault.files[f"cmem.default.{info.snapshot_id}.manifest.json"])
-    assert manifest["tags"] == ["2.0", "release"]
-    assert new.verify()
-
-
 def test_unchanged_memory_is_saved_anew_for_a_tag_that_it_lacks(open_memory, vault):
     mem = open_memory(vault)
     mem.backup({"m": "0"}, tags=["a", "b"])
@@ -310,15 +287,6 @@ def test_a_pin_keeps_its_end_in_another_vault():
     assert [each.pinned_until for each in other.list_snapshots()] == list(at.ends().values())
 
 
-def test_what_is_deleted_takes_its_pin_with_it(open_memory, vault):
-    mem = open_memory(vault)
-    first = mem.backup({"m": "0"})
-    mem.backup({"m": "1"})
-    mem.pin(snapshot_id=first.snapshot_id)
-    mem.delete_snapshot(label="default", snapshot_id=first.snapshot_id)
-    assert not [name for name in vault.files if first.snapshot_id in name]
-
-
 def test_only_what_is_there_is_pinned(open_memory, vault):
     with pytest.raises(SnapshotNotFound):
         open_memory(vault).pin(snapshot_id="20260101T000000000000Z-abcdef")
@@ -344,18 +312,6 @@ def test_a_full_vault_keeps_fewer_and_says_how_many():
     assert {str(each.message).split(":")[0] for each in told} == {"the vault is full"}
     assert all("that the retention keeps, only" in str(each.message) for each in told)
     assert 2 <= len(ids_of(vault)) <= 5
-
-
-def test_a_full_vault_rotates_around_what_is_pinned():
-    vault = FakeVault(operations_per_hour=None, quota_bytes=8_000)
-    mem = ColonyMemory(backend=vault)
-    pinned = mem.backup({"m": noise(0)})
-    mem.pin(snapshot_id=pinned.snapshot_id)
-    for n in range(1, 12):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
-            mem.backup({"m": noise(n)}, prune_keep=100)
-    assert pinned.snapshot_id in ids_of(vault)
 
 
 @pytest.mark.once

@@ -12,16 +12,11 @@ from colony_memory import (
     AsyncColonyMemory,
     ColonyMemory,
     ColonyMemoryError,
-    ConflictDetected,
     LifecycleEvent,
     RateLimited,
     SnapshotNotFound,
-    VaultError,
-    VaultUnavailable,
 )
-from colony_memory._boundary import public_kind
 from colony_memory._engine.observe import tally
-from colony_memory._engine.store import Changed, Unanswered
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.testing.faults import ProcessDied
 
@@ -90,16 +85,6 @@ def test_unchanged_memory_and_a_restore(open_memory, vault):
     assert mem.backup(SMALL).reused
     assert (told[2].action, told[2].writes) == ("reused", 0)
     assert len(told) == 3
-
-
-def test_a_merge(open_memory, vault):
-    told = Ended()
-    one, other = open_memory(vault, on_event=told.append), open_memory(vault)
-    one.backup({"a": "1\n", "b": "1\n"})
-    other.restore()
-    other.backup({"a": "2\n", "b": "1\n"})
-    assert one.backup({"a": "1\n", "b": "2\n"}, on_conflict="merge").merged == ()
-    assert [event.action for event in told] == ["created", "merged"]
 
 
 def test_prunes_are_told_with_their_number(open_memory, vault):
@@ -186,21 +171,6 @@ def test_nothing_saved_yet_is_a_fault_only_where_it_raises(open_memory, vault):
     ]
 
 
-def test_a_conflict_is_a_fault_of_its_name(open_memory, vault):
-    told = Ended()
-    one, other = open_memory(vault, on_event=told.append), open_memory(vault)
-    one.backup({"a": "1"})
-    other.backup({"a": "2"})
-    with pytest.raises(ConflictDetected):
-        one.backup({"a": "3"})
-    assert told[-1].error == "ConflictDetected"
-
-
-def test_an_error_that_stays_inside_has_the_name_that_leaves():
-    assert public_kind(Unanswered("x")) is VaultUnavailable
-    assert public_kind(Changed("x")) is VaultError
-
-
 def test_one_that_fails_is_asked_again_and_breaks_nothing(open_memory, vault, caplog):
     told = []
 
@@ -216,22 +186,6 @@ def test_one_that_fails_is_asked_again_and_breaks_nothing(open_memory, vault, ca
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
-def test_a_handler_of_the_log_that_fails_breaks_nothing_either(vault):
-    class Broken(logging.Handler):
-        def emit(self, record):
-            raise OSError("the disk is full")
-
-    def fail(event):
-        raise OSError("the exporter is gone")
-
-    handler = Broken()
-    logging.getLogger("colony_memory").addHandler(handler)
-    try:
-        ColonyMemory(backend=vault, on_event=fail).backup(SMALL)
-    finally:
-        logging.getLogger("colony_memory").removeHandler(handler)
-
-
 async def _coroutine(event):
     raise AssertionError
 
@@ -240,19 +194,6 @@ async def _coroutine(event):
 def test_what_cannot_listen_is_refused(open_memory, vault, listener):
     with pytest.raises(ValueError, match="on_event must be a"):
         open_memory(vault, on_event=listener)
-
-
-def test_a_listener_may_use_the_client(vault):
-    told = Ended()
-
-    def listen(event):
-        told.append(event)
-        if isinstance(event, LifecycleEvent) and event.action == "created":
-            assert mem.restore() == SMALL
-
-    mem = ColonyMemory(backend=vault, on_event=listen)
-    mem.backup(SMALL)
-    assert [event.action for event in told] == ["created", "restored"]
 
 
 def test_verbs_at_once_are_counted_apart():
@@ -277,18 +218,6 @@ def test_verbs_at_once_are_counted_apart():
     told.clear()
     asyncio.run(all_at_once())
     assert [event.calls for event in told] == [expected] * 8
-
-
-def test_reads_in_threads_are_counted(small_parts):
-    fake = FakeVault(operations_per_hour=None)
-    info = ColonyMemory(backend=fake).backup({"n": "".join(map(chr, range(0x4E00, 0x4E80)))})
-    assert info.part_count > 2
-    faulty, calls = counted(fake)
-    faulty.hook("get", lambda: threading.Event().wait(0.004), times=None)
-    told = Ended()
-    ColonyMemory(backend=faulty, on_event=told.append).restore()
-    assert told[0].reads == len(calls)
-    assert told[0].bytes_read == sizes(fake, [name for method, name in calls if method == "get"])
 
 
 @pytest.mark.filterwarnings("ignore::colony_memory.ColonyMemoryWarning")

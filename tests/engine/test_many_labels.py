@@ -40,11 +40,3 @@ def test_a_pointer_whose_snapshots_are_gone_is_no_empty_vault():
     ColonyMemory(backend=vault).backup({"b.md": "y"}, label="other")
     with pytest.warns(ColonyMemoryWarning, match="which is not there"):
         assert [each.label for each in ColonyMemory(backend=vault).list_snapshots()] == ["other"]
-
-
-def test_a_label_that_was_emptied_on_purpose_is_empty():
-    vault = FakeVault()
-    memory = ColonyMemory(backend=vault)
-    info = memory.backup({"a.md": "x"})
-    memory.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
-    assert memory.list_snapshots() == []

@@ -11,7 +11,6 @@ import warnings
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from faces import PlainVault
 
 import colony_memory
 from colony_memory import (
@@ -52,17 +51,6 @@ def pointer_of(vault, label="default"):
     return json.loads(vault.files[f"cmem.{label}.latest.json"])
 
 
-def test_backup_then_restore(open_memory, vault):
-    mem = open_memory(vault)
-    info = mem.backup(DOCS)
-    assert mem.restore() == DOCS
-    assert open_memory(vault).restore() == DOCS
-    assert mem.latest() == mem.list_snapshots()[0]
-    assert info.head
-    assert not info.reused
-    assert info.stored_bytes == sum(len(text) for name, text in vault.files.items() if info.snapshot_id in name)
-
-
 def test_restore_takes_globs(open_memory, vault):
     mem = open_memory(vault)
     mem.backup(DOCS)
@@ -91,25 +79,6 @@ def test_unchanged_memory_is_saved_again_if_the_saved_one_is_broken(open_memory,
     del vault.files[f"cmem.default.{first.snapshot_id}.p0.json"]
     assert not mem.backup(DOCS).reused
     assert mem.restore() == DOCS
-
-
-def test_a_chain_of_parents(open_memory, vault):
-    mem = open_memory(vault)
-    infos = [mem.backup({"n": str(n)}) for n in range(3)]
-    assert [info.parent_id for info in infos] == [None, infos[0].snapshot_id, infos[1].snapshot_id]
-    assert [info.snapshot_id for info in mem.list_snapshots()] == [info.snapshot_id for info in reversed(infos)]
-    assert [info.head for info in mem.list_snapshots()] == [infos[-1].head, "", ""]
-    assert mem.restore(snapshot_id=infos[0].snapshot_id) == {"n": "0"}
-
-
-def test_labels_are_separate_streams(open_memory, vault):
-    mem = open_memory(vault)
-    mem.backup({"a": "1"}, label="work")
-    mem.backup({"a": "2"}, label=" Work-2 ")
-    assert mem.restore(label="WORK") == {"a": "1"}
-    assert mem.restore(label="work-2") == {"a": "2"}
-    assert [info.label for info in mem.list_snapshots()] == ["work-2", "work"]
-    assert len(mem.list_snapshots(label="work")) == 1
 
 
 @pytest.mark.parametrize("label", ["", "a b", "work/acme", "../x", "项目甲", "x" * 300, None, 3])
@@ -276,29 +245,6 @@ def test_a_pointer_to_nothing_at_all_is_not_an_empty_vault(open_memory, vault):
     assert other.restore() == {"n": "again"}
 
 
-def test_only_broken_snapshots_is_not_an_empty_vault(open_memory, vault):
-    mem = open_memory(vault)
-    info = mem.backup(DOCS)
-    del vault.files["cmem.default.latest.json"]
-    vault.files[f"cmem.default.{info.snapshot_id}.manifest.json"] = "{"
-    for call in (lambda: open_memory(vault).restore(default={}), lambda: open_memory(vault).latest()):
-        with pytest.raises(SnapshotCorrupt):
-            call()
-
-
-def test_one_bad_manifest_is_named_and_stops_no_listing(open_memory, vault):
-    mem = open_memory(vault)
-    bad = mem.backup({"n": "1"})
-    good = mem.backup({"n": "2"})
-    vault.files[f"cmem.default.{bad.snapshot_id}.manifest.json"] = "{"
-    # As 0.1.1 leaves it: without the catalogue.
-    pointer = pointer_of(vault)
-    del pointer["catalog"], pointer["generation"]
-    vault.files["cmem.default.latest.json"] = json.dumps(pointer)
-    with pytest.warns(ColonyMemoryWarning, match=bad.snapshot_id):
-        assert [info.snapshot_id for info in open_memory(vault).list_snapshots()] == [good.snapshot_id]
-
-
 def test_a_damaged_part_is_named_and_fallback_walks_back(open_memory, vault):
     mem = open_memory(vault)
     mem.backup({"n": "1"})
@@ -389,17 +335,6 @@ def test_prune_never_counts_what_does_not_restore(open_memory, vault):
     assert len(other.plan_prune(label="default", keep=1).unread) == 3
 
 
-def test_backup_with_retention(open_memory, vault):
-    mem = open_memory(vault)
-    for n in range(6):
-        mem.backup({"n": str(n)}, retention=Retention(keep_last=2))
-        assert mem.restore() == {"n": str(n)}
-    assert len(mem.list_snapshots()) == 2
-    assert len(vault.files) == 5
-    mem.backup({"n": "last"}, prune_keep=1)
-    assert len(vault.files) == 3
-
-
 def test_a_backup_keeps_what_came_before_a_shrink_and_an_explicit_prune_does_not(open_memory, vault):
     mem = open_memory(vault)
     big = mem.backup({"MEMORY.md": "two years of notes " * 500})
@@ -427,26 +362,6 @@ def test_delete_snapshot(open_memory, vault):
     assert mem.list_snapshots() == []
     with pytest.raises(SnapshotNotFound):
         mem.delete_snapshot(label="default", snapshot_id=infos[0].snapshot_id)
-
-
-def test_delete_removes_what_cannot_be_read(open_memory, vault):
-    mem = open_memory(vault)
-    bad = mem.backup({"n": "1"})
-    mem.backup({"n": "2"})
-    vault.files[f"cmem.default.{bad.snapshot_id}.manifest.json"] = "{"
-    mem.delete_snapshot(label="default", snapshot_id=bad.snapshot_id)
-    assert not files_of(vault, bad.snapshot_id)
-    assert mem.restore() == {"n": "2"}
-
-
-def test_delete_mends_a_dangling_pointer(open_memory, vault):
-    mem = open_memory(vault)
-    mem.backup({"n": "1"})
-    gone = mem.backup({"n": "2"})
-    for name in files_of(vault, gone.snapshot_id):
-        del vault.files[name]
-    mem.delete_snapshot(label="default", snapshot_id=gone.snapshot_id)
-    assert mem.restore() == {"n": "1"}
 
 
 def test_prune_mends_a_dangling_pointer(open_memory, vault):
@@ -599,12 +514,6 @@ class Restless:
             self.save()
 
 
-def test_what_was_replaced_meanwhile_is_looked_up_again(open_memory, vault):
-    faulty = FaultyVault(vault)
-    faulty.hook("get", Restless(vault, 2), match=".manifest.", times=None)
-    assert open_memory(faulty).restore() == {"n": "0 to go"}
-
-
 def test_a_label_that_never_holds_still_is_not_reported_as_empty(open_memory, vault):
     faulty = FaultyVault(vault)
     faulty.hook("get", Restless(vault, 99), match=".manifest.", times=None)
@@ -704,18 +613,6 @@ def test_verify_tells_facts_apart(open_memory, vault, small_parts):
     assert all(check.problem for check in report.snapshots if not check)
     with pytest.raises(SnapshotNotFound):
         mem.verify(snapshot_id="20200101T000000000000Z-abcdef")
-
-
-def test_verify_names_a_dangling_pointer(open_memory, vault):
-    mem = open_memory(vault)
-    mem.backup({"n": "1"})
-    gone = mem.backup({"n": "2"})
-    for name in files_of(vault, gone.snapshot_id):
-        del vault.files[name]
-    report = mem.verify()
-    assert all(report.snapshots)
-    assert gone.snapshot_id in report.problem
-    assert not report
 
 
 def test_inspect_maps_the_vault(open_memory, vault):
@@ -820,38 +717,6 @@ def test_a_cancelled_backup_leaves_what_a_crash_leaves(small_parts):
             assert mem.restore() == {"n": "next"}
         turns += 1
     assert turns > 6
-
-
-def test_many_reads_wait_together():
-    """Over a vault where every call takes a while, parts are read at the same time."""
-    import time
-
-    import colony_memory.snapshot as snap
-
-    vault = FakeVault(operations_per_hour=None)
-    mem = ColonyMemory(backend=vault)
-    mem.backup({"n": "1"})
-
-    class Slow(PlainVault):
-        busy = peak = 0
-
-        def vault_get_file(self, filename):
-            type(self).busy += 1
-            type(self).peak = max(self.peak, self.busy)
-            time.sleep(0.01)
-            type(self).busy -= 1
-            return super().vault_get_file(filename)
-
-    built = snap.build({"n": "2" * 9}, label="default", snapshot_id="x", created_at="t")
-    assert built.info.part_count == 1
-    snap_chars, snap.PART_CHARS = snap.PART_CHARS, 16
-    try:
-        info = mem.backup({"n": "many parts " * 20})
-    finally:
-        snap.PART_CHARS = snap_chars
-    assert info.part_count >= 4
-    assert ColonyMemory(backend=Slow(vault)).restore() == {"n": "many parts " * 20}
-    assert Slow.peak > 1
 
 
 def test_a_prune_is_offered_where_it_can_help():

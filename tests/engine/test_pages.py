@@ -12,7 +12,6 @@ import pytest
 from colony_memory import ColonyMemory, Retention
 from colony_memory._format import catalog
 from colony_memory._format.pointer import read_pointer
-from colony_memory._format.rows import raw_rows
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
@@ -127,24 +126,6 @@ def test_a_retention_takes_rows_out_of_old_pages(wire: int) -> None:
     assert memory.verify()
 
 
-def test_one_written_before_there_were_pages_is_gone_on_from() -> None:
-    place = Place()
-    memory = place.client()
-    for _ in range(2 * ROWS + 1):
-        place.save(memory)
-    rows = read_pointer(place.vault.files[POINTER], label="default").catalog
-    from colony_memory._format.json import canonical
-    from colony_memory._format.payload import pack
-
-    packed = pack([canonical(raw_rows(rows))])
-    place.edit(catalog=f"{packed.size}:{packed.blob}")
-    assert [info.snapshot_id for info in place.client().list_snapshots()] == place.there
-    assert memory.verify()
-    place.save(memory)
-    assert place.listed == place.there
-    assert len(place.pages) == 3
-
-
 def test_a_page_that_lies_is_told_of_and_made_anew() -> None:
     place = Place()
     memory = place.client()
@@ -182,15 +163,6 @@ def test_a_first_page_that_lies_is_no_catalogue() -> None:
     place.save(memory, retention=Retention(keep_last=100))
     assert place.listed == place.there
     assert memory.verify()
-
-
-def test_ids_follow_the_newest_row_wherever_the_clock_is() -> None:
-    place = Place()
-    for _ in range(3 * ROWS):
-        place.save(place.client())
-    newest, place.time = place.listed[0], place.time - 1e6
-    assert place.save(place.client()) > newest
-    assert place.listed == place.there
 
 
 def test_a_listing_of_a_directory_looks_at_what_was_asked_for_alone(

@@ -71,16 +71,6 @@ def test_a_prune_reads_the_pointer_and_the_newest_alone():
     assert [mem.restore(snapshot_id=each) for each in saved.ids[4:]] == HISTORY[4:]
 
 
-def test_a_catalogue_that_does_not_tell_of_packs_is_read_up_on():
-    saved = Saved()
-    pointer = read_pointer(saved.vault.files[POINTER], label="default")
-    rows = tuple(replace(entry, packs=()) for entry in pointer.entries)
-    saved.vault.files[POINTER] = write_pointer(replace(pointer, entries=rows))
-    saved.prune(4)
-    assert {saved.file(each) for each in saved.ids[4:]} <= {*saved.reads()}
-    assert saved.packs() == {pack for each in saved.ids[4:] for pack in saved.needs[each]}
-
-
 def test_a_damaged_manifest_that_is_listed_keeps_what_it_was_listed_with():
     saved = Saved()
     file = saved.file(saved.ids[5])

@@ -79,13 +79,6 @@ def test_every_verb_that_looks():
     assert mem.plan_prune(keep=2).remove
 
 
-def test_without_a_pointer_the_newest_whole_one_is_given():
-    held = Held()
-    del held.vault.files[f"cmem.{LABEL}.latest.json"]
-    with pytest.warns(ColonyMemoryWarning, match="newest whole snapshot"):
-        assert ColonyMemory(backend=held.vault).restore() == held.history[-1]
-
-
 def test_a_damaged_base_is_told_of_all_that_stand_on_it():
     held = Held()
     mem = held.mem
@@ -103,17 +96,6 @@ def test_a_damaged_base_is_told_of_all_that_stand_on_it():
     assert saved.snapshot_id == report.latest
 
 
-def test_fallback_finds_the_newest_that_does_not_need_what_is_damaged():
-    held = Held()
-    top = pack_filename(LABEL, snapshot_id(5), 0)
-    held.vault.files[top] = held.vault.files[top][:-1] + " "
-    mem = ColonyMemory(backend=held.vault)
-    with pytest.raises(SnapshotCorrupt):
-        mem.restore()
-    with pytest.warns(ColonyMemoryWarning, match=snapshot_id(5)):
-        assert mem.restore(fallback=True) == held.history[4]
-
-
 @pytest.mark.parametrize("spoil", [lambda files, name: files.pop(name), lambda files, name: files.update({name: "{}"})])
 def test_a_snapshot_whose_packs_are_not_all_there_is_not_listed(spoil):
     held = Held(4)
@@ -122,30 +104,6 @@ def test_a_snapshot_whose_packs_are_not_all_there_is_not_listed(spoil):
     with pytest.warns(ColonyMemoryWarning, match="needs"):
         listed = mem.prune(keep=9) or mem.list_snapshots()
     assert snapshot_id(2) not in {info.snapshot_id for info in listed}
-
-
-def test_a_new_save_stands_beside_them():
-    held = Held()
-    first = held.mem.backup({"MEMORY.md": "of format 1"})
-    again = held.mem.backup({"MEMORY.md": "of format 1"})
-    assert (first.format, again.reused) == ("colony-memory/1", True)
-    assert first.parent_id == snapshot_id(5)
-    held.check()
-
-
-def test_unchanged_memory_is_told_by_its_digest():
-    held = Held()
-    assert held.mem.backup(held.history[-1]).reused
-    assert held.mem.backup(dict(reversed(held.history[-1].items()))).reused
-
-
-def test_a_prune_removes_only_what_no_manifest_needs():
-    held = Held(7)
-    assert held.mem.prune(keep=2) == 5
-    kept = {pack for n in (5, 6) for pack in manifest_at(held.files, n).packs}
-    assert held.packs() == kept
-    assert snapshot_id(0) in kept
-    held.check(gone=range(5))
 
 
 def test_what_is_deleted_in_between_costs_nothing_else():
@@ -157,13 +115,6 @@ def test_what_is_deleted_in_between_costs_nothing_else():
         assert held.packs() == needed
         with pytest.raises(SnapshotNotFound):
             held.mem.restore(snapshot_id=snapshot_id(gone))
-
-
-def test_the_last_deletion_leaves_nothing():
-    held = Held(2)
-    for n in (0, 1):
-        held.mem.delete_snapshot(label=LABEL, snapshot_id=snapshot_id(n))
-    assert list(held.vault.files) == [f"cmem.{LABEL}.latest.json"]
 
 
 def test_a_pack_of_less_than_an_hour_stays_until_a_later_prune():

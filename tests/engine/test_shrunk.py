@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import warnings
-from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -79,26 +78,6 @@ def test_what_was_lost_stays_for_thirty_days_and_is_told(whole, less, options):
     assert [each.snapshot_id for each in mem.list_snapshots()] == [latest.snapshot_id]
 
 
-def test_it_goes_when_its_thirty_days_are_over(options, monkeypatch):
-    whole, less = LOSSES["bytes"]
-    now = datetime.now(timezone.utc)
-    vault = FakeVault(operations_per_hour=None)
-
-    def save(days, documents):
-        mem = ColonyMemory(backend=vault, **options)
-        mem._session.now = lambda: now + timedelta(days=days)
-        return mem.backup(documents, prune_keep=1)
-
-    before = save(0, whole)
-    for day in (1, 15, 30):
-        save(day, {**less, "day": str(day)})
-        assert before.snapshot_id in {
-            each.snapshot_id for each in ColonyMemory(backend=vault, **options).list_snapshots()
-        }
-    save(31.1, {**less, "day": "31"})
-    assert len(ColonyMemory(backend=vault, **options).list_snapshots()) == 1
-
-
 def test_each_snapshot_of_which_a_document_was_ruined_stays(options):
     if "encrypt_to" in options and "identities" not in options:
         pytest.skip("who cannot open what it wrote judges by what is stored")
@@ -129,20 +108,6 @@ def test_a_summary_counts_documents_and_names_what_was_just_saved_or_read(option
     if opens:
         assert later.restore() == MEMORY
         assert [(each.doc_names, each.doc_count) for each in later.list_snapshots()] == [(names, 3)]
-
-
-def test_nothing_of_what_is_encrypted_is_told_beside_it():
-    age_keys = pytest.importorskip("age_keys")
-    pytest.importorskip("pyrage")
-    if not is_installed():
-        pytest.skip("zstd is not installed")
-    vault = FakeVault(operations_per_hour=None)
-    options = {"encrypt_to": age_keys.RECIPIENT, "identities": age_keys.SECRET}
-    saved(vault, options, MEMORY)
-    saved(vault, options, {**MEMORY, "MEMORY.md": ""})
-    stored = "".join(vault.vault_get_file(each["filename"])["content"] for each in vault.vault_list_files()["items"])
-    for fact in ("ruined", "doc_bytes", "doc_count", '"tree"', "MEMORY.md"):
-        assert fact not in stored
 
 
 @pytest.mark.parametrize(

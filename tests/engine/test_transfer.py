@@ -11,7 +11,6 @@ from transfers import (
     LARGE,
     PART_CHARS,
     POINTER,
-    VERSIONS,
     backend_of,
     fake,
     files,
@@ -37,7 +36,7 @@ from colony_memory._format.pointer import read_pointer
 from colony_memory.export import Export
 from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
-from colony_memory.transfer import ExportVault, export_snapshot, import_snapshot
+from colony_memory.transfer import export_snapshot, import_snapshot
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +45,6 @@ def _three_parts(monkeypatch):
 
 
 # --- export
-
-
-def test_an_export_is_the_snapshots_files():
-    memory, ids = filled()
-    for snapshot_id, documents in zip(ids, VERSIONS, strict=True):
-        exported = export_snapshot(memory, snapshot_id=snapshot_id)
-        assert exported.files == {name: text for name, text in files(memory).items() if snapshot_id in name}
-        assert ColonyMemory(backend=ExportVault(exported)).restore() == documents
 
 
 def test_nothing_to_export_is_told():
@@ -66,18 +57,6 @@ def test_nothing_to_export_is_told():
     for wrong in ({"label": "a b"}, {"snapshot_id": "../x"}):
         with pytest.raises(ValueError, match=r"a b|snapshot id"):
             export_snapshot(memory, **wrong)
-
-
-def test_a_damaged_snapshot_is_not_exported():
-    memory, ids = filled()
-    name = f"cmem.default.{ids[1]}.p1.json"
-    files(memory)[name] = files(memory)[name].replace("b64", "b46")
-    with pytest.raises(SnapshotCorrupt) as caught:
-        export_snapshot(memory, snapshot_id=ids[1])
-    assert caught.value.file == name
-    del files(memory)[name]
-    with pytest.raises(SnapshotCorrupt, match="missing part file"):
-        export_snapshot(memory, snapshot_id=ids[1])
 
 
 def test_a_file_that_no_vault_can_hold_is_not_exported():
@@ -100,29 +79,6 @@ def test_a_snapshot_that_goes_while_it_is_read_was_not_there():
 
 
 # --- import
-
-
-def test_an_import_is_listed_and_the_latest(vault):
-    source, ids = filled()
-    memory = ColonyMemory(backend=vault)
-    info = import_snapshot(memory, export_snapshot(source, snapshot_id=ids[1]))
-    assert (bool(info.head), info.reused) == (True, False)
-    assert memory.restore() == LARGE
-    (listed,) = ColonyMemory(backend=vault).list_snapshots()
-    assert (listed.snapshot_id, listed.stored_bytes) == (ids[1], info.stored_bytes)
-    assert read_pointer(vault.files[POINTER], label="default").entry(ids[1]) is not None
-    assert memory.backup({"a": "next"}).parent_id == ids[1]
-
-
-def test_what_is_there_already_is_not_written(vault):
-    source, _ = filled()
-    memory, _ = filled([], vault=vault)
-    exported = export_snapshot(source)
-    import_snapshot(memory, exported)
-    before = dict(vault.files)
-    again = import_snapshot(memory, exported)
-    assert (bool(again.head), again.reused) == (True, True)
-    assert vault.files == before
 
 
 def test_the_pointer_never_moves_to_an_older_snapshot(vault):
@@ -252,27 +208,6 @@ def test_another_client_that_writes_the_same_id_first_is_noticed():
         import_snapshot(ColonyMemory(backend=vault), exported)
     assert vault.vault.files[manifest] == "another"
     assert POINTER not in vault.vault.files
-
-
-def test_two_that_bring_the_same_at_once_both_do():
-    source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
-    vault = FaultyVault(fake())
-    other = ColonyMemory(backend=vault.vault)
-    vault.hook("upload", lambda: import_snapshot(other, exported))
-    assert import_snapshot(ColonyMemory(backend=vault), exported).head
-    assert other.restore() == LARGE
-
-
-def test_a_snapshot_that_lost_a_part_is_made_whole(vault):
-    source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
-    memory = ColonyMemory(backend=vault)
-    import_snapshot(memory, exported)
-    del vault.files[f"cmem.default.{ids[1]}.p1.json"]
-    info = import_snapshot(memory, exported)
-    assert (bool(info.head), info.reused) == (True, False)
-    assert memory.restore() == LARGE
 
 
 def test_what_an_interrupted_import_left_is_not_relied_upon(vault):

@@ -28,14 +28,13 @@ from colony_memory import (
     SnapshotNotFound,
     VaultError,
     snapshot,
-    transfer,
 )
 from colony_memory._boundary import drive
 from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault, VaultServer
-from colony_memory.transfer import CopyReport, copy, export_snapshot, import_snapshot
+from colony_memory.transfer import copy, export_snapshot, import_snapshot
 from colony_memory.vaults.local import LocalVault
 
 
@@ -161,16 +160,6 @@ def test_nothing_to_copy_is_told_before_anything_is_written():
             copy(source, memory, labels=["default", "a b"])
 
 
-def test_a_newer_memory_at_the_destination_stays_the_latest(vault):
-    source, _ids = filled()
-    memory, own = filled([{"own": "memory"}], vault=vault)
-    report = copy(source, memory)
-    assert report
-    assert report.latest == {"default": own[0]}
-    assert memory.restore() == {"own": "memory"}
-    assert len(memory.list_snapshots()) == 4
-
-
 def test_the_pointer_names_what_it_named_where_it_came_from(vault):
     source, ids = filled()
     pointer = read_pointer(files(source)[POINTER], label="default")
@@ -180,26 +169,6 @@ def test_the_pointer_names_what_it_named_where_it_came_from(vault):
     assert copy(source, memory).latest == {"default": ids[1]}
     assert memory.restore() == LARGE
     assert read_pointer(vault.files[POINTER], label="default").generation > pointer.generation
-
-
-def test_a_lost_pointer_is_no_hindrance(vault):
-    source, ids = filled()
-    del files(source)[POINTER]
-    memory = ColonyMemory(backend=vault)
-    assert copy(source, memory).latest == {"default": ids[2]}
-    assert memory.restore() == VERSIONS[2]
-
-
-def test_when_a_memory_shrank_is_known_after_a_copy():
-    long_ago, now = "2026-01-01T00:00:00Z", fake()
-    source = ColonyMemory(backend=now)
-    source.backup({"a": "long " * 100})
-    source.backup({"a": "b"}, prune_keep=1)
-    shrunk = [entry.shrunk_at for entry in read_pointer(now.files[POINTER], label="default").entries]
-    assert any(shrunk), long_ago
-    memory, _ = filled([])
-    copy(source, memory)
-    assert [entry.shrunk_at for entry in read_pointer(files(memory)[POINTER], label="default").entries] == shrunk
 
 
 def test_what_is_damaged_is_left_out_and_named(vault):
@@ -215,14 +184,6 @@ def test_what_is_damaged_is_left_out_and_named(vault):
     assert [info.snapshot_id for info in memory.list_snapshots()] == [ids[2], ids[0]]
 
 
-def test_where_nothing_can_be_copied_no_pointer_is_written():
-    source, ids = filled(VERSIONS[:1])
-    files(source)[f"cmem.default.{ids[0]}.p0.json"] = "{}"
-    memory, _ = filled([])
-    report = copy(source, memory)
-    assert (bool(report), report.latest, files(memory)) == (False, {}, {})
-
-
 def test_another_content_at_the_destination_is_left_out_and_stays(vault):
     source, ids = filled()
     part = f"cmem.default.{ids[0]}.p0.json"
@@ -231,13 +192,6 @@ def test_another_content_at_the_destination_is_left_out_and_stays(vault):
     assert "something else" in report.left_out[f"cmem.default.{ids[0]}.manifest.json"]
     assert vault.files[part] == "another"
     assert report.latest == {"default": ids[2]}
-
-
-def test_a_destination_that_takes_less_leaves_out():
-    source, _ = filled()
-    memory = ColonyMemory(backend=fake(), max_bytes=100)
-    report = copy(source, memory)
-    assert (len(report.copied), len(report.left_out)) == (2, 1)
 
 
 def test_a_snapshot_that_goes_while_others_are_copied_is_passed_over(vault):
@@ -343,9 +297,3 @@ def test_an_hour_that_the_vault_does_not_tell_of_ends_a_copy_too():
     assert len(report.already) == 10
     assert len(memory.list_snapshots()) == 12
     assert memory.restore() == versions[-1]
-
-
-def test_a_report_is_true_where_nothing_was_left_out():
-    assert CopyReport((), ())
-    assert not CopyReport((), (), {"x": "why"})
-    assert transfer.CopyReport is CopyReport

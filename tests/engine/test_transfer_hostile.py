@@ -7,7 +7,7 @@ import warnings
 from dataclasses import replace
 
 import pytest
-from transfers import LARGE, POINTER, VERSIONS, backend_of, fake, files, filled, hours_later
+from transfers import LARGE, POINTER, VERSIONS, backend_of, files, filled, hours_later
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected, Ed25519Signer
 from colony_memory._format.pointer import read_pointer, write_pointer
@@ -56,15 +56,6 @@ def test_a_signed_pointer_that_says_something_else_is_not_copied(vault, changed)
     assert made.generation < 10
     assert made.entries[0].info.byte_size == first.info.byte_size
     assert ColonyMemory(backend=vault).restore() == VERSIONS[2]
-
-
-def test_a_time_of_a_shrink_has_to_be_one():
-    source, _ = filled()
-    pointer = read_pointer(files(source)[POINTER], label="default")
-    rewritten(source, entries=tuple(replace(entry, shrunk_at="x" * 10_000) for entry in pointer.entries))
-    memory, _ = filled([])
-    copy(source, memory)
-    assert [entry.shrunk_at for entry in read_pointer(files(memory)[POINTER], label="default").entries] == [None] * 3
 
 
 def test_what_the_source_deleted_is_not_copied(vault):
@@ -191,20 +182,6 @@ def test_an_import_of_another_history_outlives_the_pointer_that_listed_it(vault,
     assert client().verify()
 
 
-def test_a_copy_goes_on_with_the_history(tmp_path):
-    """Whoever has a witness of the source believes the copy, and the source after it."""
-    pytest.importorskip("cryptography")
-    signer, witness = Ed25519Signer(bytes(range(32))), FileWitness(tmp_path / "witness.json")
-    source, _ = filled(signer=signer, witness=witness)
-    vault = fake()
-    assert copy(source, ColonyMemory(backend=vault, signer=signer))
-    there = ColonyMemory(backend=vault, signer=signer, witness=witness)
-    assert there.restore() == VERSIONS[2]
-    assert there.backup({"a": "goes on"}).head
-    streams = {read_pointer(each[POINTER], label="default").stream for each in (vault.files, files(source))}
-    assert len(streams) == 1
-
-
 def test_what_was_deleted_under_a_signed_pointer_is_not_brought_back_without_the_key(vault):
     pytest.importorskip("cryptography")
     signer = Ed25519Signer(bytes(range(32)))
@@ -215,13 +192,3 @@ def test_what_was_deleted_under_a_signed_pointer_is_not_brought_back_without_the
     with pytest.raises(ConflictDetected, match="only a client that signs may do"):
         copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     assert vault.files == before
-
-
-def test_many_pointers_of_no_worth():
-    """Whatever the source's pointer is, its snapshots go by themselves."""
-    for text in ("", "[]", json.dumps({"format": "colony-memory/latest/1"}), "9" * 5000):
-        source, ids = filled()
-        files(source)[POINTER] = text
-        memory, _ = filled([])
-        assert copy(source, memory).latest == {"default": ids[2]}
-        assert memory.restore() == VERSIONS[2]

@@ -153,25 +153,6 @@ def test_a_signed_label_stays_signed_without_the_key(vault):
     assert pinned(vault).verify()
 
 
-def test_a_client_that_pins_copies_without_the_key_too(vault):
-    source, _ = signed()
-    memory = pinned(vault)
-    assert copy(pinned(backend_of(source)), memory)
-    assert memory.restore() == VERSIONS[2]
-    assert memory._session.heads["default"].startswith(memory.latest().head + ":")
-
-
-def test_where_a_snapshot_is_left_out_the_pointer_is_not_signed(vault):
-    source, ids = signed()
-    files(source)[f"cmem.default.{ids[1]}.p0.json"] = "{}"
-    with pytest.warns(ColonyMemoryWarning, match="not signed here"):
-        report = copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
-    assert not report
-    pointer = read_pointer(vault.files[POINTER], label="default")
-    assert (pointer.snapshot_id, pointer.signed) == (ids[2], False)
-    assert ColonyMemory(backend=vault).restore() == VERSIONS[2]
-
-
 def test_where_there_is_more_the_pointer_is_not_copied_as_it_is(vault):
     _, own = filled([{"own": "memory"}], vault=vault)
     source, _ = signed()

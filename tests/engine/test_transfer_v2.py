@@ -23,7 +23,7 @@ from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2 import zstd as door
 from colony_memory.snapshot import read_manifest
 from colony_memory.testing import AsyncFakeVault
-from colony_memory.transfer import copy, load_export, save_export
+from colony_memory.transfer import copy
 
 HISTORY = growing(8)
 
@@ -77,38 +77,6 @@ def test_a_copy_of_mixed_formats_is_the_same_bytes(face):
     assert rows[0] == rows[1]
 
 
-def test_an_export_stands_alone_in_an_empty_vault(tmp_path):
-    source, ids = filled()
-    save_export(source.export_snapshot(snapshot_id=ids[5]), tmp_path / "one.json")
-    memory = ColonyMemory(backend=fake())
-    info = memory.import_snapshot(load_export(tmp_path / "one.json"))
-    assert (info.snapshot_id, info.reused, bool(info.head)) == (ids[5], False, True)
-    assert memory.restore() == HISTORY[5]
-    assert memory.import_snapshot(load_export(tmp_path / "one.json")).reused
-    assert ColonyMemory(backend=backend_of(memory), format=2).backup(HISTORY[6]).format == "colony-memory/2"
-    assert memory.verify()
-
-
-def test_what_a_committed_snapshot_needs_is_not_written_again():
-    source, ids = filled()
-    memory = ColonyMemory(backend=fake())
-    memory.import_snapshot(source.export_snapshot(snapshot_id=ids[1]))
-    backend_of(memory).calls.clear()
-    memory.import_snapshot(source.export_snapshot(snapshot_id=ids[2]))
-    written = [name for verb, name in backend_of(memory).calls if verb == "upload"]
-    assert written == [pack_filename("default", ids[2], 0), manifest_filename("default", ids[2]), POINTER]
-    assert contents(memory) == HISTORY[1:3]
-
-
-def test_a_snapshot_that_was_deleted_beside_others_comes_back():
-    memory, ids = filled()
-    exported = memory.export_snapshot(snapshot_id=ids[1])
-    memory.delete_snapshot(label="default", snapshot_id=ids[1])
-    assert pack_filename("default", ids[1], 0) in files(memory)  # others stand on it
-    assert not memory.import_snapshot(exported).reused
-    assert contents(memory) == HISTORY
-
-
 @pytest.mark.parametrize("old", [False, True])
 def test_a_pack_that_nobody_needs_is_refused_until_it_is_pruned(old):
     source, ids = filled(HISTORY[:2])
@@ -143,15 +111,6 @@ def test_another_content_under_the_name_of_a_pack_is_never_relied_on():
     hours_later(backend_of(memory))
     with pytest.raises(ConflictDetected, match="something else"):
         memory.import_snapshot(exported)
-
-
-def test_a_chain_that_lost_a_pack_is_mended():
-    source, ids = filled(HISTORY[:3])
-    memory = ColonyMemory(backend=fake())
-    source.copy_to(memory)
-    del files(memory)[pack_filename("default", ids[1], 0)]
-    assert [info.snapshot_id for info in source.copy_to(memory).copied] == ids[1:2]
-    assert contents(memory) == HISTORY[:3]
 
 
 def test_a_vault_without_conditions_takes_format_1_only():

@@ -13,7 +13,6 @@ from colony_memory import (
     ColonyMemory,
     ColonyMemoryWarning,
     ConflictDetected,
-    SnapshotCorrupt,
 )
 from colony_memory.testing import FaultyVault
 
@@ -80,27 +79,6 @@ def test_restoring_what_is_there_settles_it(pair):
     assert ours.backup({**latest, "a.md": "ours"}).head
 
 
-def test_a_diff_is_no_restore(pair):
-    ours, theirs = pair
-    other = theirs.backup({**BASE, "b.md": "theirs"})
-    assert ours.diff(BASE)
-    assert ours.diff(other.snapshot_id, BASE)
-    with pytest.raises(ConflictDetected):
-        ours.backup({**BASE, "a.md": "ours"})
-
-
-def test_what_was_deleted_is_no_other_writer(pair, vault):
-    ours, theirs = pair
-    newer = ours.backup({**BASE, "a.md": "ours"})
-    theirs.delete_snapshot(label="default", snapshot_id=newer.snapshot_id)
-    assert ours.backup({**BASE, "a.md": "ours again"}).head
-    for info in ColonyMemory(backend=vault).list_snapshots():
-        theirs.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
-    info = ours.backup({**BASE, "a.md": "after the end"})
-    assert info.head
-    assert info.diverged_from is None
-
-
 def test_reading_the_own_side_of_a_conflict_does_not_settle_it(pair, vault):
     ours, theirs = pair
     other = theirs.backup({**BASE, "b.md": "theirs"})
@@ -153,30 +131,6 @@ def test_a_save_that_may_be_the_latest_is_no_other_writer(open_memory, vault):
     assert mem.backup({**BASE, "a.md": "on"}).head
 
 
-def test_falling_back_is_no_conflict(open_memory, vault):
-    mem = ColonyMemory(backend=vault)
-    mem.backup(BASE)
-    broken = mem.backup({"MEMORY.md": "to be damaged"})
-    vault.files[f"cmem.default.{broken.snapshot_id}.p0.json"] = "{}"
-    again = open_memory(vault)
-    with pytest.raises(SnapshotCorrupt) as caught:
-        again.restore()
-    assert caught.value.hint.option == "fallback"
-    with pytest.warns(ColonyMemoryWarning, match="newest intact"):
-        assert again.restore(fallback=True) == BASE
-    assert again.backup({**BASE, "a.md": "on"}).head
-
-
-def test_two_labels_have_a_base_each(open_memory, vault):
-    mem, other = open_memory(vault), ColonyMemory(backend=vault)
-    mem.backup(BASE, label="a")
-    mem.backup(BASE, label="b")
-    other.backup({"MEMORY.md": "theirs"}, label="b")
-    assert mem.backup({"MEMORY.md": "mine"}, label="a").head
-    with pytest.raises(ConflictDetected, match="label 'b'"):
-        mem.backup({"MEMORY.md": "mine"}, label="b")
-
-
 def test_a_race_is_a_conflict_for_whoever_has_no_base_too(open_memory, vault):
     ColonyMemory(backend=vault).backup(BASE)
     faulty = FaultyVault(vault)
@@ -204,18 +158,6 @@ def test_both_sides_are_joined_by_document_and_by_line(pair, vault):
         "MEMORY.md": "zero\none\ntwo\nthree\nfour\n",
         "a.md": "ours",
         "b.md": "theirs",
-    }
-
-
-def test_what_cannot_be_joined_is_kept_twice(pair, vault):
-    ours, theirs = pair
-    other = theirs.backup({"MEMORY.md": "one\nTHEIRS\nthree\n"})
-    info = merged(ours, {"MEMORY.md": "one\nOURS\nthree\n"})
-    (beside,) = info.merged
-    assert other.snapshot_id in beside
-    assert ColonyMemory(backend=vault).restore() == {
-        "MEMORY.md": "one\nOURS\nthree\n",
-        beside: "one\nTHEIRS\nthree\n",
     }
 
 
@@ -272,15 +214,3 @@ def test_what_cannot_be_read_is_passed_over_with_a_warning(pair, vault):
         info = merged(ours, {**BASE, "a.md": "ours"})
     assert info.diverged_from == other.snapshot_id
     assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "ours"}
-
-
-def test_without_what_both_started_from_all_of_both_is_kept(pair, vault):
-    ours, theirs = pair
-    first = ColonyMemory(backend=vault).latest()
-    theirs.backup({"MEMORY.md": "theirs\n", "b.md": "theirs"})
-    ColonyMemory(backend=vault).delete_snapshot(label="default", snapshot_id=first.snapshot_id)
-    info = merged(ours, {"MEMORY.md": "ours\n"})
-    got = ColonyMemory(backend=vault).restore()
-    assert got["MEMORY.md"] == "ours\n"
-    assert got["b.md"] == "theirs"
-    assert [got[name] for name in info.merged] == ["theirs\n"]

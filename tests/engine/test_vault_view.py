@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from colony_sdk import ColonyAPIError, ColonyNetworkError
-from small_vaults import BARE_404, BUSY, GONE, NAME, Dictionary, view
+from small_vaults import BARE_404, BUSY, NAME, Dictionary, view
 
 from colony_memory import ColonyMemory
 from colony_memory._boundary import drive
@@ -26,30 +26,10 @@ from colony_memory.testing import FakeVault
 # --- status ---
 
 
-@pytest.mark.parametrize("reply", [{"quota_bytes": 10}, {"result": {"quota_bytes": 10}}])
-def test_status_may_be_wrapped(reply: Any) -> None:
-    assert drive(view(status=reply)[0].status()) == {"quota_bytes": 10}
-
-
 @pytest.mark.parametrize("reply", [None, [], "", 7, {"result": []}])
 def test_a_status_that_is_no_object_says_nothing(reply: Any) -> None:
     with pytest.raises(VaultUnavailable, match="the vault's status is not readable"):
         drive(view(status=reply)[0].status())
-
-
-def test_a_fault_says_what_was_being_done() -> None:
-    with pytest.raises(VaultUnavailable, match=r"^asking for the quota failed: ColonyServerError: busy") as caught:
-        drive(view(status=BUSY)[0].status())
-    assert caught.value.status == 503
-    assert caught.value.__cause__ is BUSY
-
-
-def test_an_error_of_this_package_passes_as_it_is() -> None:
-    error = VaultUnavailable("the disk is asleep")
-    with pytest.raises(VaultUnavailable) as caught:
-        drive(view(status=error)[0].status())
-    assert caught.value is error
-    assert caught.value.__cause__ is None
 
 
 # --- listing ---
@@ -177,12 +157,6 @@ def test_a_torn_file_is_neither_there_nor_absent(reply: Any) -> None:
         drive(view(get=reply)[0].get(NAME))
 
 
-def test_absence_is_said_by_the_vault() -> None:
-    vault, backend = view(get=GONE)
-    assert drive(vault.get(NAME)) is None
-    assert backend.calls == ["get"]
-
-
 class HttpError(OSError):
     """As the one of ``requests``: an OSError without status."""
 
@@ -291,17 +265,6 @@ def exported() -> Any:
     memory = ColonyMemory(backend=FakeVault())
     memory.backup({"a": "b"})
     return memory.export_snapshot()
-
-
-def test_driving_ends_with_a_value_or_an_error() -> None:
-    async def verb(error: Exception | None = None) -> int:
-        if error:
-            raise error
-        return 7
-
-    assert drive(verb()) == 7
-    with pytest.raises(KeyError):
-        drive(verb(KeyError()))
 
 
 def test_what_waits_can_not_be_driven() -> None:

@@ -74,14 +74,6 @@ def test_a_slow_listing_before_tells_that_reads_are_slow(monkeypatch: pytest.Mon
     assert threading.current_thread().name not in backend.threads
 
 
-def test_one_read_is_not_worth_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faces, "time", Clock(1.0))
-    vault, backend = view(FILES)
-    drive(vault.list(""))
-    assert drive(vault.gather(["file 07"])) == [StoredFile("7", None)]
-    assert backend.threads == {threading.current_thread().name}
-
-
 @pytest.mark.parametrize("step", [0.0, 1.0])
 def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
     monkeypatch.setattr(faces, "time", Clock(step))
@@ -110,24 +102,6 @@ def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch,
         drive(vault.gather(FILES))
     assert faces._READERS <= backend.calls.count("get") < len(FILES)
     assert not readers() - before
-
-
-def test_a_computation_runs_where_it_is() -> None:
-    assert drive(view()[0].compute(lambda a, b: (threading.current_thread(), a, b), 1, b=2)) == (
-        threading.current_thread(),
-        1,
-        2,
-    )
-
-
-def test_a_sync_vault_works_inside_a_running_loop() -> None:
-    async def main() -> dict[str, StoredFile | None]:
-        vault, backend = view(FILES)
-        backend.odd["status"] = lambda: time.sleep(0.003) or {}
-        drive(vault.status())
-        return drive(vault.get_many(FILES))
-
-    assert asyncio.run(main())["file 39"] == StoredFile("39", None)
 
 
 # --- the asynchronous view ---
@@ -192,15 +166,6 @@ def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.Mo
     assert backend.threads == {threading.current_thread().name}
 
 
-def test_plain_methods_do_not_hold_up_the_loop() -> None:
-    async def main() -> set[str]:
-        backend = Dictionary(FILES)
-        await AsyncVault(backend).get_many(FILES)
-        return backend.threads
-
-    assert threading.current_thread().name not in asyncio.run(main())
-
-
 def test_a_long_computation_does_not_hold_up_the_loop() -> None:
     async def main() -> tuple[threading.Thread, int]:
         return await AsyncVault(Dictionary()).compute(lambda number: (threading.current_thread(), number), number=7)
@@ -255,20 +220,6 @@ def test_a_cancelled_reading_leaves_nothing_behind(kind: type[Dictionary], caplo
 
     asyncio.run(main())
     assert caplog.text == ""
-
-
-def test_a_cancelled_write_is_not_read_back() -> None:
-    async def main() -> list[str]:
-        backend = Coroutines()
-        backend.pause = 10
-        writing = asyncio.ensure_future(AsyncVault(backend).put(NAME, "x"))
-        await asyncio.sleep(0.005)
-        writing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await writing
-        return backend.calls
-
-    assert asyncio.run(main()) == []
 
 
 def test_the_view_itself_is_of_neither_kind() -> None:

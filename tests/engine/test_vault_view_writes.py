@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ from small_vaults import (
 from colony_memory import AsyncColonyMemory, ColonyMemory, Hint
 from colony_memory._boundary import drive
 from colony_memory._engine.faces import AsyncVault, SyncVault
-from colony_memory._engine.store import ABSENT, ANY, Changed, Unanswered
+from colony_memory._engine.store import ABSENT, Changed, Unanswered
 from colony_memory.exceptions import (
     QuotaExceeded,
     RateLimited,
@@ -83,11 +82,6 @@ def test_a_write_that_nothing_proves_is_not_done(reply: Any, files: dict[str, st
     with pytest.raises(Unanswered, match=f"writing {NAME} failed: the reply does not say that the file was stored"):
         drive(vault.put(NAME, "é1"))
     assert backend.files == files
-
-
-def test_a_write_tells_its_time() -> None:
-    vault, _ = view(upload={"filename": NAME, "content_size": 1, "updated_at": "2026-01-02T03:04:05Z"})
-    assert drive(vault.put(NAME, "x")) == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
 
 @pytest.mark.parametrize("size", [0, 2, 4, 10**9])
@@ -182,18 +176,6 @@ def test_a_refusal_that_was_read_is_final(error: Exception, kind: type[Exception
 # --- writing on a condition ---
 
 
-def test_conditions_are_passed_on() -> None:
-    backend = Tagged()
-    vault = SyncVault(backend)
-    assert vault.conditional
-    drive(vault.put(NAME, "one", match=ABSENT))
-    drive(vault.put(NAME, "two", match="one"))
-    assert backend.conditions == [{"if_none_match": "*"}, {"if_match": "one"}]
-    drive(vault.put(NAME, "three", match=ANY))
-    assert backend.calls == ["upload if", "upload if", "upload"]
-    assert backend.files == {NAME: "three"}
-
-
 @pytest.mark.parametrize("match", [ABSENT, "mine"])
 def test_a_condition_that_does_not_hold_changes_nothing(match: str) -> None:
     backend = Tagged({NAME: "theirs"})
@@ -201,13 +183,6 @@ def test_a_condition_that_does_not_hold_changes_nothing(match: str) -> None:
         drive(SyncVault(backend).put(NAME, "new", match=match))
     assert (caught.value.status, caught.value.code) == (412, "PRECONDITION_FAILED")
     assert backend.files == {NAME: "theirs"}
-
-
-def test_a_condition_on_a_file_that_is_gone_does_not_hold() -> None:
-    backend = Tagged()
-    with pytest.raises(Changed):
-        drive(SyncVault(backend).put(NAME, "new", match="mine"))
-    assert backend.files == {}
 
 
 @pytest.mark.parametrize("match", [ABSENT, "old"])
@@ -218,34 +193,7 @@ def test_a_condition_that_fails_on_ones_own_write_holds(match: str) -> None:
     assert drive(SyncVault(backend).put(NAME, "new", match=match)) is None
 
 
-def test_a_condition_that_fails_and_can_not_be_read_back_is_unanswered() -> None:
-    backend = Tagged({NAME: "theirs"}, get=BUSY)
-    with pytest.raises(Unanswered):
-        drive(SyncVault(backend).put(NAME, "new", match=ABSENT))
-
-
-def test_without_conditional_upload_the_condition_is_not_looked_at() -> None:
-    vault, backend = view({NAME: "theirs"})
-    assert not vault.conditional
-    drive(vault.put(NAME, "new", match=ABSENT))
-    assert backend.files == {NAME: "new"}
-
-
 # --- deleting ---
-
-
-def test_a_file_is_deleted() -> None:
-    vault, backend = view({NAME: "x"})
-    drive(vault.delete(NAME))
-    assert backend.files == {}
-    assert backend.calls == ["delete"]
-
-
-def test_a_file_that_is_gone_already_is_no_error() -> None:
-    vault, backend = view(delete=GONE)
-    drive(vault.delete(NAME))
-    assert backend.calls == ["delete"]
-    drive(view()[0].delete(NAME))  # a KeyError, and the listing does not name it
 
 
 @pytest.mark.parametrize("error", NO_ANSWER, ids=repr)
@@ -292,19 +240,6 @@ def test_a_delete_that_was_sent_elsewhere_is_looked_into() -> None:
         drive(vault.delete(NAME))
     backend.files.clear()
     drive(vault.delete(NAME))
-
-
-def test_a_delete_at_a_wrong_address_is_looked_into() -> None:
-    vault, backend = view({NAME: "x"}, delete=BARE_404)
-    with pytest.raises(VaultError, match=f"^deleting {NAME} failed"):
-        drive(vault.delete(NAME))
-    backend.files.clear()
-    drive(vault.delete(NAME))
-
-
-def test_a_delete_that_can_not_be_looked_into_raises() -> None:
-    with pytest.raises(VaultUnavailable):
-        drive(view({NAME: "x"}, delete=BUSY, get=BUSY)[0].delete(NAME))
 
 
 # --- what leaves the package

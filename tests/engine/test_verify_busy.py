@@ -64,9 +64,3 @@ def test_a_snapshot_that_goes_while_its_files_are_read_is_not_damaged(vault):
 
     vault.hook("get", go_on, match=f"{old}.p0")
     assert mem.verify()
-
-
-def test_what_is_gone_and_nobody_took_out_is_told(mem, vault):
-    oldest = mem.list_snapshots()[-1].snapshot_id
-    vault.hook("list", lambda: vault.vault_delete_file(f"cmem.default.{oldest}.manifest.json"), times=1)
-    assert mem.verify().removed == (oldest,)

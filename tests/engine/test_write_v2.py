@@ -11,7 +11,6 @@ from chains import growing
 from faces import FACES, PlainVault
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, QuotaExceeded
-from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory.app.compare import preview_capture
 from colony_memory.app.options import BackupOptions
@@ -90,29 +89,6 @@ def test_what_is_removed_while_it_is_written_is_not_built_on(tmp_path, kind, los
     )
     assert manifest.packs == (info.snapshot_id,)
     assert ColonyMemory(backend=LocalVault(tmp_path)).restore() == HISTORY[2]
-
-
-def test_a_new_process_goes_on_from_what_is_there(vault):
-    for documents in HISTORY[:3]:
-        info = ColonyMemory(backend=vault, format=2).backup(documents)
-    assert len(packs_of(vault, info)) == 3
-
-
-def test_formats_take_turns(vault):
-    for n, documents in enumerate(HISTORY[:6]):
-        info = ColonyMemory(backend=vault, format=1 + n % 2).backup(documents)
-    assert len(packs_of(vault, info)) == 3
-    assert [each.format[-1] for each in ColonyMemory(backend=vault).list_snapshots()] == ["2", "1"] * 3
-    assert ColonyMemory(backend=vault).restore() == HISTORY[5]
-    assert ColonyMemory(backend=vault).verify()
-
-
-def test_a_damaged_parent_is_no_parent(vault):
-    first = ColonyMemory(backend=vault, format=2).backup(HISTORY[0])
-    vault.files[pack_filename("default", first.snapshot_id, 0)] = "{}"
-    again = ColonyMemory(backend=vault, format=2).backup(HISTORY[1])
-    assert packs_of(vault, again) == (again.snapshot_id,)
-    assert ColonyMemory(backend=vault).restore() == HISTORY[1]
 
 
 def test_what_is_not_trusted_is_no_parent(vault):
