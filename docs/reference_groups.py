@@ -60,7 +60,7 @@ GROUPS = (
         {
             "": ("open_vault", "VaultBackend", "AsyncVaultBackend"),
             "vaults": (
-                *("ConditionalUpload", "PrefixListing", "FileLookup"),
+                *("ConditionalUpload", "PrefixListing", "FileLookup", "ManyDeletion"),
                 *("OperationBudget", "OperationReset", "FreeSpace"),
             ),
             "vaults.local": (),

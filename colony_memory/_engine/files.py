@@ -360,6 +360,8 @@ class _Deletion:
 
     async def delete(self, names: Iterable[str]) -> None:
         """Delete files, and stop at the first sign that all others would fail too: refused, or no reply at all."""
+        names = list(names)
+        at_once = await self.session.vault.delete_all(names)
         for name in names:
             hopeless = isinstance(self.cause, (RateLimited, VaultDenied)) or (
                 isinstance(self.cause, VaultUnavailable) and self.cause.status is None
@@ -368,7 +370,8 @@ class _Deletion:
                 self.failed.append(name)
                 continue
             try:
-                await self.session.vault.delete(name)
+                if not at_once:
+                    await self.session.vault.delete(name)
             except ColonyMemoryError as error:
                 self.fail(name, error)
             else:

@@ -69,6 +69,8 @@ class Tally:
                 self.bytes_written += _size(args[1])
             elif method == "vault_delete_file":
                 self.deletes += 1
+            elif method == "vault_delete_files":
+                self.deletes += len(args[0])
             else:
                 self.reads += 1
 

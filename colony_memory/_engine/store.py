@@ -19,6 +19,7 @@ from colony_memory.vaults import (
     ConditionalUpload,
     FileLookup,
     FreeSpace,
+    ManyDeletion,
     OperationBudget,
     OperationReset,
     PrefixListing,
@@ -97,7 +98,7 @@ class Vault:
         self._prefixes = _offers(backend, PrefixListing)
         self._lookup = _offers(backend, FileLookup)
         self._budget, self._resets = _offers(backend, OperationBudget), _offers(backend, OperationReset)
-        self._free = _offers(backend, FreeSpace)
+        self._free, self._deletes_many = _offers(backend, FreeSpace), _offers(backend, ManyDeletion)
 
     @property
     def snapshot_format(self) -> str:
@@ -291,6 +292,16 @@ class Vault:
                 raise
             if await self.get(name) is not None:
                 raise
+
+    async def delete_all(self, names: Sequence[str]) -> bool:
+        """Remove files with one request; false where that is not done, and any of them may be gone."""
+        if not self._deletes_many or len(names) < 2:
+            return False
+        try:
+            await self._ask(f"deleting {names[0]} and others", "vault_delete_files", names)
+        except VaultError:  # which the deletion of each tells for certain
+            return False
+        return True
 
     async def free_bytes(self) -> int | None:
         """Bytes that the vault still takes, None where its status has to be asked for."""

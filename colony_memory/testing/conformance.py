@@ -33,7 +33,14 @@ from colony_memory.testing._checks import (
     skip_without,
     unwrap,
 )
-from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, PrefixListing, VaultBackend
+from colony_memory.vaults import (
+    ConditionalUpload,
+    FileLookup,
+    FreeSpace,
+    ManyDeletion,
+    PrefixListing,
+    VaultBackend,
+)
 
 SNAPSHOT = "cmem.default.20260101T000000000000Z-abcdef"
 TEXTS = {
@@ -348,6 +355,15 @@ class VaultBackendTests:
             check_listed(vault.vault_look_up_files(asked), {name: sizes[name] for name in names if name in sizes})
         vault.vault_delete_file("cmem.a.1.json")
         check_listed(vault.vault_look_up_files(["cmem.a.1.json", "cmem.a.2.json"]), {"cmem.a.2.json": 2})
+
+    def test_deletion_of_many(self, vault: Any) -> None:
+        """The files are gone, and no others."""
+        skip_without(vault, ManyDeletion)
+        names = [f"cmem.a.{number}.json" for number in range(4)]
+        for name in names:
+            vault.vault_upload_file(name, "x")
+        vault.vault_delete_files(names[:3])
+        check_listed(vault.vault_list_files(), {names[3]: 1})
 
     # --- free space ---
 

@@ -36,6 +36,7 @@ __all__ = [
     "ConditionalUpload",
     "FileLookup",
     "FreeSpace",
+    "ManyDeletion",
     "OperationBudget",
     "OperationReset",
     "PrefixListing",
@@ -121,6 +122,14 @@ class FileLookup(Protocol):
 
         What it says of a file holds for some moment between call and reply, not all of it for the same one.
         """
+
+
+@runtime_checkable
+class ManyDeletion(Protocol):
+    """Optional: several files removed with one request."""
+
+    def vault_delete_files(self, filenames: Sequence[str]) -> Any:
+        """Remove those of these files that are there. Where it fails, any of them may be gone."""
 
 
 @runtime_checkable

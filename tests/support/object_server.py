@@ -109,10 +109,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         bucket, _, key = unquote(path)[1:].partition("/")
         if verb == "POST" or (verb == "DELETE" and not key):
-            verb, key = "DELETE", re.search(rb"<Key>(.*?)</Key>", body)[1].decode() if store.bulk else None
+            verb, key = "DELETE", re.findall("<Key>(.*?)</Key>", body.decode()) if store.bulk else None
         with store.lock:
             store.calls[verb] += 1
-            answer = store.fault(verb, key)
+            faults = (store.fault(verb, each) for each in (key if isinstance(key, list) else [key]))
+            answer = next((each for each in faults if each is not None), None)
             if answer is not None and answer[0] == "applied":
                 getattr(self, f"_{verb.lower()}")(key, body, query)
                 answer = answer[1]
@@ -158,9 +159,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _delete(self, key, body, query):
         if key is None:
             return error(501, "NotImplemented")
-        self.store.objects.pop(key, None)
-        deleted = f"<DeleteResult><Deleted><Key>{escape(key)}</Key></Deleted></DeleteResult>"
-        return 200, deleted.encode()
+        keys = [key] if isinstance(key, str) else key
+        for each in keys:
+            self.store.objects.pop(each, None)
+        deleted = "".join(f"<Deleted><Key>{escape(each)}</Key></Deleted>" for each in keys)
+        return 200, f"<DeleteResult>{deleted}</DeleteResult>".encode()
 
     def _list(self, key, body, query):
         store, prefix = self.store, query.get("prefix", [""])[0]

@@ -373,6 +373,11 @@ class RemembersWhatItLookedUp(MemoryVault):
         return {"items": [item for item in self.seen if item["filename"] in filenames]}
 
 
+class DeletesTheFirstAlone(MemoryVault):
+    def vault_delete_files(self, filenames: Sequence[str]) -> dict[str, Any]:
+        return self.vault_delete_file(filenames[0])
+
+
 class PrefixIgnored(MemoryVault):
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         return self.vault_list_files()
@@ -426,6 +431,7 @@ DEFECTS = [
     (LooksUpEverything, "test_lookup_of_files"),
     (LooksUpByPrefix, "test_lookup_of_files"),
     (RemembersWhatItLookedUp, "test_lookup_of_files"),
+    (DeletesTheFirstAlone, "test_deletion_of_many"),
     (RoomInText, "test_free_space"),
 ]
 

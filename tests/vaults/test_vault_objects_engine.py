@@ -13,7 +13,7 @@ import object_server
 
 from colony_memory import AsyncColonyMemory, ColonyMemory
 from colony_memory._format.v2.zstd import is_installed
-from colony_memory.exceptions import ColonyMemoryError, ConflictDetected
+from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, PruneIncomplete
 from colony_memory.vaults.objects import ObjectVault
 
 running, server, vault = object_server.running, object_server.server, object_server.vault
@@ -46,6 +46,28 @@ def test_calls_of_the_verbs(server, vault):
         "status": {"LIST": 1},
         "prune": {"DELETE": 2, "GET": 3, "HEAD": 2, "LIST": 2, "PUT": 1},
     }
+
+
+@pytest.mark.parametrize("fault", [None, "bulk", "denied", "half"])
+def test_many_files_are_deleted_with_one_request_where_the_store_can(server, vault, fault):
+    memory = ColonyMemory(backend=vault, format=1)
+    for number in range(6):
+        memory.backup({"a.md": str(number)})
+    server.bulk = fault != "bulk"
+    denied = object_server.error(403, "AccessDenied")
+    if fault in ("denied", "half"):
+        server.fault = lambda verb, key: denied if verb == "DELETE" and (fault == "denied" or "p0" in key) else None
+    server.calls.clear()
+    if fault in ("denied", "half"):
+        with pytest.raises(PruneIncomplete) as failed:
+            memory.prune(keep=1)
+        assert failed.value.deleted == (0 if fault == "denied" else 5)
+    else:
+        assert memory.prune(keep=1) == 5
+        # One for the manifests, one for the parts; where the store has none for several, each is another.
+        assert server.calls["DELETE"] == (2 if fault is None else 12)
+        assert len([key for key in server.objects if "p0" in key or "manifest" in key]) == 2
+    assert memory.restore() == {"a.md": "5"}
 
 
 @pytest.mark.skipif(not is_installed(), reason="needs zstd")

@@ -144,10 +144,10 @@ class Bucket(NamedTuple):
             raise (no_vault(self) if error.status == 404 else error) from None
 
 
-def require_vault(bucket: Bucket) -> Literal[1, 2]:
+def require_vault(bucket: Bucket, marked: Marked) -> Literal[1, 2]:
     """Go on only in a vault, see :func:`~colony_memory.vaults._files.require_marked`."""
     return require_marked(
-        look_at_marker(bucket),
+        marked,
         bucket.url,
         used=lambda: holds_snapshots(bucket),
         missing=lambda: no_vault(bucket),
