@@ -80,7 +80,7 @@ def texts(argument: str, value: Any) -> list[str]:
 
 
 def is_coroutine(function: object) -> bool:
-    """Whether it is a coroutine function."""
+    """True if it is a coroutine function."""
     # inspect.iscoroutinefunction without its import, which is slow: the flag is that of PEP 492.
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     flags = getattr(code, "co_flags", None)  # a mock has every attribute, and they are mocks

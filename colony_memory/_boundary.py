@@ -88,7 +88,7 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
 
 
 def was_refused(error: VaultError) -> bool:
-    """Whether the vault itself has said no, so that nothing was changed.
+    """True if the vault itself has said no, so that nothing was changed.
 
     412 does not say so: a client that retried by itself meets its own write. A redirect is nobody's word.
     """
@@ -98,7 +98,7 @@ def was_refused(error: VaultError) -> bool:
 
 
 def may_mean_absent(error: VaultError) -> bool:
-    """Whether a read that failed without the vault's own word may have failed because the file is not there."""
+    """True if a read that failed without the vault's own word may have failed because the file is not there."""
     if isinstance(error, (VaultDenied, RateLimited)) or error.status not in (None, 404):
         return False
     # A plain OSError may be a missing file, or an HTTP library's own way of telling of a 404.

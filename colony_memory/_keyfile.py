@@ -44,7 +44,7 @@ def read_key_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def _is_mounted_for_us(facts: os.stat_result) -> bool:
-    """Whether only root and a group that root has put this process into can read it: a cluster mounts secrets so, and
+    """True if only root and a group that root has put this process into can read it: a cluster mounts secrets so, and
     systemd, where an access list names the user and the mode shows root's group in its place.
     """
     mode = stat.S_IMODE(facts.st_mode)

@@ -24,7 +24,7 @@ _SHARE = 4
 
 
 class Steps:
-    """What a comparison may still cost, shared by all documents of two memories.
+    """A budget for a comparison, shared by all documents of two memories.
 
     Attributes:
         left: Lines and pairs of equal lines that may still be looked at; negative where they are used up.
@@ -34,7 +34,7 @@ class Steps:
         self.left = left
 
     def share(self) -> Steps:
-        """What one document may take of it, to be given back with :meth:`settle`."""
+        """The share of one document, to be given back with :meth:`settle`."""
         return Steps(max(self.left, 0) // _SHARE)
 
     def settle(self, share: Steps, given: int) -> None:
@@ -51,7 +51,7 @@ class Block(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What two texts have in common."""
+    """The lines that two texts share."""
 
     blocks: tuple[Block, ...]  # the lines, in order, each block as long as it can be
     exact: bool  # False where the steps were used up: there may be more, and what is here is right
@@ -68,7 +68,7 @@ class Part(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether its lines are few enough to be split."""
+        """True if its lines are few enough to be split."""
         return number_of_lines(self.old) + number_of_lines(self.new) <= MOST_LINES
 
 

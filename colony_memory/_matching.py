@@ -117,7 +117,7 @@ class Pattern:
 
 
 def _row(pattern: str) -> list[str]:
-    """What has to come one after the other, where the expression says no more: ``a.*b`` is in a line that has an ``a``
+    """The texts in a row, where the expression says no more: ``a.*b`` is in a line that has an ``a``
     and after it a ``b``, and finding that out takes one look. Empty where it says more.
     """
     if not _ROW.fullmatch(pattern):

@@ -128,13 +128,13 @@ class File(NamedTuple):
 
 
 def patch(before: Mapping[str, File], after: Mapping[str, File]) -> str:
-    """What changed from one set of files to the other, in the order of their names."""
+    """The patch from one set of files to the other, in the order of their names."""
     steps = Steps()
     return "".join(file_patch(name, before.get(name), after.get(name), steps) for name in sorted({*before, *after}))
 
 
 def file_patch(name: str, before: File | None, after: File | None, steps: Steps | None = None) -> str:
-    """What changed in one file; empty where nothing did.
+    """The patch of one file; empty where nothing changed.
 
     What is no text is said to differ, in a line that whatever applies patches passes over.
     """

@@ -1,4 +1,4 @@
-"""What stands in for the standard library's: a property without a lock, and dataclasses that are made late."""
+"""Substitutes for the standard library's: a property without a lock, and dataclasses that are made late."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ else:
         """Worked out twice at most where two threads are first at once."""
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
-            """What was worked out lies where it is found before this is asked."""
+            """The value; once worked out, it lies where it is found before this is asked."""
             if instance is None:
                 return self
             value = instance.__dict__[self.attrname] = self.func(instance)

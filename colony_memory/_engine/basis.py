@@ -40,7 +40,7 @@ _MOST = 64
 
 @dataclass(frozen=True)
 class Basis:
-    """What the memory of one label is based on; false where it is based on nothing."""
+    """The basis of one label's memory; false where there is none."""
 
     snapshot_id: str | None = None  # the snapshot whose whole text the memory held, None where there is none
     stream: str | None = None  # history that it is of, None where its manifest names none
@@ -194,7 +194,7 @@ def with_merged(basis: Basis, snapshot_id: str) -> Basis:
 
 
 def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
-    """Whether the latest is of another writer whose text this memory never held.
+    """True if the latest is of another writer whose text this memory never held.
 
     It is none where the basis is listed no more and the latest was listed when it was noted: somebody has deleted the
     newest. Nor is there one without a basis.

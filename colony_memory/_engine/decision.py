@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What a decision is asked for."""
+    """A question about a label."""
 
     label: str
     trust: Trust  # whom the client accepts
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
     @property
     def pins(self) -> bool:
-        """Whether the pointer has to be proven."""
+        """True if the pointer has to be proven."""
         return self.trust.pins and self.verify
 
 
@@ -54,7 +54,7 @@ Read = Manifest | SnapshotCorrupt | UntrustedSnapshot | None
 
 
 class Wants(NamedTuple):
-    """What is to be read: the listing, and manifests by id."""
+    """Things to read first: the listing, and manifests by id."""
 
     listing: bool = False
     manifests: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Wants(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """What a label's state is."""
+    """The state of a label."""
 
     label: str
     follow: str | None  # id of the latest snapshot, None where there is none
@@ -94,7 +94,7 @@ class Decision:
 
     @property
     def proven(self) -> bool:
-        """Whether an issuer that the client trusts has signed the pointer."""
+        """True if an issuer that the client trusts has signed the pointer."""
         return self.issuer is not None
 
     @property
@@ -133,7 +133,7 @@ class Decision:
 
     @cached_property
     def building(self) -> tuple[Entry, ...]:
-        """What a catalogue is to list: all that is committed, and nothing that may be under way or was removed."""
+        """The rows of a catalogue: all that is committed, and nothing that may be under way or was removed."""
         return tuple(entry for entry in self.entries if entry.snapshot_id in self.committed)
 
     @property

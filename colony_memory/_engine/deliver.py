@@ -52,7 +52,7 @@ _WHY = "bringing snapshots lists them in it"
 
 
 class Delivery:
-    """What one client brings into one label.
+    """Snapshots that one client brings into one label.
 
     Attributes:
         session: The client.
@@ -140,7 +140,7 @@ class Delivery:
             await self._list(self.brought, changed=changed)
 
     async def _compare(self, whole: Loaded) -> tuple[dict[str, str], set[str]]:
-        """What of a snapshot is to be written, and the manifests of others that keep the rest."""
+        """The files of a snapshot to write, and the manifests of others that keep the rest."""
         files, missing, beside = self.here.listed, dict[str, str](), set[str]()
         row = self.here.decision.pointer.entry(whole.snapshot_id)
         if row is not None and row.manifest_sha256 != whole.manifest.sha256:
@@ -186,7 +186,7 @@ class Delivery:
         yield whole.snapshot_id, [own], own if committed else None
 
     def _stays(self, now: State, whole: Loaded, before: State | None) -> bool:
-        """Whether what was brought is still there, and nobody may be about to delete it."""
+        """True if what was brought is still there, and nobody may be about to delete it."""
         own = whole.snapshot_id
         if own in now.decision.committed or self._is_astray(now, whole):
             return True
@@ -196,7 +196,7 @@ class Delivery:
 
     @staticmethod
     def _is_astray(now: State, whole: Loaded) -> bool:
-        """Whether it is distrusted for nothing but its history, and so old that nobody is bringing or removing it: with
+        """True if it is distrusted for nothing but its history, and so old that nobody is bringing or removing it: with
         the very bytes that are to be brought it is the same.
         """
         own, decision = whole.snapshot_id, now.decision
@@ -332,7 +332,7 @@ class Delivery:
         self._told = True
 
     def _is_first(self, now: State) -> bool:
-        """Whether all that the label has is what is being brought, so that the count of its pointers begins."""
+        """True if all that the label has is what is being brought, so that the count of its pointers begins."""
         return self._empty and now.text is None
 
     def _above(self) -> int:
@@ -349,7 +349,7 @@ class Delivery:
         return generation < self.session.now().timestamp() + _AHEAD
 
     def _may_stand(self, now: State, origin: State) -> bool:
-        """Whether the pointer of where all that comes from says just what is here, so that it can stand as it is."""
+        """True if the pointer of where all that comes from says just what is here, so that it can stand as it is."""
         if origin.text is None or origin.decision.doubt is not None or origin.decision.problem is not None:
             return False
         theirs: Pointer = read_pointer(origin.text, label=self.label)
@@ -407,7 +407,7 @@ def _believed(state: State) -> State:
 
 
 def _row_of(entry: Entry) -> tuple[str, SnapshotInfo]:
-    """What two catalogues have to say alike of a snapshot."""
+    """The part of a row that two catalogues must share."""
     return entry.manifest_sha256, replace(
         entry.info,
         pinned=False,

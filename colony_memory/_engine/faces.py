@@ -166,7 +166,7 @@ def _in_thread(function: Callable[..., _T], args: tuple[Any, ...], kwargs: dict[
 
 
 async def _to_its_end(call: asyncio.Future[_T]) -> _T:
-    """What comes of a call that cannot be called off. A cancellation is passed on once it has ended: else it would
+    """The result of a call that cannot be called off. A cancellation is passed on once it has ended: else it would
     change the vault behind whoever goes on from there.
     """
     import asyncio

@@ -127,7 +127,7 @@ async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None
 
 
 def took_long(session: Session, began: datetime, written: Sequence[datetime | None]) -> bool:
-    """Whether an upload took so long that others may have taken it for a leftover.
+    """True if an upload took so long that others may have taken it for a leftover.
 
     A host that was frozen meanwhile, or whose clock was set back, does not know: the vault does, where it tells times.
     """
@@ -137,7 +137,7 @@ def took_long(session: Session, began: datetime, written: Sequence[datetime | No
 
 
 async def misread(session: Session, files: Mapping[str, str]) -> str | None:
-    """What a read of written files shows to be wrong with them, None where nothing is."""
+    """The first difference between files and their stored text, None where there is none."""
     for name, stored in (await session.vault.get_many(files)).items():
         if stored is None or stored.content != files[name]:
             state = "is not there" if stored is None else "holds another text"
@@ -153,7 +153,7 @@ async def read_back(session: Session, built: BuiltSnapshot) -> None:
 
 
 async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
-    """Whether all that a new snapshot needs is there after its manifest was written, the last of its ``own`` files:
+    """True if all that a new snapshot needs is there after its manifest was written, the last of its ``own`` files:
     another client may have taken the parts of an upload that took long for leftovers, which no look before the
     manifest's upload can rule out.
     """
@@ -168,7 +168,7 @@ async def prove(session: Session, label: str, files: Iterable[str], *, own: Iter
 
 
 def still_there(now: State, snapshot_id: str, files: Iterable[str]) -> bool:
-    """Whether a snapshot of these files, whose pointer was not moved yet, is safe from those who delete leftovers.
+    """True if a snapshot of these files, whose pointer was not moved yet, is safe from those who delete leftovers.
 
     They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
     manifest, whoever wrote it may be deleting it already.

@@ -44,7 +44,7 @@ _BATCH_FILES, _BATCH_BYTES = 24, 4 * 2**20
 
 
 class Walked(NamedTuple):
-    """What came of it."""
+    """The outcome of a walk."""
 
     passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id
     read: int  # how many were
@@ -118,7 +118,7 @@ async def walk(
 
 
 def _same(info: SnapshotInfo) -> str:
-    """What snapshots of equal memory share; where that is encrypted, it is the snapshot's own."""
+    """A key that snapshots of equal memory share; where that is encrypted, it is the snapshot's own."""
     return info.plaintext_sha256 or info.snapshot_id
 
 
@@ -216,7 +216,7 @@ def _plain(documents: Mapping[str, str]) -> Mapping[str, File]:
 
 @dataclass(frozen=True)
 class Histories:
-    """What became of documents."""
+    """The histories of documents."""
 
     changes: Mapping[str, tuple[Change, ...]]  # the changes of each, newest first, by name
     passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id

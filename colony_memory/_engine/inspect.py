@@ -40,7 +40,7 @@ _ROWS = 8
 
 
 class Outlook(NamedTuple):
-    """What is to be expected of a label."""
+    """The expected cost of a label's next backups."""
 
     next_bytes: int = 0  # what the next backup stores
     at_most: bool = False  # it stores no more than that, and nothing shows yet how much less
@@ -175,7 +175,7 @@ def _kept_for_a_shrink(session: Session, state: State) -> SnapshotInfo | None:
 
 
 async def _gone_for_good(session: Session, state: State) -> tuple[str, ...]:
-    """What the pointer of a label lists and is not there.
+    """Ids that the pointer of a label lists and that are not there.
 
     The label was listed before its pointer was read, so that a backup in between is not in that list. Where something
     lacks, it is looked at in the other order, in which a deletion in between is the one that would show.

@@ -57,7 +57,7 @@ def judge(asked: Asked, text: str | None, files: LabelFiles | None, manifests: M
 
 
 def believe(asked: Asked, text: str | None) -> Decision:
-    """What the pointer alone says. ``refusal`` is why it is not followed."""
+    """The decision by the pointer alone. ``refusal`` is why it is not followed."""
     label, trust = asked.label, asked.trust
     blank = Pointer(label, None)
     try:
@@ -106,13 +106,13 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
 
 
 def rows_of(asked: Asked, base: Decision) -> Mapping[str, Entry]:
-    """What the pointer lists, by id. A key that is trusted up to a snapshot has no say about later ones."""
+    """The rows of the pointer by id. A key that is trusted up to a snapshot has no say about later ones."""
     rows, issuer = base.pointer.rows, base.issuer
     return rows if issuer is None else {each: row for each, row in rows.items() if asked.trust.accepts(issuer, each)}
 
 
 def stands(asked: Asked, base: Decision, entry: Entry) -> bool:
-    """Whether a row stands without a look at the manifest: who pins takes a trusted signer's word only, and where every
+    """True if a row stands without a look at the manifest: who pins takes a trusted signer's word only, and where every
     snapshot is looked at, a chain has to name its packs and to count its documents.
     """
     counted = entry.info.doc_count is not None or entry.info.encrypted
@@ -209,7 +209,7 @@ def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifest
 
 
 def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
-    """What trusted snapshots that a proven pointer does not list say of it."""
+    """Hear the trusted snapshots that a proven pointer does not list."""
     label, pointer, rows = asked.label, found.pointer, rows_of(asked, found)
     named = pointer.snapshot_id or ""
     strange = [
@@ -396,7 +396,7 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
 def _why_unusable(
     asked: Asked, base: Decision, read: Read, row: Entry | None
 ) -> SnapshotCorrupt | UntrustedSnapshot | None:
-    """What speaks against a manifest: it is damaged or not trusted, or it is not the one that belongs there."""
+    """The objection to a manifest: it is damaged or not trusted, or not the one that belongs there."""
     if not isinstance(read, Manifest):
         return read
     label, snapshot_id = asked.label, read.info.snapshot_id
@@ -416,7 +416,7 @@ def _why_unusable(
 
 
 def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
-    """What is wrong with the files of a snapshot by their names and sizes, and how many bytes they take."""
+    """The problem with the files of a snapshot by their names and sizes, and how many bytes they take."""
     info = entry.info
     if info.format == FORMAT_2:
         return _check_packs(entry, manifest, files, exact=exact)

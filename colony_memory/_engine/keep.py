@@ -53,7 +53,7 @@ class Planned:
         ]
 
     async def may_go(self, session: Session, state: State) -> list[str]:
-        """What may go to make room before the new snapshot is there, in this order.
+        """Ids that may go to make room before the new snapshot is there, in this order.
 
         First what the retention gives up, then the oldest of what it would keep, then what is unmerged, and last what
         is kept for a shrink that a memory as large has made good; never what is pinned, kept for another shrink, or the
@@ -223,7 +223,7 @@ def plan_for(
 
 
 def ages(session: Session, state: State) -> bool:
-    """Whether something is left over, and nothing in the label shows that it is a grace period old."""
+    """True if something is left over, and nothing in the label shows that it is a grace period old."""
     files, counted = state.listed, state.decision.counted
     needed = {pack for entry in state.decision.entries for pack in entry.packs if entry.snapshot_id in counted}
     given_up = (entry.snapshot_id for entry in state.decision.entries if entry.snapshot_id not in counted)

@@ -135,7 +135,7 @@ def moment(text: object) -> datetime | None:
 
 
 def proves(reply: Any, name: str, size: int, doing: str) -> bool:
-    """Whether the reply to an upload names the file and its size."""
+    """True if the reply to an upload names the file and its size."""
     if not isinstance(reply, dict):
         return False
     named, stored = reply.get("filename", reply.get("name")), reply.get("content_size")
@@ -172,7 +172,7 @@ class LabelFiles:
     pin_ends: Mapping[str, datetime] = field(default_factory=dict)
 
     def pinned(self, snapshot_id: str) -> dict[str, Any]:
-        """What the summary of a snapshot says of its pin."""
+        """The fields of a summary about the snapshot's pin."""
         end = self.pin_ends.get(snapshot_id)
         until = None if end is None else stamp(end)
         return {"pinned": snapshot_id in self.pins, "pinned_until": until}
@@ -215,17 +215,17 @@ class LabelFiles:
         return known if known and len(known) == len(times) else None
 
     def is_of_one_time(self, names: Iterable[str]) -> bool:
-        """Whether these files were written within a grace period of each other, as far as the vault tells."""
+        """True if these files were written within a grace period of each other, as far as the vault tells."""
         written = self.written(names)
         return written is None or max(written) - min(written) < GRACE
 
     def is_young(self, name: str) -> bool:
-        """Whether nothing in the listing is a grace period younger than this file, as far as the vault tells."""
+        """True if nothing in the listing is a grace period younger than this file, as far as the vault tells."""
         written = self.files[name].updated
         return written is None or self.now is None or self.now - written < GRACE
 
     def is_old(self, snapshot_id: str, *, now: datetime) -> bool:
-        """Whether every file of a snapshot was written longer ago than the grace period.
+        """True if every file of a snapshot was written longer ago than the grace period.
 
         The vault's clock tells, by the newest time that it shows and that is not to come: a host's own may be ahead,
         and an upload of this minute would look old. Where the vault tells no times, ids do, and of those none later
@@ -255,7 +255,7 @@ class LabelFiles:
 
 
 def labels_there(names: Collection[str], wanted: str | None) -> str:
-    """What is said of the other labels of a vault where nothing is saved under the one that was asked for."""
+    """The other labels of a vault, for a message about one without snapshots."""
     others = sorted(set(names) - {wanted})
     if not others:
         return ""
@@ -305,7 +305,7 @@ def read_label(listing: Listing, label: str) -> LabelFiles:
 
 
 def has_pointer(files: LabelFiles) -> bool:
-    """Whether the label's pointer is listed."""
+    """True if the label's pointer is listed."""
     return latest_filename(files.label) in files.files
 
 

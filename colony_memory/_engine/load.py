@@ -209,7 +209,7 @@ async def _read(
 async def restores(
     session: Session, label: str, snapshot_id: str, *, given: Mapping[str, StoredFile | None] | None = None
 ) -> str | None:
-    """What is wrong with a snapshot, read in full, or None; files that were ``given`` are not read again. That the
+    """The problem with a snapshot, read in full, or None; files that were ``given`` are not read again. That the
     vault did not answer is raised.
     """
     try:
@@ -293,7 +293,7 @@ class Parent:
 
 
 async def parent_of(session: Session, state: State) -> Parent | None:
-    """What the next snapshot goes on from: the newest committed chain, every byte of it read. None where a base has to
+    """The parent of the next snapshot: the newest committed chain, every byte of it read. None where a base has to
     be written: what is damaged or not trusted is no parent.
     """
     encrypted = session.recipients is not None

@@ -1,4 +1,4 @@
-"""What a verb costs, may cost, and came to.
+"""The cost of a verb, its bounds, and its outcome.
 
 Each public verb is :func:`observed`: while one runs, it has a tally of its own, found through a context variable, so
 that verbs which run at once, in threads or tasks, do not mix. Calls are counted only where somebody listens.
@@ -38,7 +38,7 @@ _MOST_HELD, _BESIDE_HELD = 4, 32 * 2**20
 
 
 class Tally:
-    """What one verb asks of its vault, where somebody listens, and what it may still unpack and hold, of however many
+    """Counts of one verb's calls, where somebody listens, and bytes that it may still unpack and hold, of however many
     snapshots: each has bounds, and a vault may have any number.
 
     Attributes:
@@ -103,7 +103,7 @@ def tally() -> Tally | None:
 
 
 def _bounds(session: Session) -> Tally | None:
-    """What bounds the verb that runs, None where none of this client does."""
+    """The tally that bounds the verb that runs, None where none of this client does."""
     own = _CURRENT.get()
     return own if own is not None and own.vault is session.vault else None
 
@@ -115,7 +115,7 @@ def spent_by(session: Session) -> str | None:
 
 
 def spending(session: Session, file: str) -> Spend:
-    """What is to be told of the bytes that reading a snapshot unpacks; a ColonyMemoryError where the verb has unpacked
+    """The counter of the bytes that reading a snapshot unpacks; a ColonyMemoryError where the verb has unpacked
     as much as one may.
     """
     spent, own = spent_by(session), _bounds(session)
@@ -228,7 +228,7 @@ def _tell(session: Session, own: Tally, event: LifecycleEvent | None) -> None:
 
 
 def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) -> LifecycleEvent | None:
-    """What a backup or an import came to."""
+    """The event of a backup or an import."""
     if options.get("dry_run"):
         return None
     joined = info.diverged_from is not None and options.get("on_conflict") == "merge"

@@ -60,7 +60,7 @@ def _unreadable(state: State) -> list[str]:
 
 
 def _outcome(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
-    """What was removed; how many that is stands in the tally."""
+    """The event of a deletion; the tally has the count."""
     return replace(event, action="pruned")
 
 
@@ -153,7 +153,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
 
 
 def _dangles(now: State) -> bool:
-    """Whether the pointer names a snapshot that is not there."""
+    """True if the pointer names a snapshot that is not there."""
     written, files = now.decision.written, now.listed
     return bool(written) and files.complete and written not in files.manifests
 
@@ -196,7 +196,7 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
 
 
 async def _left(session: Session, now: State, decision: Decision, snapshot_id: str) -> tuple[list[Entry], str | None]:
-    """What a catalogue lists without a snapshot, and the newest of it that restores."""
+    """The rows of a catalogue without a snapshot, and the newest of them that restores."""
     rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
     rest = replace(now, decision=replace(decision, entries=tuple(rows)))
     _, left = await newest_good(session, rest, complete=False)

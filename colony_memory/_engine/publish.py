@@ -32,7 +32,7 @@ _TRIES = 8
 
 @dataclass(frozen=True)
 class Move:
-    """What the pointer is to say."""
+    """The next state of the pointer."""
 
     latest: str | None  # the snapshot to name, None for none
     entries: Iterable[Entry]  # the catalogue: all that is committed
@@ -161,7 +161,7 @@ async def show_time(session: Session, state: State) -> str | None:
 
 
 def may_write(session: Session, state: State, signer: Signer | None = None) -> bool:
-    """Whether a pointer by this client is worth as much as the one that is there: signed, if that one is."""
+    """True if a pointer by this client is worth as much as the one that is there: signed, if that one is."""
     if signer or session.signer is not None:
         return True
     return not session.trust.require_signature and not state.decision.signed
@@ -178,7 +178,7 @@ def require_signer(session: Session, state: State, why: str, *, conflict: bool =
 
 
 def may_move(state: State, snapshot_id: str) -> bool:
-    """Whether a snapshot may become the latest: the pointer never moves to an older one."""
+    """True if a snapshot may become the latest: the pointer never moves to an older one."""
     follow = state.decision.follow
     return follow is None or id_order(snapshot_id) >= id_order(follow)
 
@@ -224,7 +224,7 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
 
 
 async def _stands(session: Session, state: State, pointer: Pointer) -> bool:
-    """Whether what the pointer names is still there; what was not there before is this client's own."""
+    """True if what the pointer names is still there; what was not there before is this client's own."""
     named = pointer.snapshot_id
     if named is None or state.files is None or named not in state.files.manifests:
         return True
@@ -232,6 +232,6 @@ async def _stands(session: Session, state: State, pointer: Pointer) -> bool:
 
 
 def _is_gone(state: State, snapshot_id: str) -> bool:
-    """Whether a listing shows that there is nothing left of a snapshot, so that a catalogue need not speak of it."""
+    """True if a listing shows that there is nothing left of a snapshot, so that a catalogue need not speak of it."""
     files = state.files
     return files is not None and files.complete and snapshot_id not in files.ids

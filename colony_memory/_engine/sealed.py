@@ -1,4 +1,4 @@
-"""What a client knows of snapshots beyond what stands beside their content: what it opened, saved or read itself."""
+"""Knowledge of snapshots beyond what is in the clear: of those that this client opened, saved or read itself."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Opened(NamedTuple):
-    """What a client found out, or wrote itself, of one snapshot."""
+    """The sealed facts of one snapshot."""
 
     facts: Facts  # what it says to those who hold a key
     lock: Lock | None  # what it was encrypted with, None where that is not to the recipients of this client
 
 
 async def open_manifest(session: Session, manifest: Manifest) -> Opened:
-    """What an encrypted snapshot says of itself."""
+    """The sealed facts of an encrypted snapshot."""
     known = session.opened.get(manifest.sha256)
     if known is None:
         known = await session.vault.compute(_open, session, manifest)
@@ -77,7 +77,7 @@ def known_of(session: Session, entry: Entry, info: SnapshotInfo | None = None) -
 
 
 def suits(session: Session, entry: Entry) -> bool:
-    """Whether a snapshot of the same memory would do in place of one that this client is to write: whoever encrypts
+    """True if a snapshot of the same memory would do in place of one that this client is to write: whoever encrypts
     wants it encrypted, and to the same recipients.
     """
     if session.recipients is None:
@@ -98,7 +98,7 @@ def require_closed(session: Session, info: SnapshotInfo) -> None:
 
 
 def lock_for(session: Session, lock: Lock | None) -> Lock | None:
-    """What the next snapshot is encrypted with: the lock of what it goes on from, else a new one; None in the clear."""
+    """The lock of the next snapshot: that of its parent, else a new one; None in the clear."""
     if session.recipients is None or lock is not None:
         return lock
     made = session.recipients.lock()

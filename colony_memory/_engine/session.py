@@ -1,4 +1,4 @@
-"""What one client remembers, and how it tells of what it worked around."""
+"""The memory of one client, and its warnings."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Session:
 
     @property
     def lacks_zstd(self) -> bool:
-        """Whether the vault is for another format than the one that this client can write."""
+        """True if the vault is for another format than the one that this client can write."""
         if self._wire is not None or self.vault.snapshot_format != FORMAT_2:
             return False
         from colony_memory._format.v2.zstd import is_installed
@@ -131,7 +131,7 @@ class Session:
 
     @property
     def trust(self) -> Trust:
-        """What this client accepts; the signer may be exchanged at any time."""
+        """The issuers that this client accepts; the signer may be exchanged at any time."""
         if self.signer is None and self._trusted is None and self._require_signature is None:
             return OPEN
         return read_trust(
@@ -177,7 +177,7 @@ class Session:
             self.names.pop(old, None)
 
     def knows_good(self, label: str, snapshot_id: str) -> bool:
-        """Whether this client has read or written every byte of a snapshot within a day."""
+        """True if this client has read or written every byte of a snapshot within a day."""
         since = self.good.get(manifest_filename(label, snapshot_id))
         return since is not None and abs(self.now() - since) < _PROOF_LASTS
 

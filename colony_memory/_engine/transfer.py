@@ -260,7 +260,7 @@ class _Copying:
         return there
 
     def so_far(self) -> str:
-        """What was done, for an error that ends the copy."""
+        """The progress, for an error that ends the copy."""
         done = len(self.copied) + len(self.already)
         if not done or self.dry_run:
             return "nothing was copied"
@@ -268,7 +268,7 @@ class _Copying:
 
 
 def _is_restore_point(state: State, snapshot_id: str) -> bool:
-    """Whether a snapshot is to be copied: not what was removed there, nor a backup under way. What is damaged is looked
+    """True if a snapshot is to be copied: not what was removed there, nor a backup under way. What is damaged is looked
     at, so that it is named.
     """
     decision = state.decision

@@ -78,7 +78,7 @@ async def check_snapshot(
 
 
 def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
-    """Whether the signature holds, whoever made it."""
+    """The signature as a fact, whoever made it."""
     if not manifest.info.signed:
         return "missing", None
     try:
@@ -91,7 +91,7 @@ def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
 
 
 def _check_trust(session: Session, manifest: Manifest, state: State | None) -> tuple[Fact, str | None]:
-    """Whether this client, where it pins issuers, takes it."""
+    """Trust as a fact, where this client pins issuers."""
     if not session.trust.pins:
         return "unchecked", None
     try:
@@ -105,7 +105,7 @@ def _check_trust(session: Session, manifest: Manifest, state: State | None) -> t
 
 
 def _check_row(manifest: Manifest, state: State | None) -> tuple[Fact, str | None]:
-    """Whether the pointer lists just this manifest."""
+    """The pointer's row for this manifest as a fact."""
     pointer, snapshot_id = state.decision.pointer if state else None, manifest.info.snapshot_id
     if pointer is None or pointer.entries is None:
         return "unchecked", None
@@ -118,7 +118,7 @@ def _check_row(manifest: Manifest, state: State | None) -> tuple[Fact, str | Non
 
 
 class _Content(NamedTuple):
-    """What holds of a snapshot's files: that they are whole, and that they are the memory which was saved."""
+    """Facts about a snapshot's files: that they are whole, and that they are the memory which was saved."""
 
     parts: Fact
     digest: Fact
@@ -216,7 +216,7 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
 
 
 def _pointer_fact(session: Session, state: State) -> Fact:
-    """Whether the pointer is signed by whom this client trusts, where it pins issuers."""
+    """The pointer's signature as a fact, where this client pins issuers."""
     decision = state.decision
     if not session.trust.pins or state.text is None:
         return "unchecked"
@@ -250,7 +250,7 @@ def _pointer_problem(
 
 
 async def _removed(session: Session, state: State, checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
-    """What the pointer lists and is not there, and no other client took out while the snapshots were read."""
+    """Ids that the pointer lists, not there and not taken out by another client while the snapshots were read."""
     there = {check.snapshot_id for check in checks}
     removed = listed_and_gone(session, state.decision, there)
     now = (await look(session, state.label)).decision if removed else state.decision
@@ -261,14 +261,14 @@ async def _removed(session: Session, state: State, checks: Iterable[SnapshotChec
 
 
 def listed_and_gone(session: Session, decision: Decision, there: Container[str]) -> tuple[str, ...]:
-    """What the pointer lists and is not there."""
+    """Ids that the pointer lists and that are not there."""
     # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
     rows = decision.pointer.entries if decision.proven or session.vault.conditional else ()
     return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in there)
 
 
 def older_pointer(state: State, manifests: Iterable[Manifest]) -> str | None:
-    """What snapshots that are newer than the one that an unproven pointer names say of that pointer."""
+    """The objection of newer snapshots to an unproven pointer, None where there is none."""
     try:
         error = set_back(read_pointer(state.text or "", label=state.label), manifests)
     except SnapshotCorrupt as damage:
@@ -277,7 +277,7 @@ def older_pointer(state: State, manifests: Iterable[Manifest]) -> str | None:
 
 
 def _catalogue_problem(state: State) -> str | None:
-    """What is wrong with the catalogue in a pointer that can be read: other verbs read manifests in its place."""
+    """The problem with the catalogue in a pointer that can be read: other verbs read manifests in its place."""
     try:
         if state.text is not None:
             read_pointer(state.text, label=state.label, strict=True)

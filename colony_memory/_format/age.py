@@ -54,7 +54,7 @@ def _age() -> ModuleType:
 
 
 def is_installed() -> bool:
-    """Whether anything can be encrypted and opened here."""
+    """True if anything can be encrypted and opened here."""
     try:
         _age()
     except ImportError:
@@ -146,7 +146,7 @@ class Recipients:
 
 
 class Identities:
-    """What a client opens with."""
+    """The keys that a client opens with."""
 
     def __init__(
         self,
@@ -164,14 +164,14 @@ class Identities:
         return f"Identities({len(self._own)} keys, {len(self._passphrases)} passphrases)"
 
     def told(self) -> str:
-        """What there is, for an error's message."""
+        """The kinds of keys, for an error's message."""
         keys, words = len(self._own), len(self._passphrases)
         several = [f"{keys} identit{'y' if keys == 1 else 'ies'}"] if keys else []
         several += [f"{words} passphrase{'' if words == 1 else 's'}"] if words else []
         return " and ".join(several)
 
     def open(self, sealed: bytes, key: str = "") -> bytes:
-        """What an age file holds; ``key`` is base64 of the passphrase's key beside it. NoFit where nothing opens it."""
+        """The content of an age file; ``key`` is base64 of a passphrase's key beside it. NoFit where nothing opens it."""
         _check_header(sealed)
         if sealed.startswith(_FIRST_LINE + b"-> scrypt "):
             raise ValueError("it is encrypted with a passphrase, and not to a key")
@@ -254,7 +254,7 @@ def _call(function: Any, sealed: bytes, key: Any) -> bytes:
 
 
 def read_identity(text: str) -> Any:
-    """What opens: an ``AGE-SECRET-KEY-1…``, or an SSH private key in PEM."""
+    """One identity: an ``AGE-SECRET-KEY-1…``, or an SSH private key in PEM."""
     age, text = _age(), text.strip()
     why = "it is neither an AGE-SECRET-KEY-1… nor an SSH private key"
     try:
@@ -284,5 +284,5 @@ def split_identities(text: str) -> Sequence[str]:
 
 
 def looks_secret(text: str) -> bool:
-    """Whether a text is a key, perhaps a mistyped one, and no name of a file."""
+    """True if a text is a key, perhaps a mistyped one, and no name of a file."""
     return _SECRET in text.upper() or _PEM in text or "\n" in text

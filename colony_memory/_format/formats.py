@@ -31,5 +31,5 @@ def read_documents(
 
 
 def is_readable(name: str) -> bool:
-    """Whether this client reads snapshots of this format: it knows it, and what that takes is installed."""
+    """True if this client reads snapshots of this format: it knows it, and what that takes is installed."""
     return name == FORMAT or (name == FORMAT_2 and is_installed())

@@ -116,7 +116,7 @@ def _escaped_pieces(text: str) -> Iterator[bytes]:
 
 
 def _escaped(text: str) -> bytes:
-    """What stands between the quotes."""
+    """The text between the quotes."""
     try:
         return _escaped_bytes(text.encode("utf-8"))
     except UnicodeEncodeError:
@@ -260,7 +260,7 @@ def load_object(text: str) -> dict[str, Any]:
 
 
 def holds_fraction(value: dict[str, Any]) -> bool:
-    """Whether a number in it is no integer: then its canonical form is one in Python alone."""
+    """True if a number in it is no integer: then its canonical form is one in Python alone."""
     return any(isinstance(child, float) for level in _levels(value) for node in level for child in _children(node))
 
 

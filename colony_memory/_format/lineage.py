@@ -38,7 +38,7 @@ class Unmerged(NamedTuple):
 
 @dataclass(frozen=True)
 class Lineage:
-    """What a manifest says of where a snapshot comes from."""
+    """A manifest's word on where its snapshot comes from."""
 
     based_on: tuple[str, ...] | None = None  # what it is directly based on; None if its writer does not say
     origin: str | None = None  # 16 hex digits of the folder or host that it is of
@@ -63,7 +63,7 @@ class Lineage:
 
 
 def read_lineage(raw: Mapping[str, Any]) -> Lineage:
-    """What a manifest says of it. What is not as it should be says nothing."""
+    """The lineage in a manifest. A field that is not as it should be says nothing."""
     origin, rewrites = raw.get("origin"), raw.get("rewrites")
     return Lineage(
         based_on=read_based_on(raw.get("based_on")),
@@ -121,7 +121,7 @@ def still_unmerged(
 
 
 def ancestors(infos: Sequence[SnapshotInfo], *snapshot_ids: str) -> tuple[frozenset[str], str | None]:
-    """What snapshots are based on, directly and by what that is based on; and the newest where a link is missing."""
+    """Ancestors of snapshots, direct and indirect; and the newest where a link is missing."""
     known = {info.snapshot_id: info for info in infos}
     found, left, missing, silent = set[str](), [*snapshot_ids], list[str](), list[str]()
     while left:
@@ -162,7 +162,7 @@ def stand_ins(infos: Iterable[SnapshotInfo]) -> dict[str, str]:
 
 
 def descends(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapshot_id: str, of: str) -> bool:
-    """Whether a snapshot holds what another one held, but for what its writers took out knowingly."""
+    """True if a snapshot holds what another one held, but for what its writers took out knowingly."""
     return _descent(infos, unmerged, snapshot_id)(of)
 
 

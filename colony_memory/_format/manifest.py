@@ -89,7 +89,7 @@ def read_lacking(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_tag(value: object) -> bool:
-    """Whether it is of the form of a tag."""
+    """True if it is of the form of a tag."""
     return isinstance(value, str) and _TAG.fullmatch(value) is not None
 
 
@@ -276,7 +276,7 @@ def finish_manifest(
 
 
 def _lines(left_out: object) -> tuple[str, ...]:
-    """What was left out. Anything but a list still says that something was."""
+    """The lines of what was left out. Anything but a list still says that something was."""
     if left_out is None:
         return ()
     return read_lacking(map(str, left_out)) if isinstance(left_out, list) else ("unknown",)

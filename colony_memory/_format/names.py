@@ -36,7 +36,7 @@ _TICK = timedelta(microseconds=1)
 
 
 class VaultFile(NamedTuple):
-    """What the name of a vault file of ours says."""
+    """The name of a vault file of ours, taken apart."""
 
     label: str  # label that it is of
     snapshot_id: str | None  # snapshot that it is of, None for a pointer
@@ -78,7 +78,7 @@ def require_label(label: object) -> str:
 
 
 def is_id(value: object) -> TypeGuard[str]:
-    """Whether this is a plain id: letters, digits, ``_`` and ``-``, at most 64."""
+    """True if this is a plain id: letters, digits, ``_`` and ``-``, at most 64."""
     return isinstance(value, str) and _is_id(value)
 
 
@@ -95,12 +95,12 @@ def require_id(snapshot_id: object) -> str:
 
 
 def is_digest(value: object) -> TypeGuard[str]:
-    """Whether this is ``sha256:`` and 64 hex digits."""
+    """True if this is ``sha256:`` and 64 hex digits."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def is_hex16(value: object) -> TypeGuard[str]:
-    """Whether these are 16 hex digits: the identity of a label's history, or of whose a snapshot is."""
+    """True if these are 16 hex digits: the identity of a label's history, or of whose a snapshot is."""
     return isinstance(value, str) and len(value) == 16 and all(char in "0123456789abcdef" for char in value)
 
 
@@ -183,19 +183,19 @@ def leading_label(start: str) -> str | None:
 
 
 def common_start(filenames: Sequence[str]) -> str:
-    """What all of these names begin with, perhaps nothing."""
+    """The common start of these names, perhaps empty."""
     first, last = min(filenames, default=""), max(filenames, default="")
     same = next((at for at, char in enumerate(first) if not last.startswith(char, at)), len(first))
     return first[:same]
 
 
 def is_cortex_file(filename: str) -> bool:
-    """Whether the name looks like a file of this format at all."""
+    """True if the name looks like a file of this format at all."""
     return filename.startswith("cmem.") and filename.endswith(".json")
 
 
 def read_filename(filename: str) -> VaultFile | None:
-    """What a vault file's name says, or None if it is not of this format: no verb could ask for its label or id."""
+    """A vault file's name taken apart, or None if it is not of this format: no verb could ask for its label or id."""
     match = _FILE.fullmatch(filename)
     if match is None:
         return None
@@ -235,7 +235,7 @@ def write_head(generation: int, manifest_sha256: str | None) -> str:
 
 
 def read_head(head: str | int) -> Head:
-    """What a head says: ``"42:0123456789abcdef"``, a generation alone, or as a witness keeps it. Else a ValueError."""
+    """Take a head apart: ``"42:0123456789abcdef"``, a generation alone, or as a witness keeps it. Else a ValueError."""
     if isinstance(head, str):
         found = _HEAD.fullmatch(head)
         if found is not None and int(found[1]) <= _LARGEST:

@@ -37,7 +37,7 @@ class _Bytes(str):
 
 
 def lacks_text(documents: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether a line of another memory is in none of these documents. A file that is no text is one line."""
+    """True if a line of another memory is in none of these documents. A file that is no text is one line."""
     known = {*lines_of(documents)}
     return any(line not in known for line in lines_of(other))
 

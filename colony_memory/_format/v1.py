@@ -45,7 +45,7 @@ class Fields:
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Its name in a message."""
         return self.file or "the manifest"
 
     def wrong(self, what: str) -> SnapshotCorrupt:
@@ -113,7 +113,7 @@ class Fields:
 
 
 def is_place(label: str, snapshot_id: str) -> bool:
-    """Whether a file of a snapshot can bear such a label and such an id."""
+    """True if a file of a snapshot can bear such a label and such an id."""
     return read_filename(f"cmem.{label}.{snapshot_id}.manifest.json") is not None
 
 

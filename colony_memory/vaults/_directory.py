@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Holdings(NamedTuple):
-    """What a vault's directory holds."""
+    """The files of a vault's directory."""
 
     # Size in bytes and time of change of every file of the vault, by name. Neither is known of a file that is
     # Elsewhere, with a sync service keeping its place.
@@ -126,7 +126,7 @@ def require_vault(directory: Files) -> Literal[1, 2]:
 
 
 def is_something_else(path: Path) -> bool:
-    """Whether the path is, or lies below, something that is known to be no directory."""
+    """True if the path is, or lies below, something that is known to be no directory."""
     try:
         return not stat.S_ISDIR(path.stat().st_mode)
     except NotADirectoryError:
@@ -137,7 +137,7 @@ def is_something_else(path: Path) -> bool:
 
 
 def holds_snapshots(directory: Files) -> bool:
-    """Whether there is a file of a snapshot, here or elsewhere."""
+    """True if there is a file of a snapshot, here or elsewhere."""
     return any(
         held_place(name) or (is_ours(name) and not stat.S_ISDIR(facts.st_mode)) for name, facts in directory.entries()
     )

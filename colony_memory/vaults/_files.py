@@ -1,4 +1,4 @@
-"""What all vaults say alike of files: names, bytes, etags and times, and the marker that makes a place a vault."""
+"""Files as all vaults have them: names, bytes, etags and times, and the marker that makes a place a vault."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _PLACEHOLDERS = (
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a file of that name can be stored, and is visible, on every platform: it is one plain component."""
+    """True if a file of that name can be stored, and is visible, on every platform: it is one plain component."""
     if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
         return False
     try:
@@ -121,7 +121,7 @@ def held_place(name: str) -> str | None:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a name is one that only files of snapshots have."""
+    """True if a name is one that only files of snapshots have."""
     return name.startswith("cmem.")
 
 
@@ -147,14 +147,14 @@ def write_marker(vault_id: str, layout: str = IN_DIRECTORY, *, snapshots: int = 
 
 
 class Marked(NamedTuple):
-    """What a vault's marker says."""
+    """A vault's marker."""
 
     doubt: str | None  # what is wrong with it: None if nothing is, empty if there is no marker
     snapshots: Literal[1, 2] = 1  # the format to write snapshots in unless told otherwise
     data: bytes = b""  # its bytes
 
     def is_fine(self, asked: Literal[1, 2] | None) -> bool:
-        """Whether this marker will do for the format that is asked for."""
+        """True if this marker will do for the format that is asked for."""
         return self.doubt is None and asked in (None, self.snapshots)
 
     def renewed(

@@ -57,7 +57,7 @@ def open_url(url: str, *, create: bool, format: Literal[1, 2] | None = None) -> 
 
 
 def is_path(url: str) -> bool:
-    """Whether this names a local directory as it stands, so that it needs no URL."""
+    """True if this names a local directory as it stands, so that it needs no URL."""
     try:
         return _expand(_refuse_address(url)) == url
     except ValueError:

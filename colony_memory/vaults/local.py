@@ -133,7 +133,7 @@ class LocalVault:
         return f"LocalVault({str(self.path)!r})"
 
     def exists(self) -> bool:
-        """Whether there is a vault, as far as can be seen: its disk may not be mounted.
+        """True if there is a vault, as far as can be seen: its disk may not be mounted.
 
         Raises:
             VaultError: Nobody can tell.

@@ -28,7 +28,7 @@ UNLIMITED_BYTES = 2**50
 
 @dataclass(frozen=True)
 class _Entry:
-    """What is known of one file; times in seconds since the epoch."""
+    """One file; times in seconds since the epoch."""
 
     content: str
     size: int

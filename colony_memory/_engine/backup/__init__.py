@@ -126,7 +126,7 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
 
 
 async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
-    """What a memory that was not read is based on, where it is just that, and nothing is to be saved."""
+    """The basis of a memory that was not read, where it is just that, and nothing is to be saved."""
     basis, latest = job.session.home(job.label).read(), state.decision.follow
     if not job.tree or job.tree != basis.tree or basis.reverted or state.decision.doubt or latest is None:
         return state, None
@@ -201,7 +201,7 @@ def _tell_doubt(job: Job, state: State) -> None:
 
 
 def _doubt(job: Job, state: State) -> str | None:
-    """What speaks against removing anything from a label, None where nothing does."""
+    """The reason to remove nothing from a label, None where there is none."""
     if state.blind is not None:
         return state.blind
     if state.decision.doubt is not None:
@@ -269,7 +269,7 @@ class Latest:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a backup would do; true where it would do it."""
+    """A backup foreseen; true where it would succeed."""
 
     info: SnapshotInfo  # the snapshot as it would be; its id is made up
     unchanged: bool  # the latest holds the same, so that nothing would be written

@@ -171,7 +171,7 @@ def conflict(job: Job, mine: str) -> ConflictDetected:
 
 
 async def merge_theirs(job: Job, state: State) -> tuple[Merged | None, bool]:
-    """What this memory and the latest are as one, None where the latest cannot be read, which is told; and whether the
+    """The memory and the latest as one, None where the latest cannot be read, which is told; and whether the
     latest is just that.
     """
     from colony_memory._engine.merge import merge
@@ -196,7 +196,7 @@ async def merge_theirs(job: Job, state: State) -> tuple[Merged | None, bool]:
 
 
 async def _common(session: Session, state: State, own: Iterable[str], theirs: str) -> Mapping[str, str] | None:
-    """What both sides come from, None where that is nothing, or not there any more."""
+    """The common ancestor of both sides, None where there is none, or it is not there any more."""
     instead = stand_ins(state.infos)
     over = merge_base(state.infos, state.unmerged, {instead.get(each, each) for each in own}, theirs)
     if over is None:

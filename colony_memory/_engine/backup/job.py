@@ -37,7 +37,7 @@ _CONFLICT = ("raise", "continue", "merge")
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a backup was asked for beside its documents, checked."""
+    """The checked arguments of a backup beside its documents."""
 
     label: str  # the label, as files spell it
     policy: Retention | None  # what to keep, None to remove nothing
@@ -153,11 +153,11 @@ class Job:
 
     @property
     def without_basis(self) -> bool:
-        """Whether nothing is known of what the memory held, or only that it was not the latest of that moment."""
+        """True if nothing is known of what the memory held, or only that it was not the latest of that moment."""
         return not self.basis or (self.basis.not_held and self.latest in self.basis.own)
 
     def based_on(self, state: State) -> tuple[str, ...]:
-        """What the new snapshot is directly based on, oldest first."""
+        """The direct ancestors of the new snapshot, oldest first."""
         found = set(self.known)
         if not self.combined:
             found |= {
@@ -168,7 +168,7 @@ class Job:
         return tuple(sorted(found, key=id_order))
 
     def unmerged(self, state: State, snapshot_id: str, *, refused: bool) -> tuple[Unmerged, ...]:
-        """What is unmerged once the new snapshot is saved."""
+        """The unmerged snapshots once the new one is saved."""
         based_on, stamp = self.based_on(state), self.session.stamp()
         over = self.theirs or self.passed_over
         new = [Unmerged(snapshot_id, stamp, refused=True)] if refused else []
@@ -177,7 +177,7 @@ class Job:
         return still_unmerged(state.unmerged, now=self.session.now(), new=new, based_on=based_on)
 
     def lineage(self, state: State, snapshot_id: str) -> Lineage:
-        """What the new snapshot says of where it comes from."""
+        """The new snapshot's own word on where it comes from."""
         return Lineage(
             self.based_on(state),
             self.session.origin(self.label),
@@ -187,16 +187,16 @@ class Job:
 
     @property
     def is_refused(self) -> bool:
-        """Whether another writer's snapshot is the latest, and goes on to be it."""
+        """True if another writer's snapshot is the latest, and goes on to be it."""
         return self.theirs is not None and self.on_conflict == "raise"
 
     @property
     def merges(self) -> bool:
-        """Whether it is to be saved as one with another writer's."""
+        """True if it is to be saved as one with another writer's."""
         return self.theirs is not None and self.on_conflict == "merge"
 
     async def holds(self, entry: Entry) -> bool:
-        """Whether a snapshot holds just these documents, from the same issuer and as complete."""
+        """True if a snapshot holds just these documents, from the same issuer and as complete."""
         info = await told(self.session, self.label, entry)
         if info is None or info.issuer != self.issuer or not suits(self.session, entry):
             return False
@@ -214,7 +214,7 @@ class Job:
         return await self.is_equal(entry)
 
     async def is_equal(self, entry: Entry | None) -> bool:
-        """Whether a snapshot holds equal memory, whoever wrote it, as far as this client can tell."""
+        """True if a snapshot holds equal memory, whoever wrote it, as far as this client can tell."""
         info = await told(self.session, self.label, entry)
         if info is None:
             return False

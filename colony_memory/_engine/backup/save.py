@@ -290,7 +290,7 @@ def _bytes_in(memory: Memory) -> dict[str, int]:
 
 
 def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
-    """What the pointer tells of the sizes of documents, for whoever saves next and does not read this snapshot. Who
+    """Sizes of documents for the pointer, for whoever saves next and does not read this snapshot. Who
     goes on from a chain of packs reads it.
     """
     names = built.listed.doc_names
@@ -301,7 +301,7 @@ def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
 
 
 def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
-    """What is lost where the snapshot becomes the latest in this state; None where nothing is."""
+    """The loss where the snapshot becomes the latest in this state; None where there is none."""
     before = state.decision.entry(state.decision.follow)
     if before is None or before.snapshot_id == built.info.snapshot_id:
         return None
@@ -324,7 +324,7 @@ def _tell_ruined(job: Job, whole: str) -> None:
 
 
 async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
-    """What the retention keeps and removes, where there is one and nothing speaks against the label."""
+    """Plan by the retention, where there is one and nothing speaks against the label."""
     job.planned = None
     if job.policy is None or state.decision.doubt is not None:
         return

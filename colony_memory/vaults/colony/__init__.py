@@ -106,7 +106,7 @@ class ColonyVault:
         return self._calls.budget.reset()
 
     def vault_may_write(self) -> bool | None:
-        """Whether the account may upload, which takes 10 karma; None where the service does not tell."""
+        """True if the account may upload, which takes 10 karma; None where the service does not tell."""
         return drive(self._calls.may_write())
 
 

@@ -135,7 +135,7 @@ class Calls:
         return await self._request("vault_status", "", "GET", "/vault/status")
 
     async def may_write(self) -> bool | None:
-        """Whether the account may upload, None where the service does not tell."""
+        """True if the account may upload, None where the service does not tell."""
         told = await self._request("vault_may_write", "", "GET", "/me/capabilities")
         told = told.get("result", told)
         for each in told.get("capabilities") or ():
@@ -276,7 +276,7 @@ class Calls:
         return re.sub("|".join(map(re.escape, known)), "***", text, flags=re.IGNORECASE) if known else text
 
     def _is_told_in(self, error: BaseException | None) -> bool:
-        """Whether an error, or one that it came of, holds the key or a token."""
+        """True if an error, or one that it came of, holds the key or a token."""
         seen: list[BaseException] = []
         while error is not None and error not in seen:
             seen.append(error)
@@ -299,7 +299,7 @@ def _tell(method: str, name: str) -> str:
 
 
 def _speaks_of_a_file(error: Exception) -> bool:
-    """Whether a 404 has the body of the vault's own, rather than a router's or a proxy's."""
+    """True if a 404 has the body of the vault's own, rather than a router's or a proxy's."""
     body = getattr(error, "response", None)
     detail = body.get("detail") if isinstance(body, dict) else None
     return isinstance(detail, dict) or (isinstance(detail, str) and detail not in _ROUTER_WORDS)

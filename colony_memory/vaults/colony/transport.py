@@ -36,7 +36,7 @@ _FEW_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Request:
-    """What to send; the token is in its headers, so that its repr leaves them out."""
+    """A request; the token is in its headers, so that its repr leaves them out."""
 
     method: str
     url: str
@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back; ``headers`` by lower-case name."""
+    """A reply; ``headers`` by lower-case name."""
 
     status: int
     body: bytes
@@ -188,7 +188,7 @@ def check_text(text: str) -> None:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text can stand in a header."""
+    """True if a text can stand in a header."""
     return bool(text) and text.isascii() and text.isprintable()
 
 
@@ -208,7 +208,7 @@ _TOO_LARGE = f"the answer is larger than {MOST_BYTES} bytes"
 
 
 class _Limit:
-    """What one request may still take."""
+    """The bounds that are left to one request."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -263,7 +263,7 @@ class _LimitedTls(_Limited, http.client.HTTPSConnection):
 
 
 class _Source:
-    """What a response takes for its socket: it asks for nothing but the file."""
+    """The socket of a response, as far as it asks for one: the file alone."""
 
     def __init__(self, sock: socket.socket, limit: _Limit) -> None:
         self._sock, self._limit = sock, limit
@@ -323,7 +323,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def handlers(seconds: float) -> tuple[urllib.request.BaseHandler, ...]:
-    """What makes an opener of urllib keep one deadline, and one count of bytes, for all that it is to open."""
+    """Handlers by which an opener of urllib keeps one deadline, and one count of bytes, for all that it opens."""
     limit = _Limit(seconds)
     return _Http(limit), _Https(limit)
 

@@ -137,7 +137,7 @@ class ObjectVault:
         return f"vault:{self._id}" if self._id else self.url
 
     def exists(self) -> bool:
-        """Whether there is a vault.
+        """True if there is a vault.
 
         Raises:
             VaultError: Nobody can tell.

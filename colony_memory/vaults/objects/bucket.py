@@ -84,7 +84,7 @@ def tag_of(found: Any) -> str | None:
 
 
 def read_tag(filename: str, tag: str) -> dict[str, str]:
-    """What :func:`tag_of` made, for a write on condition."""
+    """The tag that :func:`tag_of` made, for a write on condition."""
     version, _, e_tag = tag.partition("|") if "|" in tag else ("", "", tag)
     if not e_tag or not (tag.isascii() and tag.isprintable()):
         raise VaultError(f"not an etag of {filename}: {tag!r}", status=400, code="INVALID_INPUT")
@@ -155,7 +155,7 @@ def require_vault(bucket: Bucket, marked: Marked) -> Literal[1, 2]:
 
 
 def holds_snapshots(bucket: Bucket) -> bool:
-    """Whether there is a file of a snapshot."""
+    """True if there is a file of a snapshot."""
     doing = f"looking into {bucket.url}"
     return any(is_ours(name_of(meta["path"]) or "") for meta in bucket.objects(None, doing))
 
@@ -239,7 +239,7 @@ def _remove(store: Any, key: str, place: str) -> None:
 
 
 def _refuses(store: Any, key: str, mode: Any) -> bool:
-    """Whether the store says that the condition does not hold."""
+    """True if the store says that the condition does not hold."""
     try:
         store.put(key, b"1", mode=mode, use_multipart=False)
     except Exception as error:

@@ -158,7 +158,7 @@ def open_store(scheme: str, rest: str) -> ObjectStore:
 
 
 def describe(store: Any) -> str:
-    """What a store is called: its URL where it has one, else its class. No setting is in it but bucket and prefix."""
+    """The name of a store: its URL where it has one, else its class. No setting is in it but bucket and prefix."""
     kind = type(store).__name__
     prefix = str(getattr(store, "prefix", None) or "").strip("/")
     for scheme, (name, setting) in SCHEMES.items():
@@ -169,7 +169,7 @@ def describe(store: Any) -> str:
 
 
 def writes_on_condition(store: Any) -> bool:
-    """Whether a store may, as far as can be told without asking it."""
+    """True if a store may, as far as can be told without asking it."""
     kind = type(store).__name__
     if kind == "S3Store":
         told = store.config.get("conditional_put") or os.environ.get("AWS_CONDITIONAL_PUT", "")
