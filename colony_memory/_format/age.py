@@ -171,7 +171,7 @@ class Identities:
         return " and ".join(several)
 
     def open(self, sealed: bytes, key: str = "") -> bytes:
-        """The content of an age file; ``key`` is base64 of a passphrase's key beside it. NoFit where nothing opens it."""
+        """The content of an age file; ``key`` is base64 of a passphrase's key. NoFit where nothing opens it."""
         _check_header(sealed)
         if sealed.startswith(_FIRST_LINE + b"-> scrypt "):
             raise ValueError("it is encrypted with a passphrase, and not to a key")
