@@ -73,7 +73,7 @@ class Delivery:
         )  # fmt: skip
         self.brought: dict[str, tuple[Loaded, Entry]] = {}  # what was brought so far, in this way
         self._same: set[str] = set()
-        self._old = self._told = self._aged = False
+        self._old = self._warned = self._aged = False
         self._empty = state.text is None and not state.listed.manifests
 
     @classmethod
@@ -96,13 +96,13 @@ class Delivery:
         if self._old:
             self.here, self._old = await _look(session, self.label), False
         try:
-            missing, beside = await self._compare(whole)
+            missing, keepers = await self._compare(whole)
         except ConflictDetected:
             if self.dry_run or self._aged or not await touch(session, self.here):
                 raise
             # The vault's clock shows now: what a client left that stopped long ago may count, and be listed.
             self.here, self._aged = await _look(session, self.label), True
-            missing, beside = await self._compare(whole)
+            missing, keepers = await self._compare(whole)
         listed = self.here.decision.pointer.entry(whole.snapshot_id) is not None
         if not self.mirrors and not listed:
             require_signer(session, self.here, _WHY, conflict=True)
@@ -112,7 +112,7 @@ class Delivery:
         if self.dry_run:
             return bool(missing)
         if missing:
-            await self._write(whole, missing, beside, pin=pin)
+            await self._write(whole, missing, keepers, pin=pin)
         self._same |= {*whole.files}
         self.session.manifests[whole.manifest_file] = whole.manifest
         if whole.documents:
@@ -141,7 +141,7 @@ class Delivery:
 
     async def _compare(self, whole: Loaded) -> tuple[dict[str, str], set[str]]:
         """The files of a snapshot to write, and the manifests of others that keep the rest."""
-        files, missing, beside = self.here.listed, dict[str, str](), set[str]()
+        files, missing, keepers = self.here.listed, dict[str, str](), set[str]()
         row = self.here.decision.pointer.entry(whole.snapshot_id)
         if row is not None and row.manifest_sha256 != whole.manifest.sha256:
             raise _taken(whole)
@@ -161,11 +161,11 @@ class Delivery:
                     raise self._in_the_way(whole, owner)
                 there = []  # an earlier try left it, and whoever removes anything writes a pointer first
             missing |= {name: whole.files[name] for name in names if name not in there}
-            beside |= {keeper} if there and keeper is not None else set()
+            keepers |= {keeper} if there and keeper is not None else set()
         missing = {name: missing[name] for name in whole.files if name in missing}
         if missing and row is not None and (await read_pointer_file(self.session, self.label))[0] != self.here.text:
             raise _gone(whole)  # it was taken out before the label was listed, perhaps, and what lacks is gone for that
-        return missing, beside - {whole.manifest_file}
+        return missing, keepers - {whole.manifest_file}
 
     def _groups(self, whole: Loaded) -> Iterator[tuple[str, list[str], str | None]]:
         """Files that go together, with the id that they bear, and the manifest that keeps them there."""
@@ -185,7 +185,7 @@ class Delivery:
             yield pack_id, names, keepers.get(pack_id, own if committed else None)
         yield whole.snapshot_id, [own], own if committed else None
 
-    def _stays(self, now: State, whole: Loaded, before: State | None) -> bool:
+    def _is_safe(self, now: State, whole: Loaded, before: State | None) -> bool:
         """True if what was brought is still there, and nobody may be about to delete it."""
         own = whole.snapshot_id
         if own in now.decision.committed or self._is_astray(now, whole):
@@ -212,7 +212,7 @@ class Delivery:
         await require_room(self.session, size, whole.named, label=self.label)
 
     async def _write(
-        self, whole: Loaded, missing: Mapping[str, str], beside: Iterable[str], *, pin: str | None
+        self, whole: Loaded, missing: Mapping[str, str], keepers: Iterable[str], *, pin: str | None
     ) -> None:
         session, label = self.session, self.label
         await self._make_way(whole)
@@ -232,9 +232,9 @@ class Delivery:
             await self._withdraw(whole)
             raise VaultError(f"{wrong}: try again")
         # Where others keep what it needs, nothing but a list that shows it beside them proves that it stays.
-        if not (beside or took_long(session, began, written)):
+        if not (keepers or took_long(session, began, written)):
             return
-        if not await prove(session, label, [*whole.files, *beside], own=missing):
+        if not await prove(session, label, [*whole.files, *keepers], own=missing):
             await self._withdraw(whole)
             raise VaultError(f"other clients removed parts of {whole.named} while it was written: try again")
 
@@ -286,7 +286,7 @@ class Delivery:
         async def change(now: State) -> Move | None:
             decision = _believed(now).decision
             for whole, _ in brought.values():
-                if now is not before and not self._stays(now, whole, before):
+                if now is not before and not self._is_safe(now, whole, before):
                     await self._withdraw(whole)
                     lost[whole.snapshot_id] = whole
             if lost and decision.written in lost:  # this client's own pointer, of a moment ago
@@ -323,13 +323,13 @@ class Delivery:
         if changed:
             msg = f"label {self.label!r} was changed while it was copied, and its signed pointer with it: try again"
             raise ConflictDetected(msg, theirs=None)
-        if not self._told:
+        if not self._warned:
             warn(
                 f"the pointer of label {self.label!r} is not signed here: the signed one, where the snapshots came "
                 "from, lists other snapshots than are here. Clients that pin issuers refuse it",
                 hint=Hint("open", "signer"),
             )
-        self._told = True
+        self._warned = True
 
     def _is_first(self, now: State) -> bool:
         """True if all that the label has is what is being brought, so that the count of its pointers begins."""

@@ -111,8 +111,8 @@ def rows_of(asked: Asked, base: Decision) -> Mapping[str, Entry]:
     return rows if issuer is None else {each: row for each, row in rows.items() if asked.trust.accepts(issuer, each)}
 
 
-def stands(asked: Asked, base: Decision, entry: Entry) -> bool:
-    """True if a row stands without a look at the manifest: who pins takes a trusted signer's word only, and where every
+def suffices(asked: Asked, base: Decision, entry: Entry) -> bool:
+    """True if a row is enough without its manifest: who pins takes a trusted signer's word only, and where every
     snapshot is looked at, a chain has to name its packs and to count its documents.
     """
     counted = entry.info.doc_count is not None or entry.info.encrypted
@@ -322,7 +322,7 @@ def _warned(found: Decision, message: str) -> Decision:
 
 def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> tuple[str, ...]:
     """Ids of the manifests that the decision rests on."""
-    listed = {each for each, entry in rows_of(asked, base).items() if stands(asked, base, entry)}
+    listed = {each for each, entry in rows_of(asked, base).items() if suffices(asked, base, entry)}
     unlisted = tuple(each for each in files.manifests if each not in listed)
     named = base.pointer.snapshot_id
     lost = base.refusal is not None or (named is not None and named not in files.manifests)
@@ -373,7 +373,7 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
             if row is not None and (base.proven or not asked.pins):
                 info = replace(info, tags=row.info.tags)  # which may be given and taken afterwards
             entry = Entry(info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined)
-        elif row is not None and stands(asked, base, row):
+        elif row is not None and suffices(asked, base, row):
             entry = row
         else:
             continue  # gone since it was listed, or not asked for

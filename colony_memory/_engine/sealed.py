@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
 
 
-class Opened(NamedTuple):
+class Unsealed(NamedTuple):
     """The sealed facts of one snapshot."""
 
     facts: Facts  # what it says to those who hold a key
     lock: Lock | None  # what it was encrypted with, None where that is not to the recipients of this client
 
 
-async def open_manifest(session: Session, manifest: Manifest) -> Opened:
+async def open_manifest(session: Session, manifest: Manifest) -> Unsealed:
     """The sealed facts of an encrypted snapshot."""
     known = session.opened.get(manifest.sha256)
     if known is None:
@@ -38,13 +38,13 @@ async def open_manifest(session: Session, manifest: Manifest) -> Opened:
     return known
 
 
-def _open(session: Session, manifest: Manifest) -> Opened:
+def _open(session: Session, manifest: Manifest) -> Unsealed:
     if not isinstance(manifest, ChainManifest):
         raise TypeError("the manifest was not read as one of format 2")
     identities, recipients = session.identities, session.recipients
     facts = unseal(manifest, identities)
     lock = None if identities is None or recipients is None else lock_of(manifest, facts, identities, recipients)
-    return Opened(facts, lock)
+    return Unsealed(facts, lock)
 
 
 async def told(session: Session, label: str, entry: Entry | None) -> SnapshotInfo | None:
@@ -113,7 +113,7 @@ def remember(session: Session, built: BuiltSnapshot, documents: Iterable[str]) -
     lock = built.lock if isinstance(built, BuiltChain) else None
     if not isinstance(built, BuiltChain) or built.facts is None or lock is None:
         return
-    session.opened[built.manifest_sha256] = Opened(built.facts, lock)
+    session.opened[built.manifest_sha256] = Unsealed(built.facts, lock)
     if session.identities is None or session.told_of_lock:
         return
     session.told_of_lock = True

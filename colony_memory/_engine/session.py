@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
     from colony_memory._engine.load import Parent
-    from colony_memory._engine.sealed import Opened
+    from colony_memory._engine.sealed import Unsealed
     from colony_memory._engine.store import Vault
     from colony_memory._format.age import Identities, Recipients
     from colony_memory._format.pointer import Pointer
@@ -101,7 +101,7 @@ class Session:
         self._wire = wire
         self.recipients = recipients  # whom what it writes is encrypted to, None where it writes in the clear
         self.identities = identities  # what opens what is encrypted, None where there is nothing
-        self.opened: dict[str, Opened] = {}  # what it knows of encrypted snapshots, by the digest of the manifest
+        self.opened: dict[str, Unsealed] = {}  # what it knows of encrypted snapshots, by the digest of the manifest
         self.names: dict[str, tuple[str, ...]] = {}  # names of the documents that it saved or read last, likewise
         # Permissions and times of the folder that it saved last, by label, where no index keeps them
         self.attributes: dict[str, str] = {}

@@ -106,7 +106,7 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
 async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Loaded:
     """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them."""
     given = copying.copy(session)
-    given.vault, given.manifests, given.good = _Given(files, session.vault), {}, {}
+    given.vault, given.manifests, given.good = _Exported(files, session.vault), {}, {}
     whole = await Reader(given).read(label, snapshot_id)
     for name in files:
         if name not in whole.files:
@@ -115,7 +115,7 @@ async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[
     return whole
 
 
-class _Given(Vault):
+class _Exported(Vault):
     """Files that were read already, as a vault: whoever judges a snapshot in one judges these."""
 
     def __init__(self, files: Mapping[str, str], vault: Vault) -> None:

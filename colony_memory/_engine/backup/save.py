@@ -75,14 +75,14 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     stream = state.decision.stream or session.stream(label)
     parent = None if job.as_base else await parent_of(session, state)
     built = await session.vault.compute(build, job, state, stream, parent)
-    beside = [] if parent is None or not built.inherited else [*built.inherited, parent.manifest_file]
+    inherited = [] if parent is None or not built.inherited else [*built.inherited, parent.manifest_file]
     what = f"snapshot of label {label!r}"
     require_sizes(built.files, what)
     state = await _make_room(job, state, built, what)
     # Before its manifest is there: where a pointer is missing, that alone may make it the latest.
     job.note(events.pending, built.info.snapshot_id)
-    written = await _write(job, built, beside)
-    done = await _publish(job, state, built, stream, beside) if written else None
+    written = await _write(job, built, inherited)
+    done = await _publish(job, state, built, stream, inherited) if written else None
     if done is None:
         await _give_up(job, built)
         job.note(events.withdrawn, built.info.snapshot_id)
@@ -106,11 +106,11 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     return info
 
 
-async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
-    """Upload a snapshot; whether all that it needs, the files ``beside`` its own too, is there and stays."""
+async def _write(job: Job, built: BuiltSnapshot, inherited: Sequence[str]) -> bool:
+    """Upload a snapshot; whether all that it needs, inherited files too, is there and stays."""
     session, began = job.session, job.session.now()
     written = await upload(session, built)
-    if built.info.format == FORMAT_2 and not beside:
+    if built.info.format == FORMAT_2 and not inherited:
         try:
             await read_back(session, built)  # so much will stand on it
         except ColonyMemoryError:
@@ -118,9 +118,9 @@ async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
             raise
     session.proved(job.label, built.info.snapshot_id)
     remember(session, built, job.names)
-    if not beside and not took_long(session, began, written):
+    if not inherited and not took_long(session, began, written):
         return True
-    return await prove(session, job.label, [*built.files, *beside], own=built.files)
+    return await prove(session, job.label, [*built.files, *inherited], own=built.files)
 
 
 def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSnapshot:
@@ -164,7 +164,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
 
 
 async def _publish(
-    job: Job, state: State, built: BuiltSnapshot, stream: str, beside: Sequence[str]
+    job: Job, state: State, built: BuiltSnapshot, stream: str, inherited: Sequence[str]
 ) -> Published | None:
     """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
 
@@ -178,7 +178,7 @@ async def _publish(
         nonlocal given_up
         decision = now.decision
         if now is not before:
-            given_up = not still_there(now, mine, [*built.files, *beside])
+            given_up = not still_there(now, mine, [*built.files, *inherited])
             if given_up:
                 return None
             follow = decision.follow
