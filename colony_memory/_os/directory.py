@@ -211,6 +211,8 @@ class Directory:
 
     def share(self, name: str, other: Directory, other_name: str) -> None:
         """Give a file a second name, which must be free; a link gets it itself."""
+        if not hasattr(os, "link"):  # on Android
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
         itself = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
         os.link(self.address(name)[0], other.address(other_name)[0], **self._pair(other), **itself)
 
