@@ -286,7 +286,9 @@ async def deletable(
     What is planned and what is done ask here alike: one as if the snapshots were gone, the other once they are. ``of``
     are the only ids whose leftovers are meant; ``anew`` reads manifests once more that were read before.
     """
-    old, packs = files.old_orphans(now=session.now()), files.old_packs(now=session.now())
+    now = session.now()
+    old = {each: names for each, names in files.orphans.items() if files.is_old(each, now=now)}
+    packs = files.old_packs(now=now)
     if of is not None:
         old, packs = ({each: names for each, names in found.items() if each in of} for found in (old, packs))
     names = [name for each in victims for name in files.owned(each)]

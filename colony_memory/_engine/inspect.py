@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from colony_memory._engine.label import LabelFiles
     from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
-    from colony_memory.snapshot import SnapshotInfo
 
 
 # Snapshots that show what the next one takes. What many take together shows in as many as stand on one base: few of
@@ -143,6 +142,7 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
     if older is not None:
         # A restore gives what that names, and not the newest.
         broken[latest_filename(label)] = f"{older}. If a copy or an import did not finish, do that again instead"
+    kept = shrunk_in(session, state)
     counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
     ahead = look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
     return LabelMap(
@@ -163,15 +163,9 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted if each not in decision.unsigned),
         removed=await _gone_for_good(session, state),
         unsigned=decision.unsigned,
-        shrunk=_kept_for_a_shrink(session, state),
+        shrunk=next((entry.info for entry in decision.entries if entry.snapshot_id in kept), None),
         unmerged=tuple(row.info for one in state.unmerged if (row := decision.entry(one.snapshot_id)) is not None),
     )
-
-
-def _kept_for_a_shrink(session: Session, state: State) -> SnapshotInfo | None:
-    """The newest snapshot that a backup keeps because one of less than half of it followed."""
-    kept = shrunk_in(session, state)
-    return next((entry.info for entry in state.decision.entries if entry.snapshot_id in kept), None)
 
 
 async def _gone_for_good(session: Session, state: State) -> tuple[str, ...]:

@@ -249,10 +249,6 @@ class LabelFiles:
         times = [moment for moment in map(id_time, self.ids) if moment is not None]
         return since is not None and min(now, max(times)) - since > GRACE
 
-    def old_orphans(self, *, now: datetime) -> dict[str, tuple[str, ...]]:
-        """Parts that no manifest stands beside and that no writer can still need, by id."""
-        return {each: names for each, names in self.orphans.items() if self.is_old(each, now=now)}
-
 
 def labels_there(names: Collection[str], wanted: str | None) -> str:
     """The other labels of a vault, for a message about one without snapshots."""

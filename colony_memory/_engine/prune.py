@@ -133,7 +133,8 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
 
     async def change(now: State) -> Move | None:
         decision = now.decision
-        points = snapshot_id in (decision.written, decision.follow) or _dangles(now)
+        dangles = bool(decision.written) and now.listed.complete and decision.written not in now.listed.manifests
+        points = snapshot_id in (decision.written, decision.follow) or dangles
         listed = decision.pointer.entry(snapshot_id) is not None
         if not now.listed.owned(snapshot_id) and not points and not listed:  # its pack is of use to others
             require_listed(now, "deleting")
@@ -150,12 +151,6 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
     done = await _published(session, state, change, what)
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
     await remove_snapshots(session, done.listed, [snapshot_id], told=done.needs, sweeps=sweeps)
-
-
-def _dangles(now: State) -> bool:
-    """True if the pointer names a snapshot that is not there."""
-    written, files = now.decision.written, now.listed
-    return bool(written) and files.complete and written not in files.manifests
 
 
 async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | None:

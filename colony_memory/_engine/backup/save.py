@@ -389,7 +389,9 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
     if free is None or need <= free:
         return state
     if policy is None:
-        raise no_room(need, free, what, label, gain=await _prunable(session, state))
+        # A prune frees all of the label at most, and nothing where there is no snapshot.
+        used = 0 if state.decision.follow is None else (await session.vault.status()).get("used_bytes")
+        raise no_room(need, free, what, label, gain=used if isinstance(used, int) else None)
     if ages(session, state) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
     free += await sweep(session, state.listed, told=state.needs)
@@ -420,14 +422,6 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
             hint=Hint("status"),
         )
     return state
-
-
-async def _prunable(session: Session, state: State) -> int | None:
-    """Bytes that a prune of the label frees at most, None where that is not known."""
-    if state.decision.follow is None:
-        return 0
-    used = (await session.vault.status()).get("used_bytes")
-    return used if isinstance(used, int) else None
 
 
 async def choose_victims(session: Session, state: State, planned: Planned, need: int) -> list[str]:
