@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.files import read_file
-from colony_memory._os.machine import expanded
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
-from colony_memory.app.place import read_path_setting, read_setting
+from colony_memory.app.values import expanded_path, read_path_setting, read_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -175,14 +174,7 @@ def _from_variable(name: str) -> Path | None:
 
 
 def _home(*names: str) -> Path:
-    return Path(_expanded("~"), *names)
-
-
-def _expanded(path: str) -> str:
-    try:
-        return expanded(path)
-    except OSError as error:
-        raise ValueError(str(error)) from error
+    return Path(expanded_path("~"), *names)
 
 
 def _openclaw() -> Path:
@@ -228,7 +220,7 @@ def _openclaw_elsewhere(folder: Path) -> Iterator[str]:
     for named in sorted(
         set(re.findall(r"""\bworkspace["']?\s*:\s*["']([^"']+)["']""", _text_of(state / "openclaw.json")))
     ):
-        if Path(_expanded(named)) not in (folder, *(state / each for each in others)):
+        if Path(expanded_path(named)) not in (folder, *(state / each for each in others)):
             yield f"openclaw.json names another workspace, {named!r}, which is not looked at: save it by its path"
 
 

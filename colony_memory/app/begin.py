@@ -16,7 +16,7 @@ from colony_memory.app.target import Target, has_all_lines, same_files
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._recover import Unsettled
 from colony_memory.capture._swap import FolderChanged
-from colony_memory.capture._write import FileInUse, Unsaved, Written
+from colony_memory.capture._write import FileInUse, Unsaved
 from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
 
 if TYPE_CHECKING:
@@ -80,13 +80,8 @@ def begin(
                 target, fallback=fallback, fill=fill, dry_run=dry_run, shape=shape, on_progress=on_progress
             ).begin()
     except Unsettled as error:
-        return Begun(latest=memory_latest(memory, label), failed=message_of(error))
-
-
-def memory_latest(memory: ColonyMemory, label: str) -> str:
-    """The latest snapshot's id, for a folder that cannot be brought to it."""
-    latest = memory.latest(label=label)
-    return "" if latest is None else latest.snapshot_id
+        latest = memory.latest(label=label)
+        return Begun(latest="" if latest is None else latest.snapshot_id, failed=message_of(error))
 
 
 class _Start:
@@ -218,26 +213,18 @@ class _Start:
                     return Begun(RestoredFolder(found.info, plan, filled=filled), told=told)
                 if plan.in_use:
                     raise FileInUse(Path(target.directory), {name: plan.why[name] for name in plan.in_use})
-                if plan.unsaved or (first and before is None and _changes(plan)):
+                if plan.unsaved or (first and before is None and (plan.replaced or plan.removed)):
                     before = writing.save_first(needed=plan.unsaved) or before
                 try:
                     written = writing.write(target.based_on(found))
                 except (Unsaved, FolderChanged):
                     continue  # it was written to between the question and the answer
-                return Begun(RestoredFolder(found.info, written, before, filled), told=(*told, *_said(before)))
+                if before is not None:
+                    told += (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
+                return Begun(RestoredFolder(found.info, written, before, filled), told=told)
             raise ColonyMemoryError(f"{target.directory} is written to all the time")
         except (ColonyMemoryError, ValueError) as error:
             return Begun(told=told, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))
-
-
-def _changes(plan: Written) -> bool:
-    return bool(plan.replaced or plan.removed)
-
-
-def _said(before: Saved | None) -> tuple[str, ...]:
-    if before is None:
-        return ()
-    return (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
 
 
 def _names(documents: dict[str, str]) -> frozenset[str]:

@@ -16,20 +16,23 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._arguments import read_written
 from colony_memory._format.names import require_label
 from colony_memory._os.files import create_file, make_directory, read_file
-from colony_memory._os.machine import config_directory, expanded
+from colony_memory._os.machine import config_directory
 from colony_memory._values import dataclass
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.open import settled_identities, settled_recipients
-from colony_memory.app.place import read_path_setting
 from colony_memory.app.values import (
     at_key,
     choice,
     command,
+    expanded_path,
     flag,
     format_number,
+    nearest,
     number,
     parse_duration,
     path_of,
+    read_path_setting,
+    read_url,
     rules,
     text,
     texts,
@@ -80,8 +83,6 @@ _TABLES = ("vaults", "sets", "retention", "lenses")
 _OF_A_SET = ("paths", "agent", "with", "label")
 _SECRET = frozenset({"api_key", "password", "passphrase", "token", "secret", "key"})
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-# A letter alone before the colon is a drive.
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
 
 
 @dataclass(frozen=True)
@@ -115,13 +116,13 @@ class Config:
     def set_of(self, name: str) -> BackupSet:
         """The set of that name."""
         if name not in self.sets:
-            raise ValueError(f"there is no set {name!r} in {self.path}{_nearest(name, self.sets, 'sets')}")
+            raise ValueError(f"there is no set {name!r} in {self.path}{nearest(name, self.sets, 'sets')}")
         return self.sets[name]
 
     def lens_of(self, name: str) -> tuple[str, ...]:
         """The globs of the lens of that name."""
         if name not in self.lenses:
-            raise ValueError(f"there is no lens {name!r} in {self.path}{_nearest(name, self.lenses, 'lenses')}")
+            raise ValueError(f"there is no lens {name!r} in {self.path}{nearest(name, self.lenses, 'lenses')}")
         return self.lenses[name]
 
     def retention_of(self, label: str) -> Retention | None:
@@ -206,16 +207,6 @@ def _settings(table: Mapping[str, Any], lead: str, *, vaults: Mapping[str, str],
     return found
 
 
-def read_url(given: str, *, at: str, home: str, vaults: Iterable[str] = ()) -> str:
-    """A URL or an absolute path: a relative one would be another vault in every directory."""
-    if not _URL.match(given):
-        raise ValueError(
-            f"{at} is {given!r}, which is neither a URL nor an absolute path, nor one of [vaults]"
-            f"{_nearest(given, vaults, 'names')}"
-        )
-    return f"{home}{given[1:]}" if given == "~" or given.startswith("~/") else given
-
-
 def _rules_of(table: Mapping[str, Any], at: str) -> dict[str, Any]:
     _refuse_unknown(table, tuple(_RULES), f"{at}.")
     if not table:
@@ -255,7 +246,7 @@ def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], lead: str)
                 f"{lead}{key}: secrets do not belong in this file; key_file names a file with a key, and the key of an "
                 "account is in COLONY_API_KEY"
             )
-        raise ValueError(f"{lead}{key} is not known{_nearest(key.replace('-', '_'), known, 'keys here')}")
+        raise ValueError(f"{lead}{key} is not known{nearest(key.replace('-', '_'), known, 'keys here')}")
 
 
 def _refuse_twins(sets: Iterable[BackupSet], vault: str | None) -> None:
@@ -268,17 +259,6 @@ def _refuse_twins(sets: Iterable[BackupSet], vault: str | None) -> None:
                 f"sets.{each.name} has the label {each.label!r}, in the same vault as sets.{other}: each would take "
                 "the other's latest for its own; give one of them another label"
             )
-
-
-def _nearest(name: str, known: Iterable[str], what: str) -> str:
-    """What may have been meant, or what there is."""
-    names = list(known)
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, names, n=1)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; {what} are {', '.join(names)}" if names else f"; there are no {what}"
 
 
 def paths_of(chosen: BackupSet) -> list[str]:
@@ -318,26 +298,12 @@ def config_path(given: str | None = None) -> Path:
     It is never looked for in the working directory, nor in a folder that is saved: what lies there may be a stranger's.
     """
     if given is not None:
-        return Path(_expanded(given))
+        return Path(expanded_path(given))
     named = read_path_setting(VARIABLE)
     if named is not None:
         return Path(named)
     try:
         return config_directory() / "config.toml"
-    except OSError as error:
-        raise ValueError(str(error)) from error
-
-
-def _home() -> str:
-    """The user's home, empty where there is none: what begins with it is refused then."""
-    with contextlib.suppress(OSError):
-        return expanded("~")
-    return ""
-
-
-def _expanded(path: str) -> str:
-    try:
-        return expanded(path)
     except OSError as error:
         raise ValueError(str(error)) from error
 
@@ -366,8 +332,11 @@ def load_config(given: str | None = None) -> Config:
             raise ValueError(f"configuration file {path}: there is no such file")
         return Config(path=path)
     _require_trusted(path, found)
+    home = ""  # where there is none, what begins with it is refused
+    with contextlib.suppress(ValueError):
+        home = expanded_path("~")
     try:
-        return read_config(_parse(found.data), path=path, home=_home())
+        return read_config(_parse(found.data), path=path, home=home)
     except ValueError as error:
         raise ValueError(f"configuration file {path}: {error}") from error
 

@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from colony_memory._arguments import require_as_meant, require_text, require_type
+from colony_memory._arguments import require_text, require_type
 from colony_memory._format.names import read_filename
 from colony_memory._os.files import create_file
-from colony_memory._os.machine import data_directory, expanded
+from colony_memory._os.machine import data_directory
 from colony_memory._values import dataclass
+from colony_memory.app.values import read_setting, settled_url
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.vaults import open_vault
 from colony_memory.vaults._open import is_path
@@ -130,51 +131,6 @@ def choose_place(url: str | None = None) -> Place:
     elif _kind(url) == "colony:" and not key:
         raise ValueError("the hosted vault needs a key: set COLONY_API_KEY")
     return Place(url, open_vault(url), chosen, passed_over)
-
-
-#: What is taken without the blanks around it, such as the line end of a secret that was written by echo.
-_STRIPPED = ("COLONY_API_KEY", "COLONY_BASE_URL")
-
-
-def read_setting(name: str) -> str | None:
-    """The value of an environment variable, None where it is not set."""
-    value = os.environ.get(name)
-    if value is None:
-        return None
-    if not value.strip():
-        raise ValueError(f"{name} is empty: give it a value, or unset it")
-    require_as_meant(name, value.strip() if name in _STRIPPED else value)
-    return value
-
-
-def read_path_setting(name: str) -> str | None:
-    """The path that an environment variable holds, None where it is not set."""
-    value = read_setting(name)
-    return None if value is None else settled_path(name, value)
-
-
-def settled_path(name: str, value: str) -> str:
-    """A path out of a variable, with the home directory in the place of ``~``."""
-    from colony_memory.app.values import at_key, path_of
-
-    return at_key(name, lambda given: path_of(given, home=_home()), value)
-
-
-def settled_url(name: str, value: str) -> str:
-    """The URL or path of a vault out of a variable, likewise."""
-    from colony_memory.app.config import read_url
-
-    kind, colon, path = value.partition(":")
-    if kind.lower() == "export":
-        return f"{kind}{colon}{settled_path(name, path)}"
-    return read_url(value, at=name, home=_home())
-
-
-def _home() -> str:
-    try:
-        return expanded("~")
-    except OSError as error:
-        raise ValueError(str(error)) from error
 
 
 def require_synchronous(memory: object) -> None:

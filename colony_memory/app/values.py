@@ -1,7 +1,4 @@
-"""The kinds of value in a configuration file. Each is checked, and each error says what is allowed.
-
-Lengths of time as people write them, ``15m``, ``90s``, ``1h30m``, ``2d``.
-"""
+"""What settings say, in variables and in the configuration file; each error tells what is allowed."""
 
 from __future__ import annotations
 
@@ -12,10 +9,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._arguments import require_as_meant
+from colony_memory._os.machine import expanded
 from colony_memory.vaults._open import VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
@@ -175,3 +173,68 @@ def path_of(value: object, *, home: str = "") -> str:
     if VARIABLE.search(given):
         raise ValueError("holds a variable, and none is expanded here; ~ is")
     return given
+
+
+# A letter alone before the colon is a drive.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
+#: What is taken without the blanks around it, such as the line end of a secret that was written by echo.
+_STRIPPED = ("COLONY_API_KEY", "COLONY_BASE_URL")
+
+
+def read_url(given: str, *, at: str, home: str, vaults: Iterable[str] = ()) -> str:
+    """A URL or an absolute path: a relative one would be another vault in every directory."""
+    if not _URL.match(given):
+        raise ValueError(
+            f"{at} is {given!r}, which is neither a URL nor an absolute path, nor one of [vaults]"
+            f"{nearest(given, vaults, 'names')}"
+        )
+    return f"{home}{given[1:]}" if given == "~" or given.startswith("~/") else given
+
+
+def nearest(name: str, known: Iterable[str], what: str) -> str:
+    """What may have been meant, or what there is."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; {what} are {', '.join(names)}" if names else f"; there are no {what}"
+
+
+def read_setting(name: str) -> str | None:
+    """The value of an environment variable, None where it is not set."""
+    value = os.environ.get(name)
+    if value is None:
+        return None
+    if not value.strip():
+        raise ValueError(f"{name} is empty: give it a value, or unset it")
+    require_as_meant(name, value.strip() if name in _STRIPPED else value)
+    return value
+
+
+def read_path_setting(name: str) -> str | None:
+    """The path that an environment variable holds, None where it is not set."""
+    value = read_setting(name)
+    return None if value is None else settled_path(name, value)
+
+
+def settled_path(name: str, value: str) -> str:
+    """A path out of a variable, with the home directory in the place of ``~``."""
+    return at_key(name, lambda given: path_of(given, home=expanded_path("~")), value)
+
+
+def settled_url(name: str, value: str) -> str:
+    """The URL or path of a vault out of a variable, likewise."""
+    kind, colon, path = value.partition(":")
+    if kind.lower() == "export":
+        return f"{kind}{colon}{settled_path(name, path)}"
+    return read_url(value, at=name, home=expanded_path("~"))
+
+
+def expanded_path(path: str) -> str:
+    """The path with the home directory in the place of ``~``, which there has to be."""
+    try:
+        return expanded(path)
+    except OSError as error:
+        raise ValueError(str(error)) from error

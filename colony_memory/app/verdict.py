@@ -112,21 +112,23 @@ def assess(
         lost, read.damaged if read else ()
     )
     conflict = [each for each in (own or {}).items() if each[0] not in gone][-1:]
-    problems = (
-        *_damaged(label.label, read),
-        *_conflict(label, conflict),
-        *_lost(label, lost),
-        *_incomplete(newest),
-        *_problems(found, label, newest),
-    )
-    risky = [each for each in problems if newest is None or not _is_behind(each, newest)]
+    listed = _of_snapshots(label, read or Newest(None), newest, conflict, lost)
+    problems = [Problem(what, mending, label.label, snapshot_id) for what, mending, snapshot_id in listed]
+    problems += _problems(found, label, newest)
+    # What is from before the client had whom to trust stays until somebody judges it.
+    last = None if newest is None else id_order(newest.snapshot_id)
+    risky = [
+        each
+        for each in problems
+        if last is None or each.mending != "judge" or not each.snapshot_id or id_order(each.snapshot_id) >= last
+    ]
     closed = read is not None and bool(read.closed)
     whole = read is not None and not closed
     state: State = "not protected" if stale else "at risk" if risky else "protected" if whole else "saved"
     # What puts it at risk comes first.
-    problems = (*risky, *(each for each in problems if each not in risky))
+    problems = [*risky, *(each for each in problems if each not in risky)]
     theirs = (label.latest or "") if conflict else ""
-    return Protection(state, label.label, newest, age, stale, problems, closed, is_empty(label), theirs)
+    return Protection(state, label.label, newest, age, stale, tuple(problems), closed, is_empty(label), theirs)
 
 
 def is_empty(label: LabelMap) -> bool:
@@ -154,50 +156,27 @@ def with_folder(verdict: Protection, unsaved: Unsaved, *, was_saved: bool = Fals
     return verdict
 
 
-def _damaged(label: str, read: Newest | None) -> Iterator[Problem]:
-    if read is None:
-        return
+def _of_snapshots(
+    label: LabelMap,
+    read: Newest,
+    newest: SnapshotInfo | None,
+    conflict: Iterable[tuple[str, Mending]],
+    lost: Mapping[str, str],
+) -> Iterator[tuple[str, Mending, str]]:
+    """What is wrong with snapshots of a label that are listed: in words, what would mend it, and the id."""
     for snapshot_id, why in read.damaged.items():
-        mending: Mending = "judge" if snapshot_id in read.unread else "replace" if read.good else "backup"
-        yield Problem(why, mending, label, snapshot_id)
-
-
-def _conflict(label: LabelMap, own: Iterable[tuple[str, Mending]]) -> Iterator[Problem]:
-    for snapshot_id, mending in own:
-        yield Problem(
-            f"conflict with {label.latest}: it is not based on {snapshot_id}, which was saved from here",
-            mending,
-            label.label,
-            snapshot_id,
-        )
-
-
-def _lost(label: LabelMap, lost: Mapping[str, str]) -> Iterator[Problem]:
+        yield why, "judge" if snapshot_id in read.unread else "replace" if read.good else "backup", snapshot_id
+    for snapshot_id, mending in conflict:
+        what = f"conflict with {label.latest}: it is not based on {snapshot_id}, which was saved from here"
+        yield what, mending, snapshot_id
     for snapshot_id, why in lost.items():
-        what = (
-            f"snapshot {snapshot_id}, saved from here and not merged, is damaged: {why}; delete it to end this warning"
-        )
-        yield Problem(what, "delete", label.label, snapshot_id)
-
-
-def _incomplete(newest: SnapshotInfo | None) -> Iterator[Problem]:
+        what = f"snapshot {snapshot_id}, saved from here and not merged, is damaged: {why}"
+        yield f"{what}; delete it to end this warning", "delete", snapshot_id
     # What a restore has replaced is saved once, and nobody saves it again.
     if newest is not None and newest.incomplete and not newest.label.endswith(BEFORE_RESTORE):
-        yield Problem(
-            f"snapshot {newest.snapshot_id} is incomplete, {left_out(newest)}; make readable what belongs to the "
-            "memory, and exclude the rest",
-            "backup",
-            newest.label,
-            newest.snapshot_id,
-        )
-
-
-def _is_behind(problem: Problem, newest: SnapshotInfo) -> bool:
-    """Whether it is of a snapshot from before the client had whom to trust: those stay until somebody judges them."""
-    snapshot_id = problem.snapshot_id
-    if problem.mending != "judge" or snapshot_id is None:
-        return False
-    return id_order(snapshot_id) < id_order(newest.snapshot_id)
+        what = f"snapshot {newest.snapshot_id} is incomplete, {left_out(newest)}"
+        what += "; make readable what belongs to the memory, and exclude the rest"
+        yield what, "backup", newest.snapshot_id
 
 
 def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> Iterator[Problem]:

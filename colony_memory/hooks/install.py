@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
 from colony_memory._os.paths import real_path
-from colony_memory.app.place import settled_path
+from colony_memory.app.values import settled_path
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

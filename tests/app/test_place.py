@@ -8,7 +8,8 @@ import pytest
 
 from colony_memory import ColonyMemory, VaultMissing
 from colony_memory.app.open import open_memory
-from colony_memory.app.place import choose_place, read_setting, refuse_vault_inside
+from colony_memory.app.place import choose_place, refuse_vault_inside
+from colony_memory.app.values import read_setting
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 

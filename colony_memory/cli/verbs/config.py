@@ -13,7 +13,7 @@ import click
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.config import KEYS, PATHS, BackupSet, Setting, effective, load_config, paths_of, target_of
 from colony_memory.app.pick import names_a_snapshot
-from colony_memory.app.place import read_setting, settled_path, settled_url
+from colony_memory.app.values import read_setting, settled_path, settled_url
 from colony_memory.cli.options import FOLDERS, SETTINGS, CommonOptions, Option, RetentionOptions
 
 if TYPE_CHECKING:
