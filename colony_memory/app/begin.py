@@ -46,7 +46,7 @@ class Begun:
 
     @property
     def is_first(self) -> bool:
-        """Whether nothing was ever saved."""
+        """Nothing was ever saved."""
         return self.latest is None
 
 
@@ -76,35 +76,28 @@ def begin(
         with Target(
             memory, directory, label=label, looking=dry_run, shape=shape, options=options, unattended=True
         ) as target:
-            return _Start(
-                target, fallback=fallback, fill=fill, dry_run=dry_run, shape=shape, on_progress=on_progress
-            ).begin()
+            return _Start(target, fallback, fill, dry_run, shape, on_progress).begin()
     except Unsettled as error:
         latest = memory.latest(label=label)
         return Begun(latest="" if latest is None else latest.snapshot_id, failed=message_of(error))
 
 
+@dataclass
 class _Start:
-    """One start."""
+    """One start: of the folder, and what :func:`begin` was asked."""
 
-    def __init__(
-        self,
-        target: Target,
-        *,
-        fallback: bool,
-        fill: bool,
-        dry_run: bool,
-        shape: Callable[[dict[str, str]], dict[str, str]] | None,
-        on_progress: Callable[[int, int, str], None] | None,
-    ) -> None:
-        self._target, self._fallback, self._dry_run = target, fallback, dry_run
-        self._shape, self._on_progress = shape, on_progress
-        self._filling, self._filled = fill, tuple[Filled, ...]()
+    target: Target
+    fallback: bool
+    fill: bool
+    dry_run: bool
+    shape: Callable[[dict[str, str]], dict[str, str]] | None
+    on_progress: Callable[[int, int, str], None] | None
+    filled: tuple[Filled, ...] = ()
 
     def begin(self) -> Begun:
-        target = self._target
+        target = self.target
         state = target.look()
-        if not self._fallback:
+        if not self.fallback:
             require_sound(state)
         latest = state.decision.follow
         if latest is None:
@@ -116,7 +109,7 @@ class _Start:
         kept = self._kept(basis, state)
         if kept is not None:
             return Begun(latest=latest, told=kept)
-        found = target.read(None, fallback=self._fallback)
+        found = target.read(None, fallback=self.fallback)
         present = target.present() if Path(target.directory).is_dir() else {}
         told = () if found.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
         begun = (
@@ -125,19 +118,19 @@ class _Start:
         return Begun(begun.restored, latest, (*told, *begun.told), failed=begun.failed)
 
     def _first(self) -> Begun:
-        if not self._dry_run:
+        if not self.dry_run:
             try:
-                Path(self._target.directory).mkdir(parents=True, exist_ok=True)
+                Path(self.target.directory).mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise ValueError(f"{str(self._target.directory)!r}: {error.strerror}") from error
+                raise ValueError(f"{str(self.target.directory)!r}: {error.strerror}") from error
         try:
-            self._target.read(None)
+            self.target.read(None)
         except SnapshotNotFound as error:
             return Begun(missing=error.message)
-        raise VaultError(f"label {self._target.label!r} changes too fast to be read, try again")
+        raise VaultError(f"label {self.target.label!r} changes too fast to be read, try again")
 
     def _kept(self, basis: Basis, state: State) -> tuple[str, ...] | None:
-        """What is told where the folder stays as it is, without a look at any snapshot; None where it takes one."""
+        """Why the folder stays as it is, as far as no snapshot has to be read for that; None where it has to."""
         latest = state.decision.follow
         if not basis:
             return None
@@ -150,7 +143,7 @@ class _Start:
     # --- with a basis
 
     def _with_basis(self, found: Restored, basis: Basis, present: dict[str, str]) -> Begun:
-        target, theirs = self._target, found.info.snapshot_id
+        target, theirs = self.target, found.info.snapshot_id
         state = target.look(everything=True)
         infos, unmerged = state.decision.listed, state.unmerged
         own = str(basis.snapshot_id)
@@ -173,22 +166,22 @@ class _Start:
         if has_all_lines(documents, present):
             return self._write(found, documents)
         if has_all_lines(present, documents):
-            return self._adopt(found, told=f"{self._target.directory} has all that is saved, and more: it stays")
+            return self._adopt(found, told=f"{self.target.directory} has all that is saved, and more: it stays")
         return self._write(found, documents, first=True)
 
     # --- what is done
 
     def _documents(self, found: Restored) -> dict[str, str]:
-        """What a snapshot is in this folder, with what it lacks and another has."""
+        """A snapshot as this folder would have it, with what it lacks from others."""
         documents = found.documents
-        if self._filling:
-            documents, self._filled = take_lacking(self._target, found, documents)
-        return documents if self._shape is None else self._shape(documents)
+        if self.fill:
+            documents, self.filled = take_lacking(self.target, found, documents)
+        return documents if self.shape is None else self.shape(documents)
 
     def _adopt(self, found: Restored, told: str | None = None) -> Begun:
         """The folder stays, and is based on the latest from now on."""
-        if not self._dry_run:
-            self._target.keep(self._target.based_on(found))
+        if not self.dry_run:
+            self.target.keep(self.target.based_on(found))
         return Begun(told=(told,) if told else ())
 
     def _write(
@@ -201,15 +194,15 @@ class _Start:
         first: bool = False,
     ) -> Begun:
         """Put documents in place, and save first what would go and is saved nowhere, or with ``first`` all of it."""
-        target, filled = self._target, self._filled
+        target, filled = self.target, self.filled
         told = (*told, *(str(each) for each in filled))
         delete |= replaced_by(target, filled)
         before: Saved | None = None
         try:
-            writing = Writing(target, found, documents, delete=delete, on_progress=self._on_progress)
+            writing = Writing(target, found, documents, delete=delete, on_progress=self.on_progress)
             for _ in range(_TRIES):
-                plan = writing.plan(saving=self._dry_run)
-                if self._dry_run:
+                plan = writing.plan(saving=self.dry_run)
+                if self.dry_run:
                     return Begun(RestoredFolder(found.info, plan, filled=filled), told=told)
                 if plan.in_use:
                     raise FileInUse(Path(target.directory), {name: plan.why[name] for name in plan.in_use})

@@ -63,7 +63,7 @@ class Unsaved:
 
     @property
     def shares_nothing(self) -> bool:
-        """Whether there is a latest, and not one file or line of what was read is in it."""
+        """There is a latest snapshot, and not one file or line that was read is in it."""
         lines, changed = self._lines(), self.changes.changed
         alone = self.latest is not None and bool(lines) and not self.changes.unchanged
         return alone and all(lines[name] <= changed[name].added for name in changed)
@@ -79,14 +79,14 @@ class Unsaved:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a backup would do; true where it would leave nothing out, and fits."""
+    """The outcome of a backup before it is made; true where nothing would be left out, and it fits."""
 
     plan: Plan  # the snapshot as it would be, whether it fits, and what a retention would give up
     unsaved: Unsaved  # what it would save that the latest does not have
 
     @property
     def capture(self) -> Capture:
-        """What was read."""
+        """The folder as it was read."""
         return self.unsaved.capture
 
     def __bool__(self) -> bool:
@@ -179,8 +179,7 @@ def read_own_folder(memory: ColonyMemory, label: str) -> Side:
             f"this host saves {len(folders) or 'no'} folders under label {label!r}: say what to compare"
         )
     options = BackupOptions.of_known(peek_index(folders, vault=vault, label=label).options, label=label)
-    secrets = "mask" if options.secrets == "mask" else "allow"  # what is compared is not saved
-    return side_of_folder(os.fspath(folders[0]), read_for(memory, folders, replace(options, secrets=secrets)))
+    return side_of_folder(os.fspath(folders[0]), read_for(memory, folders, options.for_a_look()))
 
 
 def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
@@ -208,12 +207,12 @@ def read_snapshot(memory: ColonyMemory, snapshot_id: str, *, label: str) -> Side
 
 
 def compare_sides(before: Side, after: Side) -> SnapshotDiff:
-    """What differs, file by file."""
+    """The differences, file by file."""
     return compare_files(before.documents, after.documents)
 
 
 def patch_of(before: Side, after: Side, *, only: str | None = None) -> str:
-    """What differs, as git and patch take it; what they cannot make is told in lines that they pass over.
+    """The differences as git and patch take them, with lines that both pass over for what no patch can make.
 
     ``only`` names the one file that it is to be of.
     """
@@ -231,7 +230,7 @@ def patch_of(before: Side, after: Side, *, only: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class FileHistory:
-    """What became of one file."""
+    """The history of one file."""
 
     name: str
     changes: tuple[Change, ...]  # its changes, newest first
@@ -240,7 +239,7 @@ class FileHistory:
 
 
 def file_history(memory: ColonyMemory, name: str, *, label: str = "default", patch: bool = False) -> FileHistory:
-    """What became of one file of a folder, text or not, from snapshot to snapshot; of a link, of what it says.
+    """The history of one file of a folder, text or not, from snapshot to snapshot; of a link, that of its target.
 
     Reads every snapshot of the label once, as :meth:`ColonyMemory.history` does.
     """
@@ -270,7 +269,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
 
 
 def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool = False) -> Histories:
-    """What became of every file of a folder, as :func:`file_history` tells it of one."""
+    """The history of every file of a folder, as :func:`file_history` gives it of one."""
     from colony_memory._engine.history import histories
 
     require_synchronous(memory)

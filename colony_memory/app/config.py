@@ -99,7 +99,7 @@ class BackupSet:
 
 @dataclass(frozen=True)
 class Config:
-    """What a file says; one that is not there says nothing."""
+    """The configuration file; one that is not there is empty."""
 
     path: Path
     exists: bool = False  # whether it is there
@@ -126,7 +126,7 @@ class Config:
         return self.lenses[name]
 
     def retention_of(self, label: str) -> Retention | None:
-        """What to keep of a label, None where the file does not say."""
+        """The retention of a label, None where the file has none."""
         return make_retention(self.retention[label]) if label in self.retention else None
 
 
@@ -141,7 +141,7 @@ def make_retention(rules: Mapping[str, Any]) -> Retention:
 
 
 def read_config(document: Mapping[str, Any], *, path: Path, home: str) -> Config:
-    """What the parsed file says."""
+    """Validate a parsed file."""
     _refuse_unknown(document, (*SETTINGS, *_TABLES), "")
     vaults = {
         name: read_url(url, at=f"vaults.{name}", home=home)
@@ -262,7 +262,7 @@ def _refuse_twins(sets: Iterable[BackupSet], vault: str | None) -> None:
 
 
 def paths_of(chosen: BackupSet) -> list[str]:
-    """What is saved."""
+    """The paths to save."""
     if chosen.agent is None or chosen.paths:
         return list(chosen.paths)
     return [str(AGENTS[chosen.agent].require_folder())]
@@ -397,7 +397,7 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Setting:
-    """What one setting is."""
+    """The value of a setting and its sources."""
 
     value: Any
     sources: tuple[str, ...]  # where it comes from: an option, a variable, or keys of the file

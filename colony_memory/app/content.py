@@ -1,4 +1,4 @@
-"""What is in a snapshot: one file, those that match, and what it lacks and another one has."""
+"""The contents of a snapshot: one file, those that match, and those that it lacks and another one has."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Filled:
     left: str = ""  # why it was not taken from there; empty where it was
 
     def is_of(self, documents: Mapping[str, str]) -> bool:
-        """Whether these documents have something of it."""
+        """These documents have something of it."""
         return _held_of(documents, self.names)
 
     def __str__(self) -> str:
@@ -163,7 +163,7 @@ def take_lacking(
 
 
 def replaced_by(target: Target, filled: Iterable[Filled]) -> frozenset[str]:
-    """What of a folder goes where the set does not have it, so that all of a set is of one snapshot."""
+    """Names that are taken off a folder where the set lacks them, so that all of a set is of one snapshot."""
     if target.is_shaped:
         return frozenset()
     return frozenset(name for each in filled if not each.left for name in each.names)
@@ -181,7 +181,7 @@ def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) ->
 
 
 def _sets_of(described: Metadata) -> list[tuple[str, ...]]:
-    """What is lacking and may be had, set by set."""
+    """The names that are lacking and may be had, set by set."""
     found: dict[str, list[str]] = {}
     for name in sorted(described.unread & described.left_out.keys()):
         above, _, own = name.rpartition("/")
@@ -191,7 +191,7 @@ def _sets_of(described: Metadata) -> list[tuple[str, ...]]:
 
 
 def _older(target: Target, found: Restored) -> Iterator[SnapshotInfo]:
-    """What may have it, newest first: whole, and not newer than what is restored."""
+    """Candidates for it, newest first: whole, and not newer than what is restored."""
     infos = target.look(everything=True).decision.listed
     refused, last = refused_only(infos), id_order(found.info.snapshot_id)
     for info in sorted(infos, key=lambda info: id_order(info.snapshot_id), reverse=True):
@@ -200,14 +200,14 @@ def _older(target: Target, found: Restored) -> Iterator[SnapshotInfo]:
 
 
 def _may_have(info: SnapshotInfo, names: tuple[str, ...]) -> bool:
-    """Whether a snapshot may have all of a set, by what a list tells of it."""
+    """Nothing of a set is left out of a snapshot, as far as a list tells."""
     if LEFT_OUT in info.incomplete:
         return True
     return not any(_is_part(line.partition(": ")[0], names) for line in info.incomplete)
 
 
 def _is_part(name: str, names: tuple[str, ...]) -> bool:
-    """Whether a file or directory, which ends with a slash, is of a set, or the set in it."""
+    """A file or directory, which ends with a slash, is of a set, or the set in it."""
     if name.endswith("/") and any(each.startswith(name) for each in names):
         return True
     return any(
@@ -216,7 +216,7 @@ def _is_part(name: str, names: tuple[str, ...]) -> bool:
 
 
 def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """What a snapshot has of a set, as documents; nothing where it has no file of it."""
+    """The documents of a set in a snapshot; none where it has no file of it."""
     part = reshape(source, wanted=lambda name: _is_part(name, names))
     contents, metadata = split_documents(part)
     return part if contents or metadata.links else {}
@@ -244,7 +244,7 @@ def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tup
 
 
 def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
-    """Whether a snapshot has something whose name begins as those of a set do."""
+    """A snapshot has something whose name begins as those of a set do."""
     contents, metadata = split_documents(documents)
     return any(_is_part(name, names) for name in (*contents, *metadata.links))
 

@@ -177,7 +177,7 @@ def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None
 
 
 def settled_identities(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
-    """What opens, likewise."""
+    """Key files likewise."""
     return [name if name == PASSPHRASE or looks_secret(name) else (settle or settled)(name) for name in given]
 
 
@@ -213,7 +213,7 @@ def _home(path: str) -> str:
 
 
 def _is_one(text: str) -> bool:
-    """Whether what has blanks in it is an SSH key all the same, or the name of a file."""
+    """It has blanks and is an SSH key all the same, or the name of a file."""
     return (text.strip().startswith("ssh-") and len(text.split()) > 1) or os.path.isfile(_home(text))  # noqa: PTH113 - never raises
 
 

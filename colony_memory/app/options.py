@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 import signal
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import several
@@ -97,7 +97,7 @@ _OF_FOLDER = ("git", "exclude", "secrets", "allow_secrets", "agent")
 
 @dataclass(frozen=True)
 class BackupOptions:
-    """What is read of folders and files, and how it is saved. Once there is one, nothing in it is wrong.
+    """How folders and files are read and saved. Once there is one, nothing in it is wrong.
 
     What may be one text or several is a tuple then, and the label as file names spell it.
     """
@@ -128,6 +128,11 @@ class BackupOptions:
         read_choices(secrets=self.secrets, allow_secrets=self.allow_secrets, exclude=self.exclude)
 
     @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> BackupOptions:
+        """Those among the arguments of a function, as ``locals()`` gives them."""
+        return cls(**{each.name: arguments[each.name] for each in fields(cls) if each.name in arguments})
+
+    @classmethod
     def of_known(cls, known: Mapping[str, Any], **more: Any) -> BackupOptions:
         """Those by which a folder was read for its last save, as its index has them, with more; without, if spoiled."""
         usual = {name: known[name] for name in _OF_FOLDER if name in known}
@@ -135,6 +140,10 @@ class BackupOptions:
             return cls(**{**usual, **more})
         except (TypeError, ValueError):
             return cls(**more)
+
+    def for_a_look(self) -> BackupOptions:
+        """The same for what is compared and not saved, so that secrets stop nothing."""
+        return replace(self, secrets="mask" if self.secrets == "mask" else "allow")
 
     def cleared(self) -> BackupOptions:
         """The same, with no likely secret in its note and tags, unless it was to be saved."""
@@ -144,7 +153,7 @@ class BackupOptions:
 
     @property
     def removes(self) -> bool:
-        """Whether older snapshots may have to go."""
+        """Older snapshots may have to go."""
         return self.prune_keep is not None or self.retention is not None
 
     @property

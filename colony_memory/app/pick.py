@@ -86,7 +86,7 @@ def told_by(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
 
 
 def left_out(info: SnapshotInfo) -> str:
-    """What a snapshot lacks, in a few names: ``2 left out: a.sock: is a socket; b.md: Permission denied``."""
+    """The names that a snapshot lacks, the first few: ``2 left out: a.sock: is a socket; b.md: Permission denied``."""
     if LEFT_OUT in info.incomplete:
         return LEFT_OUT
     named = [each for each in info.incomplete[:_NAMED] if not _REST.fullmatch(each)]
@@ -96,7 +96,7 @@ def left_out(info: SnapshotInfo) -> str:
 
 
 def change_word(name: str, change: Change) -> str:
-    """What happened, in a word or two."""
+    """The kind of a change, in a word or two."""
     if change.kind == "removed" and any(each.startswith(f"{name}: ") for each in change.snapshot.incomplete):
         return "left out"  # not by the wish of whoever keeps the files
     return "in the oldest" if change.before is None else change.kind
@@ -131,12 +131,12 @@ _TICK = timedelta(microseconds=1)
 
 
 def may_name_a_snapshot(text: str) -> bool:
-    """Whether the text may name a snapshot; a path with a dot or a separator in it does not."""
+    """The text may name a snapshot; a path with a dot or a separator in it does not."""
     return bool(_LATEST.fullmatch(text) or _BEGINNING.fullmatch(text))
 
 
 def names_a_snapshot(text: str) -> bool:
-    """Whether the text is what is said of snapshots and hardly of anything else: ``latest~2``, or a whole id."""
+    """The text names a snapshot and hardly anything else: ``latest~2``, or a whole id."""
     return bool(_LATEST.fullmatch(text)) or id_time(text) is not None
 
 

@@ -46,17 +46,17 @@ class Place:
 
     @property
     def comes_with_the_account(self) -> bool:
-        """Whether it is the hosted vault, which nobody makes."""
+        """It is the hosted vault, which nobody makes."""
         return _kind(self.url) == "colony:"
 
     def exists(self) -> bool:
-        """Whether there is a vault at all; where this host does not see to that, there is one."""
+        """There is a vault, or this host cannot tell."""
         backend: Any = self.backend
         return not hasattr(backend, "exists") or bool(backend.exists())
 
     @property
     def snapshot_format(self) -> int:
-        """What snapshots are written in there unless a client is told otherwise, as far as the vault was asked yet."""
+        """The format of new snapshots unless a client is told otherwise, as far as the vault was asked yet."""
         return getattr(self.backend, "snapshot_format", 1)
 
     def make(self, *, format: Literal[1, 2] | None = None) -> bool:  # noqa: A002 - the word for it
@@ -67,7 +67,7 @@ class Place:
 
     @property
     def is_known(self) -> bool:
-        """Whether whoever uses it knows where it is: they chose it, or made it with :meth:`make_known`."""
+        """Its user knows where it is: they chose it, or made it with :meth:`make_known`."""
         return self.chosen or (Path(self.backend.path) / _KNOWN).exists()  # type: ignore[attr-defined]
 
     def make_known(self) -> None:
@@ -99,7 +99,7 @@ class Place:
             backend.require()
 
     def is_same_as(self, other: Place) -> bool:
-        """Whether both are one vault, however it was named."""
+        """Both are one vault, however it was named."""
         return self._identity() == other._identity()
 
     def _identity(self) -> object:
@@ -161,7 +161,7 @@ def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[
 
 
 def identify_vault(memory: ColonyMemory) -> str | None:
-    """What the vault of a memory is, wherever it is named; None where it tells nothing that outlives this process."""
+    """The identity of a memory's vault, wherever it is named; None where it has none that outlives this process."""
     backend: Any = memory._session.vault.backend  # noqa: SLF001
     # Of the class: what stands in for a vault in a test has any attribute.
     told = backend.identity() if hasattr(type(backend), "identity") else None

@@ -1,4 +1,4 @@
-"""Whether a vault would give the memory back, and what stands in the way.
+"""The protection of a memory: does a vault give it back, and if not, why?
 
 :func:`check_protection` does it all. Of its steps :func:`read_newest` reads, :func:`last_runs` looks how ``watch``
 fared, and :mod:`colony_memory.app.verdict` judges by what was read.
@@ -66,7 +66,7 @@ __all__ = ["Checked", "Newest", "Problem", "Protection", "check_protection"]
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check of the protection has found; true where the memory that was asked for is protected."""
+    """The findings of a check; true where the memory that was asked for is protected."""
 
     found: VaultMap  # what is in the vault, with the labels that were asked for
     verdict: Protection  # the answer: that on the label that is protected least, and of several on the stalest
@@ -85,13 +85,13 @@ class Checked:
 
     @property
     def damaged(self) -> bool:
-        """Whether a snapshot that was read of the answer's label is damaged."""
+        """A snapshot of the answer's label was read and is damaged."""
         read = self.read.get(self.verdict.label or "")
         return read is not None and bool(read.damaged)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong: first with the account and the answer's label, then with the others, each once."""
+        """All problems, each once: of the account and the answer's label, then of the others."""
         first = (*([Problem(_MAY_NOT_WRITE, "wait")] if self.may_write is False else ()), *self.verdict.problems)
         rest = (each for verdict in self.verdicts.values() for each in verdict.problems)
         return tuple(dict.fromkeys((*first, *rest)))
@@ -165,7 +165,7 @@ def check_protection(
 
 
 class _Here(NamedTuple):
-    """What this host knows of a folder that it saves."""
+    """A folder that this host saves."""
 
     label: str
     paths: tuple[str, ...]
@@ -183,7 +183,7 @@ def _is_of(kept: Iterable[str], paths: Iterable[str | os.PathLike[str]]) -> bool
 
 
 def _own_of(memory: ColonyMemory, label: LabelMap, here: Iterable[_Here]) -> dict[str, Mending]:
-    """What was saved from here and no latest is based on, by id, with what would mend that."""
+    """Snapshots that were saved from here and that no latest is based on, by id, with what would mend that."""
     bases = [each.basis for each in here if each.label == label.label]
     known = {one for basis in bases for one in basis.known}
     # That neither has an origin says nothing of whose it is.
@@ -199,7 +199,7 @@ def _own_of(memory: ColonyMemory, label: LabelMap, here: Iterable[_Here]) -> dic
 
 
 def _lost_of(memory: ColonyMemory, label: LabelMap, own: Iterable[str], read: Newest | None) -> dict[str, str]:
-    """What is wrong with the newest of what was saved from here and is unmerged, up to one that is whole."""
+    """The damage of the newest ones that were saved from here and are unmerged, up to one that is whole."""
     unmerged, lost = {info.snapshot_id: info for info in label.unmerged}, dict[str, str]()
     for snapshot_id in reversed([*own]):
         if read is not None and snapshot_id in read.damaged:
@@ -298,7 +298,7 @@ def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
 
 
 def _check(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotCheck | None:
-    """What reading it showed, None where it is not there any more."""
+    """The check of one snapshot, None where it is not there any more."""
     try:
         (check,) = memory.verify(label=info.label, snapshot_id=info.snapshot_id).snapshots
     except SnapshotNotFound:
@@ -307,12 +307,11 @@ def _check(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotCheck | None:
 
 
 def _is_unread(check: SnapshotCheck) -> bool:
-    """Whether it may be good, and nobody could tell here: what reads it is not installed."""
+    """It may be good, and this host cannot tell: what reads it is not installed."""
     return (check.manifest, check.parts, check.digest) == ("ok", "unchecked", "unchecked") and check.trust != "bad"
 
 
 def _damage(check: SnapshotCheck | None, info: SnapshotInfo) -> str | None:
-    """What is wrong with a snapshot."""
     if check is None:
         return f"snapshot {info.snapshot_id} was deleted in between"
     whole = (check.manifest, check.parts, check.digest) == ("ok", "ok", "ok")

@@ -113,7 +113,7 @@ def _retire(memory: ColonyMemory, label: str) -> None:
 
 
 def _surplus(infos: Iterable[SnapshotInfo]) -> list[SnapshotInfo]:
-    """What may go of snapshots, which are given newest first."""
+    """The snapshots that may go, of all that are given newest first."""
     found: list[SnapshotInfo] = []
     contents: set[str] = set()
     for info in infos:
@@ -270,7 +270,7 @@ class Writing:
         self._on_progress = on_progress
 
     def plan(self, *, saving: bool = False) -> Written:
-        """What would be done; with ``saving``, where the folder is saved first."""
+        """The plan; with ``saving``, where the folder is saved first."""
         question = replace(self._question, saving=True) if saving else self._question
         return self._place(dry_run=True, question=question)
 

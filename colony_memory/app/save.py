@@ -145,20 +145,7 @@ def save_folder(
         ValueError: The directory is missing, not readable, empty or holds the vault; or an argument is bad.
         ColonyMemoryError: Likely secrets stop it, or ``before`` failed; or as for :meth:`ColonyMemory.backup`.
     """
-    options = BackupOptions(
-        label=label,
-        prune_keep=prune_keep,
-        retention=retention,
-        on_conflict=on_conflict,
-        note=note,
-        tags=tags,
-        git=git,
-        exclude=exclude,
-        secrets=secrets,
-        allow_secrets=allow_secrets,
-        before=before,
-    )
-    with FolderSave(memory, path, options, index=index) as saving:
+    with FolderSave(memory, path, BackupOptions.among(locals()), index=index) as saving:
         return saving.save(saving.read(on_progress=on_progress))
 
 
@@ -184,20 +171,7 @@ def save_paths(
 
     Arguments and errors are those of :func:`save_folder`.
     """
-    options = BackupOptions(
-        label=label,
-        prune_keep=prune_keep,
-        retention=retention,
-        on_conflict=on_conflict,
-        note=note,
-        tags=tags,
-        git=git,
-        exclude=exclude,
-        secrets=secrets,
-        allow_secrets=allow_secrets,
-        before=before,
-    )
-    with FolderSave(memory, listed_paths(paths), options, index=index) as saving:
+    with FolderSave(memory, listed_paths(paths), BackupOptions.among(locals()), index=index) as saving:
         return saving.save(saving.read(on_progress=on_progress))
 
 
@@ -237,7 +211,7 @@ class FolderSave:
 
     @property
     def options(self) -> BackupOptions:
-        """What is read, and how it is saved."""
+        """The options of this save."""
         return self._options
 
     @property
@@ -291,7 +265,7 @@ class FolderSave:
         return Saved(info, self._capture)
 
     def _as_known(self, capture: Capture) -> Capture:
-        """What was read, where no index tells of times: with those that this client saved, if all else is the same."""
+        """A capture without an index: with the times that this client saved, if all else is the same."""
         session, label = self._memory._session, self._options.label  # noqa: SLF001
         now = capture.documents.get(ATTRIBUTES_NAME)
         if self._index.problem is None or now is None:
@@ -304,7 +278,7 @@ class FolderSave:
         return capture
 
     def was_saved(self, capture: Capture, asked: str) -> bool:
-        """Whether what was read is as it was saved within the last hour, by whoever asked for the same."""
+        """The folder is as it was saved within the last hour, by whoever asked for the same."""
         survey, known, basis = capture.survey, self._index.asked, self._index.read()
         if (
             survey is None
@@ -330,7 +304,7 @@ class FolderSave:
         return self._capture.documents, [str(each) for each in self._capture.left_out]
 
     def _is_pinned(self, capture: Capture) -> bool:
-        """Whether the latest snapshot is pinned, and holds just what was read."""
+        """The latest snapshot is pinned, and holds just this."""
         from colony_memory.app.pick import with_pin
 
         with warnings.catch_warnings():

@@ -54,16 +54,7 @@ def save_sources(
         ColonyMemoryError: Likely secrets stop it, a store cannot be captured, or as for :meth:`ColonyMemory.backup`.
     """
     require_synchronous(memory)
-    options = BackupOptions(
-        label=label,
-        prune_keep=prune_keep,
-        retention=retention,
-        on_conflict=on_conflict,
-        note=note,
-        tags=tags,
-        secrets=secrets,
-        allow_secrets=allow_secrets,
-    )
+    options = BackupOptions.among(locals())
     if on_conflict == "merge":
         raise ValueError("a merge joins texts, and a set holds stores: say 'raise' or 'continue'")
     refuse_vault_inside(memory, [sources.root / source.path for source in sources.sources])

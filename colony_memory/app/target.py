@@ -48,13 +48,13 @@ def merge_folder(
 
 
 def same_files(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether two memories of a folder have the same files and links, whatever else is told of them."""
+    """Two memories of a folder have the same files and links, whatever else is told of them."""
     (contents, metadata), (others, more) = split_documents(one), split_documents(other)
     return contents == others and metadata.links == more.links
 
 
 def has_all_lines(one: Mapping[str, str], of: Mapping[str, str]) -> bool:
-    """Whether a memory of a folder has every line and every link of another."""
+    """A memory of a folder has every line and every link of another."""
     (_, mine), (_, other) = split_documents(one), split_documents(of)
     return other.links.items() <= mine.links.items() and not lacks_text(one, of)
 
@@ -109,7 +109,7 @@ class Target:
 
     @property
     def basis(self) -> Basis:
-        """What the folder is based on, as far as that is known."""
+        """The basis of the folder, as far as it is known."""
         return self.index.read() if self.index.problem is None else self.session.home(self._home_label).read()
 
     @property
@@ -120,7 +120,7 @@ class Target:
 
     @property
     def is_shaped(self) -> bool:
-        """Whether what a snapshot has is something else in this folder."""
+        """A snapshot's documents are others in this folder."""
         return self._shape is not None
 
     def __enter__(self) -> Self:
@@ -198,7 +198,7 @@ class Target:
         )
 
     def based_on(self, found: Restored) -> Basis:
-        """What the folder is based on once it holds all of a snapshot as :meth:`read` gave it."""
+        """The basis of the folder once it holds all of a snapshot that :meth:`read` gave."""
         basis = found.basis or self.basis
         self._attributes = "" if self.is_shaped else found.documents.get(ATTRIBUTES_NAME, "")
         basis = replace(basis, filled=tuple(dict.fromkeys((*basis.filled, *self.filled))))
@@ -226,7 +226,7 @@ class Target:
         return not self.index.is_of([self.directory])
 
     def has_any_of(self, basis: Basis) -> bool:
-        """Whether any file is there that the folder had when it was saved or restored last."""
+        """Any file is there that the folder had when it was saved or restored last."""
         folder = Path(self.directory)
         names = set() if basis.not_held else {*self.index.rows}
         if not names and not basis.not_held and folder.is_dir():
@@ -237,7 +237,7 @@ class Target:
         return folder.is_dir() and bool(self.present())
 
     def based(self, snapshot_id: str) -> dict[str, str]:
-        """What a snapshot of this memory is in this folder; nothing where it is damaged or gone.
+        """A snapshot of this memory as this folder has it; nothing where it is damaged or gone.
 
         Where the folder is based on it, with what it lacked and was taken from others.
         """
@@ -249,7 +249,7 @@ class Target:
     def merge(
         self, found: Restored, documents: dict[str, str], *, present: dict[str, str] | None = None
     ) -> dict[str, str]:
-        """What the folder holds and a snapshot, joined over what both come from."""
+        """The folder and a snapshot, joined over their common basis."""
         state = self.look(everything=True)
         infos, unmerged = state.decision.listed, state.unmerged
         basis, theirs = self.basis, found.info.snapshot_id
@@ -259,19 +259,17 @@ class Target:
         return merge_folder({} if over is None else self.based(over), ours, documents, theirs_name=theirs)
 
     def present(self) -> dict[str, str]:
-        """What the folder holds, as its backups would have it; no file where there is none."""
+        """The folder's contents, as its backups would have them; none where there is no folder."""
         options = BackupOptions.of_known(self.usual, label=self._home_label)
-        # What is compared is not saved, so that secrets stop nothing.
-        options = replace(options, secrets="mask" if options.secrets == "mask" else "allow")
         try:
-            return read_for(self.memory, self.directory, options).documents
+            return read_for(self.memory, self.directory, options.for_a_look()).documents
         except NothingToSave:
             return {}
 
     # --- what has what it holds
 
     def question(self, found: Restored) -> Question:
-        """What is asked before anything goes that the folder holds, where this is restored."""
+        """The question that is asked before anything of the folder goes, where this is restored."""
         if found.info.snapshot_id not in self._asked:
             self._asked[found.info.snapshot_id] = self._question(found)
         return self._asked[found.info.snapshot_id]
@@ -296,7 +294,7 @@ class Target:
         return self.shaped(known.get(snapshot_id) or self.documents_of(snapshot_id))
 
     def shaped(self, documents: dict[str, str]) -> dict[str, str]:
-        """What documents are in this folder; none where they cannot be there."""
+        """Documents as this folder has them; none where they cannot be there."""
         if not documents or self._shape is None:
             return documents
         try:
@@ -337,7 +335,7 @@ class Target:
         return frozenset(row.digest for row in rows.values()) if proves else frozenset()
 
     def _are_listed(self, snapshot_ids: Collection[str]) -> bool:
-        """Whether all of them are still there, by one look at the pointer of each label."""
+        """All of them are still there, by one look at the pointer of each label."""
         return all(
             self._lists(label, {each for each in snapshot_ids if self._labels.get(each, self._home_label) == label})
             for label in {self._labels.get(each, self._home_label) for each in snapshot_ids}

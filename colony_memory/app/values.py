@@ -1,4 +1,4 @@
-"""What settings say, in variables and in the configuration file; each error tells what is allowed."""
+"""The kinds of value of settings, in variables and in the configuration file; each error tells what is allowed."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def read_url(given: str, *, at: str, home: str, vaults: Iterable[str] = ()) -> s
 
 
 def nearest(name: str, known: Iterable[str], what: str) -> str:
-    """What may have been meant, or what there is."""
+    """A guess at the name that was meant, or all names that there are."""
     from difflib import get_close_matches
 
     names = list(known)

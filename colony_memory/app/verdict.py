@@ -48,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Newest:
-    """What reading a label's newest snapshots in full has shown."""
+    """The findings of reading a label's newest snapshots in full."""
 
     good: SnapshotInfo | None  # the newest whose every byte is as it was saved, None where there is none
     damaged: Mapping[str, str] = field(default_factory=dict)  # what is wrong with each that is newer than that one
@@ -132,7 +132,7 @@ def assess(
 
 
 def is_empty(label: LabelMap) -> bool:
-    """Whether nothing is saved under a label that has files, as where its last snapshot was deleted."""
+    """Nothing is saved under a label that has files, as where its last snapshot was deleted."""
     return label.newest is None and not label.broken and not label.unsigned
 
 
@@ -163,7 +163,7 @@ def _of_snapshots(
     conflict: Iterable[tuple[str, Mending]],
     lost: Mapping[str, str],
 ) -> Iterator[tuple[str, Mending, str]]:
-    """What is wrong with snapshots of a label that are listed: in words, what would mend it, and the id."""
+    """Problems of a label's snapshots that are listed: in words, what would mend it, and the id."""
     for snapshot_id, why in read.damaged.items():
         yield why, "judge" if snapshot_id in read.unread else "replace" if read.good else "backup", snapshot_id
     for snapshot_id, mending in conflict:

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,50 +16,50 @@ from colony_memory.words.commands import PROGRAM, Asked
 from colony_memory.words.errors import UsageError, warnings_as_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
 _COMPLETION = "_COLONY_MEMORY_COMPLETE"
 
-#: How the help groups them; the verbs of a group in the order of the help.
+#: The verbs as the help groups them, each with the first line of its help. Its module is loaded when it is asked for.
 GROUPS = {
-    "Save and restore": ("backup", "restore", "watch", "run", "guard", "hook", "mcp"),
-    "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify", "report"),
-    "Tidy": ("prune", "delete", "rewrite", "pin", "unpin", "tag"),
-    "Vaults and keys": ("init", "export", "import", "copy", "keygen", "config"),
+    "Save and restore": {
+        "backup": "Save folders and files as a new snapshot.",
+        "restore": "Write a snapshot's files into a folder, all or none.",
+        "watch": "Save folders and files now, and then every so often until told to stop.",
+        "run": "Restore a folder, run a command on it, and save it meanwhile and at the end.",
+        "guard": "Save a folder, run a command that may spoil it, and say how to get back.",
+        "hook": "Save or describe an agent's memory, for the program that runs the agent.",
+        "mcp": "Serve one folder's memory to an agent's host, by the Model Context Protocol.",
+    },
+    "Look": {
+        "status": "Tell whether the memory is protected, and what to do if not.",
+        "list": "Show the snapshots in the vault, newest first.",
+        "show": "Show one snapshot: when, how large, signed by whom, and the names in it.",
+        "cat": "Print one file of a snapshot, byte for byte.",
+        "log": "Show what became of one file, from snapshot to snapshot.",
+        "grep": "Find lines in all snapshots, and when each came and went.",
+        "diff": "Show what changed from one snapshot to another, or to a folder.",
+        "verify": "Read every byte that is saved, and report what is intact.",
+        "report": "Write everything about a vault into one HTML page.",
+    },
+    "Tidy": {
+        "prune": "Delete old snapshots by rules, and the leftovers of interrupted backups.",
+        "delete": "Delete one snapshot, for good.",
+        "rewrite": "Save all snapshots anew without a text or a file, in another format or under other keys.",
+        "pin": "Keep one snapshot whatever a retention says, until it is unpinned.",
+        "unpin": "Let the retention decide about one snapshot again.",
+        "tag": "Give one snapshot tags, or take some from it.",
+    },
+    "Vaults and keys": {
+        "init": "Make a new vault, once.",
+        "export": "Write one snapshot into a file of its own, signature and all.",
+        "import": "Put a snapshot that was exported into the vault.",
+        "copy": "Copy every snapshot from one vault into another, signatures and all.",
+        "keygen": "Make a key for signing snapshots, in a file that only its owner can read.",
+        "config": "Show which settings count, and where each comes from.",
+    },
 }
-
-#: Each verb with the first line of its help. Its module is loaded when it is asked for.
-VERBS = {
-    "init": "Make a new vault, once.",
-    "backup": "Save folders and files as a new snapshot.",
-    "restore": "Write a snapshot's files into a folder, all or none.",
-    "list": "Show the snapshots in the vault, newest first.",
-    "show": "Show one snapshot: when, how large, signed by whom, and the names in it.",
-    "cat": "Print one file of a snapshot, byte for byte.",
-    "log": "Show what became of one file, from snapshot to snapshot.",
-    "grep": "Find lines in all snapshots, and when each came and went.",
-    "verify": "Read every byte that is saved, and report what is intact.",
-    "diff": "Show what changed from one snapshot to another, or to a folder.",
-    "prune": "Delete old snapshots by rules, and the leftovers of interrupted backups.",
-    "delete": "Delete one snapshot, for good.",
-    "rewrite": "Save all snapshots anew without a text or a file, in another format or under other keys.",
-    "pin": "Keep one snapshot whatever a retention says, until it is unpinned.",
-    "unpin": "Let the retention decide about one snapshot again.",
-    "tag": "Give one snapshot tags, or take some from it.",
-    "status": "Tell whether the memory is protected, and what to do if not.",
-    "report": "Write everything about a vault into one HTML page.",
-    "export": "Write one snapshot into a file of its own, signature and all.",
-    "import": "Put a snapshot that was exported into the vault.",
-    "copy": "Copy every snapshot from one vault into another, signatures and all.",
-    "watch": "Save folders and files now, and then every so often until told to stop.",
-    "run": "Restore a folder, run a command on it, and save it meanwhile and at the end.",
-    "guard": "Save a folder, run a command that may spoil it, and say how to get back.",
-    "config": "Show which settings count, and where each comes from.",
-    "hook": "Save or describe an agent's memory, for the program that runs the agent.",
-    "mcp": "Serve one folder's memory to an agent's host, by the Model Context Protocol.",
-    "keygen": "Make a key for signing snapshots, in a file that only its owner can read.",
-}
+VERBS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 #: The modules of verbs that have none of their own.
 _MODULES = {
@@ -135,12 +135,6 @@ def module_of(verb: str) -> ModuleType:
     return import_module(f"colony_memory.cli.verbs.{_MODULES.get(verb, verb)}")
 
 
-def run_of(verb: str) -> Callable[..., int]:
-    """What a verb does."""
-    run: Callable[..., int] = getattr(module_of(verb), f"run_{verb}")
-    return run
-
-
 def examples_of(verb: str) -> tuple[str, ...]:
     """How a verb is used, as its help has it."""
     examples: tuple[str, ...] = getattr(module_of(verb), f"{verb.upper()}_EXAMPLES")
@@ -150,7 +144,7 @@ def examples_of(verb: str) -> tuple[str, ...]:
 @functools.cache
 def verb_of(name: str) -> Verb:
     """The verb of this name."""
-    return Verb(name, run_of(name), examples_of(name))
+    return Verb(name, getattr(module_of(name), f"run_{name}"), examples_of(name))
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
@@ -209,7 +203,7 @@ def _unknown(word: str) -> UsageError:
 
 
 def _understood(error: click.UsageError) -> UsageError:
-    """What is wrong with the arguments, as every error is told."""
+    """An error of the parser, as every error is told."""
     context = error.ctx
     path = context.command_path if context else PROGRAM
     advice = f"{path} --help"
@@ -227,14 +221,10 @@ def _understood(error: click.UsageError) -> UsageError:
     message = message[:1].lower() + message[1:]  # it goes on after "error: "
     if type(error) is click.BadParameter and isinstance(parameter, click.Option) and parameter.metavar == "N":
         # What click says differs between versions, and speaks of ranges.
-        message = f"{max(parameter.opts, key=len)} takes a whole number{_from(parameter, context)}"
+        least = re.search(r"x>=([0-9]+)", str(parameter.get_help_record(context or click.Context(program))))
+        what = f" from {least[1]} up" if least else ""
+        message = f"{max(parameter.opts, key=len)} takes a whole number{what}"
     return UsageError(message, advice=advice)
-
-
-def _from(parameter: click.Option, context: Any) -> str:
-    """The least number that an option takes, as its help has it."""
-    found = re.search(r"x>=([0-9]+)", str(parameter.get_help_record(context)))
-    return f" from {found[1]} up" if found else ""
 
 
 def _cut(text: str) -> str:

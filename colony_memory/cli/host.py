@@ -39,7 +39,7 @@ _PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Call:
-    """What the options of ``hook`` say."""
+    """The options of ``hook``."""
 
     folder: str
     host: str
@@ -84,7 +84,7 @@ def answer_host(call: Call) -> int:
 
 
 class _Task:
-    """What is done for one event, in a thread of its own."""
+    """The work for one event, in a thread of its own."""
 
     def __init__(self, call: Call, deadline: float) -> None:
         self._call = call
@@ -137,7 +137,7 @@ class _Task:
         return Told(problem=shown(problem), unsaved=f"Not all of the memory could be saved. {self._why()}")
 
     def failed(self, error: BaseException | None, *, in_time: bool) -> Told:
-        """What is told of an error, or of a want of time; that is noted here, as its thread cannot do so any more."""
+        """The answer after an error or at the deadline, which is noted here, as its thread cannot do so any more."""
         from colony_memory.schedule.last_run import run_of
 
         call = self._call

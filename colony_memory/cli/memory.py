@@ -1,4 +1,4 @@
-"""What a verb works with: the memory in the chosen vault, under the options given, and whose memory it is."""
+"""The memory of a verb: in the chosen vault, under the options given, and perhaps that of a host."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Opened:
         return self.output.working(f"{doing} {self.place.title}", self.progress)
 
     def steps(self, action: str) -> Callable[..., None]:
-        """What is called with the number of steps that are done and of all of them, to show it on a terminal."""
+        """A callback for the number of steps that are done and of all of them, which a terminal shows."""
         return lambda done, total, *_: self.progress(SimpleNamespace(action=action, done=done, total=total))
 
 
@@ -65,7 +65,7 @@ def open_memory(common: CommonOptions, *, making: bool = False, wire: str | None
 
 
 def format_of(wire: str | None) -> Literal[1, 2] | None:
-    """What --format says; its words are looked at for all verbs in one place."""
+    """The value of --format, whose words are checked for all verbs in one place."""
     return None if wire is None else 2 if wire == "2" else 1
 
 
@@ -135,7 +135,7 @@ def naming_the_vault(place: Place) -> Iterator[None]:
 
 
 def _passed_over(place: Place) -> str:
-    """What is said where a key that was set since leads away from the vault that has this label."""
+    """A note where a key that was set since leads away from the vault that has this label."""
     labels = place.labels_passed_over()
     asked = click.get_current_context(silent=True)
     label = None if asked is None else asked.params.get("label")

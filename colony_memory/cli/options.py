@@ -40,7 +40,7 @@ FOLDERS = {
 
 
 class Argument:
-    """What stands beside options: ``paths: Annotated[list[str], Argument("PATH")]``. The verb's text tells of it."""
+    """An argument, as ``paths: Annotated[list[str], Argument("PATH")]``; the text of the verb tells of it."""
 
     def __init__(self, metavar: str) -> None:
         self.metavar = metavar

@@ -158,7 +158,7 @@ def bar(done: int, total: int, *, ascii_only: bool = False) -> str:
 
 
 def _console() -> tuple[Console, bool]:
-    """What draws on stderr, and whether it can draw nothing but ASCII."""
+    """A console on stderr, and whether it can draw nothing but ASCII."""
     from rich.console import Console
 
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
@@ -287,7 +287,7 @@ def starting(program: Sequence[str]) -> Iterator[None]:
 
 
 def notifier_of(*, ping: str | None, on_error: str | None, label: str, output: Output) -> Notifier:
-    """What notifies a monitor and runs a command of the user's, each failure with its exit code here."""
+    """A notifier for a monitor and a command of the user's, which are told the exit code of each failure."""
     from colony_memory.schedule.notify import Notifier
 
     return Notifier(

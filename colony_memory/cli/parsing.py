@@ -50,7 +50,7 @@ class Verb(click.Command):
         return tuple(word for each in arguments for word in _words_of(each, needed=each in self._needed))
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
-        """What follows the name of the verb in the usage line."""
+        """The usage line after the name of the verb."""
         words = list(self.arguments)
         if "COMMAND..." in words:  # whose own options begin with a dash too
             words.insert(words.index("COMMAND..."), "--")

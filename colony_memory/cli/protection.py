@@ -1,4 +1,4 @@
-"""Whether the memory is protected, as lines for people and as a document for programs."""
+"""The state of protection, as lines for people and as a document for programs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def status_lines(
 
 
 def unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
-    """What in folders is not saved yet: how much, and the names where they are few or all are asked for."""
+    """The part of folders that is not saved yet, with names where they are few or all are asked for."""
     of = f"label {shown(label)}"
     left_out = found.capture.left_out
     if found.problem is not None:
@@ -157,7 +157,7 @@ def _verdict_document(verdict: Protection) -> dict[str, Any]:
 
 
 def next_backups(found: VaultMap) -> list[str]:
-    """What the next backup of each label stores, where that can be told, and how many more fit."""
+    """The size of each label's next backup, where that can be told, and how many more fit."""
     return [_next(each) for each in found.labels if each.next_bytes]
 
 
@@ -203,7 +203,7 @@ def fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
 
 
 def failing(checked: Checked, *, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> Failure | None:
-    """What a monitor is told, None where there is nothing to tell; without ``max_age`` only that nothing is saved."""
+    """The failure that a monitor is told, None where there is none; without ``max_age`` only that nothing is saved."""
     verdict = checked.verdict
     if verdict.empty:
         return Failure(_nothing(checked, place), code=NOTHING_SAVED)
@@ -222,14 +222,14 @@ def failing(checked: Checked, *, place: Place, max_age: timedelta | None, given:
 
 
 def _at_risk(verdict: Protection, given: Mapping[str, Any]) -> str:
-    """What puts the memory at risk: the first thing, and what mends it."""
+    """The first thing that puts the memory at risk, and its mending."""
     first, *more = verdict.problems
     others = f" (and {count(len(more), 'more problem')})" if more else ""
     return f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
 
 
 def _named(problem: Problem) -> str:
-    """What is wrong, with the label that it is of where that is not said in it."""
+    """A problem with its label, where its words lack that."""
     named = problem.label is None or f"label {problem.label!r}" in problem.what
     return problem.what if named else f"label {problem.label}: {problem.what}"
 
@@ -250,7 +250,7 @@ def _nothing(checked: Checked, place: Place) -> str:
 
 
 def _answer(checked: Checked, place: Place, now: datetime) -> str:
-    """What is known of the memory that was asked for."""
+    """The facts of the memory that was asked for."""
     verdict = checked.verdict
     info = verdict.newest
     if verdict.empty:

@@ -1,4 +1,4 @@
-"""What a verb did or found, as lines for people."""
+"""The outcome of a verb, as lines for people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def backup_lines(saved: Saved, *, now: datetime) -> list[str]:
-    """What a backup saved, or that there was nothing new to save; joined with another's, it is more than was read."""
+    """The outcome of a backup; joined with another's, a snapshot is more than was read."""
     info, contents = saved.info, saved.contents
     named = f"snapshot {info.snapshot_id} of label {info.label}"
     left = f"{len(saved.left_out)} left out" if saved.left_out else ""
@@ -111,7 +111,7 @@ def _names_of_texts(info: SnapshotInfo) -> list[str]:
 
 
 def diff_lines(found: SnapshotDiff, *, a: str, b: str, verbose: bool) -> list[str]:
-    """What is compared, what differs, and the sum."""
+    """Both sides, their differences, and the sum."""
     total = f"{changes(found)}, {found.unchanged} the same"
     return [shown(f"from {a}"), shown(f"to   {b}"), *change_lines(found, verbose=verbose), total]
 
@@ -139,7 +139,7 @@ def _came(names: Sequence[str], what: str) -> str:
 
 
 def preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime) -> list[str]:
-    """What a backup would save, how that differs from the latest, and whether it fits."""
+    """The outcome that a backup would have, and whether it fits."""
     plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
     info, latest = plan.info, unsaved.latest
     more = f", {len(left_out)} left out" if left_out else ""
@@ -197,7 +197,7 @@ def shrunk_line(saved: Saved) -> str:
 
 
 def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
-    """What a prune keeps and why, and what it deletes."""
+    """The plan of a prune, each snapshot with the reason."""
     lines = []
     going = {info.snapshot_id for info in plan.remove}
     for info in newest_first([*plan.keep, *plan.remove]):
@@ -220,7 +220,7 @@ def plan_total(plan: PrunePlan) -> str:
 
 
 def verify_lines(report: VerifyReport) -> list[str]:
-    """What was checked of each snapshot, and what is wrong."""
+    """The checks of each snapshot, and every problem."""
     found = [each.problem for each in report.snapshots if each.problem and not each.unsigned]
     found += [report.problem] if report.problem else []
     closed = [each for each in report.snapshots if each.sealed]
@@ -398,7 +398,7 @@ def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled]
 
 
 def salvaged_facts(salvaged: Salvaged | None) -> dict[str, Any] | None:
-    """What was salvaged, without the texts."""
+    """The findings of a salvage, without the texts."""
     if salvaged is None:
         return None
     return {field.name: getattr(salvaged, field.name) for field in fields(salvaged) if field.name != "documents"}

@@ -1,4 +1,4 @@
-"""What the vault holds, as tables for people.
+"""Tables of the vault for people, fitted to a terminal, and never cut where they go into a file or a pipe.
 
 Columns for people: fitted to a terminal, and never cut where they go into a file or a pipe.
 """
@@ -41,7 +41,7 @@ class Column:
 
 
 def is_terminal() -> bool:
-    """Whether the answer goes to a terminal."""
+    """The answer goes to a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -215,7 +215,7 @@ def size_of(info: SnapshotInfo) -> str:
 
 
 def _remarks(info: SnapshotInfo, *, shrank: bool) -> list[str]:
-    """What is special about a snapshot, in a few words each; ``shrank`` where it is kept for what followed it."""
+    """The remarks on a snapshot, in a few words each; ``shrank`` where it is kept for what followed it."""
     pinned = f"pinned until {info.pinned_until[:10]}" if info.pinned_until else "pinned"
     found = [word for word, is_so in (("encrypted", info.encrypted), (pinned, info.pinned)) if is_so]
     if info.refused:
@@ -255,14 +255,14 @@ def check_table(report: VerifyReport) -> str:
 
 
 def is_plain(report: VerifyReport) -> bool:
-    """Whether all of it holds, nobody has signed any of it, and nobody asked who did."""
+    """All of it holds, nobody has signed any of it, and nobody asked who did."""
     quiet = {("missing", "unchecked", "ok"), ("missing", "unchecked", "unchecked")}
     facts = {(each.signature, each.trust, each.catalog) for each in report.snapshots}
     return bool(report) and (report.pointer, report.rollback) == ("unchecked", "unchecked") and facts <= quiet
 
 
 def problems(label: LabelMap) -> list[str]:
-    """What is wrong with a label, in a few words each."""
+    """The problems of a label, in a few words each."""
     found = []
     refused = refused_latest(label)
     broken = [file for file in label.broken if file != refused]

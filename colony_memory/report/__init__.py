@@ -77,7 +77,7 @@ def look_over(
 
 
 def _is_bare(found: LabelMap) -> bool:
-    """Whether there is a pointer to nothing and no snapshot: anyone can put thousands of them there."""
+    """There is a pointer to nothing and no snapshot: anyone can put thousands of them there."""
     at_most = {manifest_filename(found.label, found.latest or ""), latest_filename(found.label)}
     return found.dangling and not found.snapshots and not found.untrusted and at_most.issuperset(found.broken)
 

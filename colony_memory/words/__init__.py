@@ -1,1 +1,1 @@
-"""What a person or a model is told, worded alike by the command line and the MCP server."""
+"""Words for a person or a model, alike on the command line and in the MCP server."""

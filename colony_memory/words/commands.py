@@ -34,7 +34,7 @@ WHERE = frozenset(_CARRIED.values())
 
 @dataclass
 class Asked:
-    """What this run was asked to do, as far as it was understood yet."""
+    """The request of this run, as far as it was understood yet."""
 
     argv: Sequence[str] = ()  # the arguments as they were given
     verb: str = ""  # the verb, empty until its options were read
@@ -46,14 +46,14 @@ class Asked:
 
     @property
     def as_json(self) -> bool:
-        """Whether a program reads the answer."""
+        """A program reads the answer."""
         argv = list(self.argv)
         options = argv[: argv.index("--")] if "--" in argv else argv
         return bool(self.params.get("as_json", "--json" in options))
 
     @property
     def by_host(self) -> bool:
-        """Whether a program that runs agents calls this as one of its hooks."""
+        """A program that runs agents calls this as one of its hooks."""
         verb, *others = self.argv or ("",)
         return verb == "hook" and not {"install", "uninstall"} & set(others[:1])
 
@@ -147,7 +147,7 @@ def _chosen(given: Mapping[str, Any]) -> list[str]:
 
 
 def worded(hint: Hint, asked: Asked) -> str | None:
-    """What the hint says to whoever asked this of the command line, None where that has no such thing."""
+    """The hint in the words of the command line, None where that has no such thing."""
     key = (hint.action, hint.option or "")
     if key in SETTINGS:
         return SETTINGS[key]
@@ -213,7 +213,7 @@ def _fresh(verb: str, words: list[str], hint: Hint, asked: Asked) -> str:
 
 
 def _says_a_secret(asked: Asked) -> bool:
-    """Whether the note or a tag of this run holds what is likely one, which is not to be shown again."""
+    """The note or a tag of this run likely holds a secret, which is not to be shown again."""
     if not (asked.params.get("note") or asked.params.get("tag")):
         return False
     from colony_memory.capture.secrets import shown_names

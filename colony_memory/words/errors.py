@@ -94,7 +94,7 @@ _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[c
 
 
 class Failure(Exception):
-    """What the command line itself has found, or has more to say of than the error did."""
+    """A finding of the command line itself, or more than the error says."""
 
     def __init__(self, message: str, *, code: int, hint: Hint | None = None, advice: str | None = None) -> None:
         super().__init__(message)
@@ -151,7 +151,7 @@ def _list_findings(error: SecretsFound, asked: Asked) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """What happened, in words for people."""
+    """The error in words for people."""
     return cut(_full_description(error))
 
 

@@ -17,7 +17,7 @@ from colony_memory.cli import app
 
 @pytest.mark.parametrize("verb", app.VERBS)
 def test_each_verb_s_line_in_the_help_is_the_first_of_its_own(verb):
-    assert inspect.getdoc(app.run_of(verb)).partition("\n")[0] == app.VERBS[verb]
+    assert inspect.getdoc(app.verb_of(verb)._run).partition("\n")[0] == app.VERBS[verb]
     assert f"``{verb}``" in app.module_of(verb).__doc__
     assert app.examples_of(verb)
 

@@ -1,4 +1,4 @@
-"""What the configuration file adds to a verb, and for which sets it runs; the verb ``config`` shows it."""
+"""The sets and settings of the configuration file as parameters of a verb, and the verb ``config`` itself."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def runs_of(verb: str, ctx: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _given_of(ctx: Any) -> dict[str, Setting]:
-    """What the command line and variables gave, by parameter, with the option or variable that did."""
+    """The values that the command line and variables gave, by parameter, each with its option or variable."""
     found = {}
     for each in ctx.command.params:
         source = ctx.get_parameter_source(each.name)
@@ -127,7 +127,7 @@ def _host_itself(words: Sequence[str]) -> str | None:
 
 
 def _has_rules(params: Mapping[str, Any]) -> bool:
-    """Whether a verb that takes each rule by itself was given one."""
+    """A verb that takes each rule by itself was given one."""
     return any(params[each.name] is not None for each in fields(RetentionOptions))
 
 
@@ -327,7 +327,7 @@ def _lines(
 
 
 def _account() -> list[tuple[str, str, str]]:
-    """What variables alone say; a key is never shown."""
+    """Settings that only variables make; a key is never shown."""
     named = {"api_key": ("COLONY_API_KEY", "set"), "base_url": ("COLONY_BASE_URL", None)}
     return [
         (name, shown or os.environ[variable], variable)

@@ -95,7 +95,7 @@ def run_hook(
 
 
 def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
-    """What is to be done, nothing where a host calls; the host; the folder."""
+    """The deed, empty where a host calls; the host; the folder."""
     from colony_memory.app.agents import AGENTS
     from colony_memory.cli.app import VERBS
     from colony_memory.hooks.hosts import HOSTS

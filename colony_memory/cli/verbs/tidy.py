@@ -277,7 +277,7 @@ def _is_excluded(file: Path, folder: Path, globs: Iterable[str]) -> bool:
 
 
 def _holds(file: Path, texts: list[bytes]) -> bool:
-    """Whether a file holds one of the texts; one that cannot be read is not told of."""
+    """A file holds one of the texts; one that cannot be read counts as without."""
     kept, longest = b"", max(map(len, texts))
     try:
         with file.open("rb") as stream:

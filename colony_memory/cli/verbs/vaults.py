@@ -138,7 +138,7 @@ def read_file(path: str) -> Export:
 
 
 def verify_file(path: str, common: CommonOptions) -> VerifyReport:
-    """What an exported snapshot holds, by the trust that the options name. No vault is opened."""
+    """The check of an exported snapshot, by the trust that the options name. No vault is opened."""
     from colony_memory.cli.memory import trust_of
     from colony_memory.client import ColonyMemory
     from colony_memory.transfer import ExportVault
@@ -250,7 +250,6 @@ def run_copy(
 
 
 def _copy_lines(report: CopyReport, *, to: str) -> list[str]:
-    """What was copied, and what is the latest of each label then."""
     done = f"{'would copy' if report.dry_run else 'copied'} {count(len(report.copied), 'snapshot')} to {to}"
     room, left_out = sum(info.stored_bytes for info in report.copied), len(report.left_out)
     total = f"{done}{f', {size(room)}' if room else ''}; {len(report.already)} there already"
