@@ -7,7 +7,7 @@ import socket
 
 from cli_runs import NOON, damage, save
 
-from colony_memory.schedule import watch
+from colony_memory.schedule import last_run
 
 KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
 
@@ -36,9 +36,9 @@ def test_a_stranger_s_snapshot_is_one_problem(cli, vault):
 
 def test_damage_and_a_failed_run_are_told_in_few_words(cli, vault, monkeypatch):
     damage(vault, save(vault, {"a.md": "x"}, at=NOON))
-    failed = watch.LastRun(NOON, False, "failed: no room", None, None, 1)
-    logs = {"default": watch.RunLog((failed,), 1)}
-    monkeypatch.setattr(watch, "read_runs", lambda url, label: logs.get(label))
+    failed = last_run.LastRun(NOON, False, "failed: no room", None, None, 1)
+    logs = {"default": last_run.RunLog((failed,), 1)}
+    monkeypatch.setattr(last_run, "read_runs", lambda url, label: logs.get(label))
     out = cli("status")[1]
     assert ": no room, ended; 1 failed, none succeeded" in out
     assert "failed:" not in out

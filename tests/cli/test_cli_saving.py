@@ -11,7 +11,7 @@ import pytest
 
 from colony_memory import Retention
 from colony_memory.app.options import BackupOptions
-from colony_memory.cli.app import run_of
+from colony_memory.cli.app import module_of
 from colony_memory.cli.options import SavingOptions
 from colony_memory.cli.parsing import parameters_of
 
@@ -28,7 +28,7 @@ LACKING = {
 
 @pytest.mark.parametrize("verb", LACKING)
 def test_a_verb_takes_the_options_of_a_backup(verb):
-    taken = {each.name: each for each in parameters_of(run_of(verb))[0]}
+    taken = {each.name: each for each in parameters_of(getattr(module_of(verb), f"run_{verb}"))[0]}
     usual = {each.name: each.default for each in fields(SavingOptions)}
     assert set(usual) - set(taken) == LACKING[verb]
     assert all(taken[name].default == each for name, each in usual.items() if name in taken)

@@ -16,7 +16,7 @@ from colony_memory import ColonyMemory
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.app.protection import Problem
 from colony_memory.cli import protection, tables
-from colony_memory.schedule import watch
+from colony_memory.schedule import last_run
 from colony_memory.vaults.colony import calls
 from colony_memory.words import text
 
@@ -94,15 +94,15 @@ def test_a_risk_is_no_success_for_a_monitor(cli, vault, refused, noon):
 
 def test_an_idle_agent_does_not_alarm(cli, vault, refused, monkeypatch, noon):
     info = save(vault, {"a.md": "x"}, at=NOON - timedelta(days=9))
-    run = watch.LastRun(NOON, True, "unchanged", info.snapshot_id, None, 1)
-    log = watch.RunLog((run,), 0)
-    monkeypatch.setattr(watch, "read_runs", lambda url, label: {"default": log}.get(label))
+    run = last_run.LastRun(NOON, True, "unchanged", info.snapshot_id, None, 1)
+    log = last_run.RunLog((run,), 0)
+    monkeypatch.setattr(last_run, "read_runs", lambda url, label: {"default": log}.get(label))
     assert cli("status", "--max-age", "1d", "-q") == (0, "", "")
     assert "last good backup 9d ago (2026-10-23 12:00 UTC), unchanged 3h ago, " in cli("status")[1]
-    failed = watch.LastRun(NOON, False, "failed", None, None, 1)
-    log = watch.RunLog((run, failed), 1)
+    failed = last_run.LastRun(NOON, False, "failed", None, None, 1)
+    log = last_run.RunLog((run, failed), 1)
     assert cli("status", "--max-age", "1d", "-q") == (0, "", "")
-    log = watch.RunLog((failed,), 1)
+    log = last_run.RunLog((failed,), 1)
     assert "old, and at most 1d" in refused(1, "status", "--max-age", "1d", "-q")
 
 
@@ -442,10 +442,10 @@ def test_for_programs(cli, vault, noon):
 
 
 def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
-    ok = watch.LastRun(NOON, True, "saved", ID, NOON + timedelta(hours=4), 1)
-    ended = watch.LastRun(NOON, False, "no\nroom", None, None, 1)
-    logs = {"default": watch.RunLog((ok,), 0), "other": watch.RunLog((ended,), 7)}
-    monkeypatch.setattr(watch, "read_runs", lambda url, label: logs.get(label))
+    ok = last_run.LastRun(NOON, True, "saved", ID, NOON + timedelta(hours=4), 1)
+    ended = last_run.LastRun(NOON, False, "no\nroom", None, None, 1)
+    logs = {"default": last_run.RunLog((ok,), 0), "other": last_run.RunLog((ended,), 7)}
+    monkeypatch.setattr(last_run, "read_runs", lambda url, label: logs.get(label))
     save(vault, {"a.md": "x"}, at=NOON)
     save(vault, {"a.md": "x"}, at=NOON, label="other")
     lines = cli("status")[1].splitlines()
@@ -453,7 +453,7 @@ def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
         "watch  ok 3h ago: saved, next in 1h",
         r"watch  label other: FAILED 3h ago: no\nroom, ended; 7 failed, none succeeded",
     ]
-    logs["other"] = watch.RunLog((replace(ok, when=NOON - timedelta(days=2)), ended), 7)
+    logs["other"] = last_run.RunLog((replace(ok, when=NOON - timedelta(days=2)), ended), 7)
     assert cli("status")[1].splitlines()[7].endswith("ended; 7 failed since the last success, 2d ago")
     watched = json.loads(cli("status", "--json")[1])["watch"]
     assert watched["default"] == {
