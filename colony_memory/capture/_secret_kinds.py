@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._values import cached_property
-from colony_memory.capture._secret_table import TABLE
+from colony_memory.capture.secrets import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,39 +22,23 @@ __all__ = ["KINDS", "Kind", "Span", "find"]
 
 
 class Span(NamedTuple):
-    """A place in a text.
+    """A place in a text."""
 
-    Attributes:
-        start: Where what was found begins.
-        end: Where it ends.
-        hidden: The part of it that no person makes up and that masking hides.
-        kind: What it looks like.
-    """
-
-    start: int
-    end: int
-    hidden: tuple[int, int]
-    kind: Kind
+    start: int  # where what was found begins
+    end: int  # where it ends
+    hidden: tuple[int, int]  # the part of it that no person makes up and that masking hides
+    kind: Kind  # what it looks like
 
 
 class Kind:
-    """One line of the table.
-
-    Attributes:
-        name: What it is.
-        place: Where its literals stand: ``""`` at the begin of a word, ``"*"`` in one, ``"~"`` anywhere.
-        hints: The literals, one of which is in each.
-        form: The pattern, as the table has it.
-        by_hand: Whether a function takes the place of a pattern.
-        flags: What is asked of what matches.
-    """
+    """One line of the table: the name, the literals one of which is in each, the pattern, and further conditions."""
 
     def __init__(self, line: str) -> None:
         columns = re.split(r" {2,}", line)
         self.name, hints, self.form = columns[:3]
         self.flags = frozenset(columns[3].split(",")) if len(columns) > 3 else frozenset[str]()
-        self.by_hand = self.form.startswith("=")
-        self.place = hints[0] if hints[0] in "*~" else ""
+        self.by_hand = self.form.startswith("=")  # a function takes the place of a pattern
+        self.place = hints[0] if hints[0] in "*~" else ""  # of the literals: in a word, anywhere, or at its beginning
         self.hints = tuple(each[len(self.place) :].encode("ascii") for each in hints.split())
 
     @property
@@ -108,17 +92,17 @@ def find(text: bytes) -> list[Span]:
             place = text.find(hint, place + len(hint))
     spaced = b" " + text.translate(_SPACED)
     words = _Words(text, spaced)
-    for match in _BEGUN.finditer(spaced):
+    for match in _STARTS.finditer(spaced):
         start, letters = match.start(), match[0][1:4]
         if letters in _BY_BEGIN or letters[:1] in _BY_BEGIN:
-            found += words.begun(start, letters)
+            found += words.matches_at(start, letters)
         end = words.end(start)
         if end - start > _LONG_WORD:
             found += _inside(text, spaced, start, end)
     words = _Words(text, spaced)
     for match in _BEHIND_SIGN.finditer(spaced):
         if match.start() >= words.passed:
-            found += words.begun(match.start(), match[1])
+            found += words.matches_at(match.start(), match[1])
     return found
 
 
@@ -143,7 +127,7 @@ class _Words:
             self._literals = (self._end - place) // _FEW + _FEW
         return self._end
 
-    def begun(self, place: int, word: bytes) -> list[Span]:
+    def matches_at(self, place: int, word: bytes) -> list[Span]:
         """The matches at a place, where a literal may stand that begins so."""
         found, end = list[Span](), self.end(place)
         for kind in (*_BY_BEGIN.get(word, ()), *_BY_BEGIN.get(word[:1], ())):
@@ -399,5 +383,5 @@ _BEGINS = "|".join(
     re.escape(first) + (rf"[{re.escape(''.join(sorted(seconds)))}]." if "" not in seconds else "..")
     for first, seconds in _seconds.items()
 )
-_BEGUN = re.compile(rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode("ascii"))
+_STARTS = re.compile(rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode("ascii"))
 _BEHIND_SIGN = re.compile(rf"\.(?=({_BEGINS}))".encode("ascii"))  # one may stand right behind another

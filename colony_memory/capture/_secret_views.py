@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._values import cached_property
 from colony_memory.capture._secret_kinds import find
-from colony_memory.capture._secret_table import RULES
+from colony_memory.capture.secrets import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -60,31 +60,18 @@ _WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
 
 
 class Place(NamedTuple):
-    """The place of a likely secret in a file.
+    """The place of a likely secret in a file."""
 
-    Attributes:
-        start: Its first byte.
-        end: The byte behind it.
-        hidden: The part that masking hides.
-        kind: What it looks like.
-        secret: That part, as its reader sees it.
-        is_wide: It has a zero beside each letter, as text of Windows does.
-    """
-
-    start: int
-    end: int
-    hidden: tuple[int, int]
-    kind: Kind
-    secret: bytes
-    is_wide: bool = False
+    start: int  # its first byte
+    end: int  # the byte behind it
+    hidden: tuple[int, int]  # the part that masking hides
+    kind: Kind  # what it looks like
+    secret: bytes  # that part, as its reader sees it
+    is_wide: bool = False  # it has a zero beside each letter, as text of Windows does
 
 
 class _View:
-    """A text with its escapes undone.
-
-    Attributes:
-        text: What is seen.
-    """
+    """A text with its escapes undone."""
 
     def __init__(self, pieces: list[bytes], cuts: list[tuple[int, int, bytes]]) -> None:
         """The text that is left, and each place of the one before that stands for something else."""
@@ -199,7 +186,7 @@ def _undone(text: bytes) -> _View | None:
                 cuts.append((behind, begin, _GAP))
                 done = begin
         sign = escape[0]
-        undone = _KNOWN[sign] if sign in _KNOWN else _meant(sign)
+        undone = _KNOWN[sign] if sign in _KNOWN else _character_of(sign)
         pieces += (text[done:start], undone)
         cuts.append((start, end, undone))
         done = end
@@ -207,7 +194,7 @@ def _undone(text: bytes) -> _View | None:
     return _View(pieces, cuts)
 
 
-def _meant(escape: bytes) -> bytes:
+def _character_of(escape: bytes) -> bytes:
     """The character of an escape; one that shows nothing leaves a sign first, so that it divides words in one view."""
     text = escape.decode("latin-1")
     sign, rest = text[0], text.lstrip("\\")

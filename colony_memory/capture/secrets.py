@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pkgutil
 import re
 import warnings
 from bisect import bisect_right
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING
 from colony_memory._arguments import several
 from colony_memory._values import dataclass
 from colony_memory.capture._metadata import METADATA_NAME, describe, load_metadata, split_documents
-from colony_memory.capture._secret_table import RULES
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
 
 if TYPE_CHECKING:
@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "SecretFinding", "find_secrets", "mask_secrets", "masked_names"]
 
+_MATCHER = 7  # counts up with what is found by other means than the table
+#: The table of what likely secrets look like; what it says is read where something is searched.
+TABLE = pkgutil.get_data(__package__, "secret_kinds.txt") or b""
+#: Names the rules: what was found clean by the same ones need not be searched again.
+RULES = hashlib.sha256(b"%d\n%s" % (_MATCHER, TABLE)).hexdigest()[:16]
+
 _RAW = "raw private key"
 _DIGITS = 6
-_TOLD = 10
+_WARNINGS = 10
 _ID = re.compile(r"(?s).+?:(?P<kind>[a-z0-9-]+)(?::[0-9a-f]{6})?")
 
 
@@ -39,7 +45,7 @@ class Pieces:
 
     Attributes:
         known: Those that need not be searched.
-        clean: Those that were met, by the name of the file.
+        clean: Those in which nothing was found, by the name of the file.
     """
 
     def __init__(self, known: Iterable[str] = ()) -> None:
@@ -62,7 +68,7 @@ def _slugs() -> frozenset[str]:
     return frozenset(map(_slug, (*(kind.name for kind in KINDS), _RAW)))
 
 
-# A key of this package may be kept as its bare bytes, of which nothing can be told but where they are.
+# A key of this package may be kept as its bare bytes, which only their place gives away.
 _SEED_SIZE = 32
 _SEED_NAME = re.compile(r"(?i)(key|seed)[^/]*$")
 
@@ -190,7 +196,7 @@ def _in_lines(texts: Iterable[str]) -> Iterator[tuple[str, list[Place]]]:
     for each in data:
         starts.append(starts[-1] + len(each) + 1)
     found: dict[int, list[Place]] = {}
-    for place in _settled(_places(b"\n".join(data))):
+    for place in _without_overlaps(_places(b"\n".join(data))):
         at = bisect_right(starts, place.start) - 1
         start, hidden = starts[at], place.hidden
         own = place._replace(
@@ -211,7 +217,7 @@ def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
         match = _ID.fullmatch(each) if isinstance(each, str) else None
         if match is None or match["kind"] not in _slugs():
             raise ValueError(
-                f"{each!r} names no finding: give FILE:KIND or FILE:KIND:DIGEST as it is told, such as "
+                f"{each!r} names no finding: give FILE:KIND or FILE:KIND:DIGEST as in the warning, such as "
                 "notes.md:github-token"
             )
     return frozenset(allowed)
@@ -269,17 +275,9 @@ def judge_secrets(
 ) -> tuple[SecretFinding, ...]:
     """The findings, the allowed included; masked in the contents where that is the choice.
 
-    Args:
-        contents: Files.
-        choice: What to do: ``"stop"``, ``"warn"`` or ``"mask"``.
-        allowed: What may be saved.
-        names: Names of files and of whatever else is saved by its name.
-        links: Names of links, each with what it leads to.
-        pieces: What of the files need not be searched.
-        depth: How many calls above the one is whom warnings are told.
-
-    Raises:
-        SecretsFound: There are likely secrets that must stop the backup, or cannot be masked.
+    Those that must stop the backup, or cannot be masked, raise SecretsFound. ``names`` are of all that is saved by its
+    name, ``links`` have what each leads to, ``pieces`` need not be searched, and the caller that is warned is ``depth``
+    calls above this one.
     """
     findings = find_in_names(names, links or {})
     likely = [finding for finding in findings if not is_allowed(finding, allowed)]
@@ -323,10 +321,10 @@ def _stop_or_warn(likely: list[SecretFinding], choice: str, depth: int) -> None:
             findings=likely,
             hint=Hint("read_folder", "secrets", "mask"),
         )
-    for finding in likely[:_TOLD]:
+    for finding in likely[:_WARNINGS]:
         _warn(f"a likely secret is saved: {finding}; have secrets masked, or allow this one", depth, finding.id)
-    if len(likely) > _TOLD:
-        _warn(f"and {len(likely) - _TOLD} more likely secrets are saved", depth)
+    if len(likely) > _WARNINGS:
+        _warn(f"and {len(likely) - _WARNINGS} more likely secrets are saved", depth)
 
 
 def _warn(what: str, depth: int, allow: str | None = None) -> None:
@@ -360,40 +358,40 @@ def _search(
     line, counted = 1, 0
     known, clean = ((), None) if pieces is None else (pieces.known, pieces.clean.setdefault(kept, []))
     found = [*_places(data, known, clean)]
-    for place in _settled(each for each in found if not each.is_wide):
+    for place in _without_overlaps(each for each in found if not each.is_wide):
         line += data.count(b"\n", counted, place.start)
         counted = place.start
         own_line = None if isinstance(content, bytes) else line
         yield _finding(name, own_line, place.kind.name, place.secret), place
-    for place in _settled(each for each in found if each.is_wide):
+    for place in _without_overlaps(each for each in found if each.is_wide):
         yield _finding(name, None, place.kind.name, place.secret), place
 
 
-def _settled(found: Iterable[Place]) -> list[Place]:
+def _without_overlaps(found: Iterable[Place]) -> list[Place]:
     """Of those that overlap, the one that begins first, and of these the longest; it hides what the others would."""
-    settled: list[Place] = []
+    chosen: list[Place] = []
     last: list[Place] = []
     for place in sorted(found, key=lambda place: (place.start, -place.end)):
         if place.kind.is_last:
             last.append(place)
-        elif settled and place.start < settled[-1].end:
-            before = settled[-1]
+        elif chosen and place.start < chosen[-1].end:
+            before = chosen[-1]
             hidden = (before.hidden[0], max(before.hidden[1], place.hidden[1]))
-            settled[-1] = before._replace(end=max(before.end, place.end), hidden=hidden)
+            chosen[-1] = before._replace(end=max(before.end, place.end), hidden=hidden)
         else:
-            settled.append(place)
+            chosen.append(place)
     for place in last:
-        at = bisect_right(settled, place.start, key=lambda each: each.start)
-        beside = settled[max(0, at - 1) : at + 1]
-        if not any(each.start < place.end and place.start < each.end for each in beside):
-            settled.insert(at, place)
-    return settled
+        at = bisect_right(chosen, place.start, key=lambda each: each.start)
+        near = chosen[max(0, at - 1) : at + 1]
+        if not any(each.start < place.end and place.start < each.end for each in near):
+            chosen.insert(at, place)
+    return chosen
 
 
 def _finding(name: str, line: int | None, kind: str, secret: bytes) -> SecretFinding:
     # The name keeps equal secrets in two files from showing as equal, and the ends of a key's lines may change.
-    told = f"{name}\0{kind}\0".encode("utf-8", "surrogatepass") + b"".join(secret.split())
-    digest = hashlib.sha256(told).hexdigest()[:_DIGITS]
+    identity = f"{name}\0{kind}\0".encode("utf-8", "surrogatepass") + b"".join(secret.split())
+    digest = hashlib.sha256(identity).hexdigest()[:_DIGITS]
     return SecretFinding(name, line, kind, f"{name}:{_slug(kind)}:{digest}")
 
 
