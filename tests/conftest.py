@@ -50,6 +50,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / number))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config" / number))
     monkeypatch.setattr("colony_memory.capture._moment.QUIET", 0.0)  # tests save what they wrote just before
+    monkeypatch.setattr("colony_memory.capture._moment.SECONDS_IN_ALL", 1.0)
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,20 @@
 """One moment: everything that a snapshot holds was there at one instant.
 
-After reading, all names and statuses are compared with those at which each file was read. What differs is read again,
-and so on, until one whole look finds nothing: then all of it was there when that look began. Where a store was changed
-a moment ago, its writer may be in the middle of it, between an index and its texts; so nothing counts that has not been
-quiet for a while. What never is, is left out together with what is kept beside it, as one set.
+After reading, all names and statuses are compared with those at which each file was read. What differs is watched: it
+is read again where it stands still, and compared alone, at once. All else was read before that instant, and has to be
+the same after it. A store that was changed a moment ago may have its writer in the middle, between an index and its
+texts: so nothing counts that has not been quiet for a while, or for half of the pause that its writer makes each time.
+What never is, is left out together with what is kept beside it, as one set.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections import Counter, deque
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
@@ -20,24 +24,25 @@ from colony_memory.capture._filenames import is_note, parents_of
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._rows import is_settled
 from colony_memory.capture._sparse import Sparse, read_sparse
-from colony_memory.capture._steady import LARGE, still_holds
-from colony_memory.capture._tree import Change, Look
+from colony_memory.capture._steady import LARGE, still_holds, whole_of
+from colony_memory.capture._tree import Change, Look, Watched, changed_at, is_same
 from colony_memory.capture._walk import SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from colony_memory.capture._patience import Deadline, Patience
     from colony_memory.capture._reading import Found
-    from colony_memory.capture._tree import Entry
+    from colony_memory.capture._tree import Entry, Place
 
-ROUNDS = 10
-SECONDS_IN_ALL = 20.0
+SECONDS_IN_ALL = 10.0  # a host that waits for a backup waits 20
 QUIET = 0.1
-"""Seconds for which nothing may have changed at first, and how much of them is asked for after each round."""
-LESS = 0.85
-SLOWEST = 2.0
-"""How many times as long it is at the most where others have the processors."""
+"""Seconds for which nothing may have changed, unless the store makes shorter pauses by a rule."""
+LEARNING = 3.0
+"""Seconds within which that rule has to show; then it is looked for a longer pause, now and then."""
+SHORTEST = 0.003
+PAUSES = 16
+"""The shortest pause in seconds, and how many make a rule."""
 LOG_SECONDS = 1.0
 """How long a file has to do nothing but grow to be a log: one that is written anew grows too, until it is done."""
 BYTES_A_SECOND = 1_000_000  # what a slow disk gives at the least
@@ -59,8 +64,9 @@ class _Seen:
         torn: Of that, the files of which nothing but their bytes tells.
         grown: Names of files that hold what they held, and more.
         databases: Names of databases, and of files that are a part of one, that have changed.
-        recent: What was changed a moment ago, with the time.
+        recent: What was changed a moment ago.
         gone: Of what is left out in any case, what is not there any more.
+        places: The directory in which a name is.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -68,8 +74,59 @@ class _Seen:
     torn: set[str] = field(default_factory=set)
     grown: set[str] = field(default_factory=set)
     databases: set[str] = field(default_factory=set)
-    recent: dict[str, int] = field(default_factory=dict)
+    recent: dict[str, os.stat_result] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    places: dict[str, Place] = field(default_factory=dict)
+
+
+class Rhythm:
+    """The pauses that a store makes while it is written, and after which of its files.
+
+    A writer that is held up between two files pauses there too. So those count that come after the same file time and
+    again, where what is shorter is far shorter.
+    """
+
+    def __init__(self) -> None:
+        self.newest = 0  # when something changed last, as far as has been seen, in nanoseconds since 1970
+        self._last: set[str] = set()
+        self._told: dict[str, os.stat_result] = {}
+        self._told_at = 0
+        self._states: deque[tuple[int, frozenset[str], float]] = deque(maxlen=64)
+
+    def tell(self, statuses: dict[str, os.stat_result], now: int, *, changed: bool = False) -> None:
+        """Note what the system says of all files now; ``changed`` where the first time shows a change already."""
+        if different := _different(statuses, self._told):
+            at = max(map(changed_at, statuses.values()), default=0)
+            if at > self.newest:
+                different = {name for name, status in statuses.items() if changed_at(status) == at}
+            # The system cuts a file first, and notes the time of that afterwards.
+            self.newest, self._last = at if at > self.newest else self._told_at, different
+        if not self._told_at and changed:
+            self.newest = now
+        self._told, self._told_at = statuses, now
+        if self._states and self._states[-1][0] == self.newest:
+            self._states.pop()
+        kinds = frozenset(re.sub(r"[0-9a-f]{8,}|[0-9]+", "#", name) for name in self._last)
+        self._states.append((self.newest, kinds, (now - self.newest) / 1e9))
+
+    def quiet(self) -> float:
+        """Seconds after which the writer is done, by what has changed last."""
+        *ended, (_, last, _) = self._states
+        lengths = sorted(length for _, _, length in ended)
+        if len(lengths) < PAUSES:
+            return QUIET
+        load = _load()  # it may be held up anywhere, where there is more to do than there are processors
+        long = QUIET * min(max(load, 1.0), 10.0)
+        usual = lengths[-3]  # one or two may be longer by chance
+        pauses = [kinds for _, kinds, length in ended if length >= usual / 2]
+        doubtful = sum(usual / 4 <= length < usual / 2 for length in lengths)
+        counts = Counter(kind for kinds in pauses for kind in kinds)
+        ends = {kind for kind, count in counts.items() if count >= 0.8 * len(pauses)}
+        if len(pauses) < PAUSES or doubtful > 0.2 * len(pauses) or not ends:
+            return long
+        if not ends <= last:
+            return 10 * QUIET  # it is not done
+        return min(long, max(usual / 2, SHORTEST) if load <= 1.0 else max(usual * 0.8, SHORTEST * 7))
 
 
 class Moment:
@@ -83,46 +140,87 @@ class Moment:
     def __init__(self, found: Found, patience: Patience) -> None:
         self._found, self._patience = found, patience
         self._since: dict[str, float] = {}  # when what grows was seen first
+        self._sizes: dict[str, int] = {}  # that it had at the last look
         self._by_status: set[str] = set()  # files whose changes show
         self._moved: set[str] = set()  # whatever has moved at some time
         self._passing: set[str] = set()  # of that, what came or went
+        self._watched, self._rhythm = Watched(), Rhythm()
 
     def hold(self) -> None:
         """Read again what moves, until everything has held; leave out what never does."""
-        found, number, slow = self._found, 0, _slowness()
-        end, earlier = time.monotonic() + SECONDS_IN_ALL, _Seen()
+        found, end = self._found, time.monotonic() + SECONDS_IN_ALL
+        held = _Seen()
         while True:
-            quiet = QUIET * min(1.0, LESS**number * slow)
-            seen, now = self._look(quiet), time.monotonic()
-            # How far each of several logs went has to be known of one instant.
-            logs = {name for name in seen.grown & found.sizes.keys() if now - self._since[name] >= LOG_SECONDS}
-            recent = {name: at for name, at in seen.recent.items() if name not in logs}
-            waits = max((quiet - (time.time_ns() - at) / 1e9 for at in recent.values()), default=0.0)
-            if not seen.moved and seen.grown <= logs and waits <= 0:
+            seen = self._look(quiet=QUIET)
+            if not (seen.moved or seen.grown or seen.recent):
+                break  # what is watched has held before this look, and all else still does
+            self._watch(seen)
+            caught = self._catch(end)
+            held = caught or self._give_up()
+            if caught is None:
                 break
-            if number >= ROUNDS or now >= end:
-                moved = (seen.moved | earlier.moved | (seen.grown - logs) | recent.keys()) - found.vanished
-                self._give_up(moved, seen.databases | earlier.databases, {change.name for change in seen.changes})
-                break
-            if not seen.moved:
-                waits = max(waits, *(LOG_SECONDS + self._since[name] - now for name in seen.grown - logs), 0.0)
-            number += bool(seen.moved or recent)
-            time.sleep(max(waits, 0.0))
-            if seen.changes or seen.moved:
-                self._read_again(seen)
-            earlier = seen
-        found.tree.left_out = [each for each in found.tree.left_out if each.name not in seen.gone]
-        for name in logs & found.contents.keys():
+        found.tree.left_out = [each for each in found.tree.left_out if each.name not in seen.gone | held.gone]
+        for name in held.grown & found.contents.keys():
             kept, text = up_to_last_line(as_bytes(found.contents[name]))
             found.add(name, as_content(kept))
             found.note(name, text)
 
-    def _look(self, quiet: float) -> _Seen:
-        found, look, now = self._found, Look(), time.time_ns()
+    def _catch(self, end: float) -> _Seen | None:
+        """Read what is watched, and find it the same once it is quiet; None where the time is up."""
+        found, rhythm, began = self._found, self._rhythm, time.monotonic()
+        while (now := time.monotonic()) < end:
+            looked, seen = time.time_ns(), self._look(alone=True, compared=False)
+            self._watch(seen)
+            logs = self._logs(seen)
+            recent = {name: status for name, status in seen.recent.items() if name not in logs}
+            rhythm.tell(recent, looked, changed=bool(seen.changes))
+            parts = (whole_of(change.name) for change in seen.changes if change.name.rstrip("/") in seen.databases)
+            # A database that has changed was whole when it was read: all else has to be the same since then.
+            late = any(rhythm.newest > found.read_at.get(name, 0) for name in parts)
+            stood, quiet = (looked - rhythm.newest) / 1e9, rhythm.quiet()
+            # How far each of several logs went has to be known of one instant.
+            if late or seen.moved or seen.grown - (logs & found.sizes.keys()):
+                if stood >= quiet / 4:
+                    self._read_again(seen)
+                    continue
+            elif stood >= quiet:
+                seen = self._look(alone=True)
+                again = {name: status for name, status in seen.recent.items() if name not in logs}
+                if not (_different(again, recent) or seen.moved) and seen.grown <= logs:
+                    return seen
+                if seen.moved:
+                    self._watch(seen)
+                    self._read_again(seen)
+                    continue
+            learns = quiet < QUIET or now - began < LEARNING
+            time.sleep(max(0.001, min(stood / 8, QUIET / 8)) if learns else QUIET / 8)
+        return None
+
+    def _watch(self, seen: _Seen) -> None:
+        for change in seen.changes:
+            root, inside = change.walk.root, change.inside
+            self._watched.places |= {(root, inside), (root, (*inside, change.own))}
+            self._watched.names.add(change.name.rstrip("/"))
+        names = {*seen.torn, *seen.recent}
+        self._watched.names |= names
+        self._watched.places |= {seen.places[name] for name in names & seen.places.keys()}
+
+    def _look(self, *, alone: bool = False, compared: bool = True, quiet: float | None = None) -> _Seen:
+        """Look at all but what is watched, or at that alone.
+
+        Args:
+            alone: Which of the two.
+            compared: Look at the bytes, where the status tells nothing.
+            quiet: Seconds for which what has changed is recent; None: all is.
+        """
+        found, now, since = self._found, time.time_ns(), 0
+        if quiet is not None:
+            since = min([now - int(quiet * 1e9), *(found.read_at.get(name, now) for name in found.databases)])
+        look = Look(since=since, watched=self._watched, alone=alone)
         for walk in found.all_walks:
-            walk.look(look, self._patience, found.status, since=now - int(quiet * 1e9))
+            walk.look(look, self._patience, found.status)
         left = {entry.name.rstrip("/") for entry in found.tree.left_out} - found.restless
-        seen = _Seen(moved=set(found.restless))
+        seen = _Seen(moved=set(found.restless), places=look.places)
         for change in look.changes:
             name = change.name.rstrip("/")
             if found.is_in_set(name) or found.is_passed(name) or (name in left and change.is_of_no_other_kind):
@@ -131,7 +229,7 @@ class Moment:
             seen.changes.append(change)
             if found.is_database(name):
                 seen.databases.add(name)
-            elif change.grew and self._begins_as_before(change):
+            elif self._only_grew(change) and (not compared or self._begins_as_before(change)):
                 seen.grown.add(name)
                 self._since.setdefault(name, time.monotonic())
             else:
@@ -139,29 +237,49 @@ class Moment:
                 self._passing |= {change.name} if None in (change.before, change.now) else set()
                 self._since.pop(name, None)
                 self._by_status.add(name)
-        changed = {change.name for change in seen.changes}
+        changed, watched = {change.name for change in seen.changes}, self._watched.names
         entries = {entry.name: entry for entry in found.tree.files}
-        for name in (found.contents.keys() & entries.keys()) - found.proven - changed:
-            if not self._is_proven(entries[name]):
-                seen.torn.add(name)
-                self._by_status.discard(name)
+        for name in found.sizes.keys() & self._since.keys() & entries.keys() - changed:
+            # It was longer already when it was read as far as it went at the instant before.
+            if (name in watched) == alone and found.sizes[name] < found.status[name].st_size:
+                seen.grown.add(name)
+        if compared:
+            for name in (found.contents.keys() & entries.keys()) - found.proven - changed:
+                if (name in watched) == alone and not self._is_proven(entries[name]):
+                    entry = entries[name]
+                    seen.torn.add(name)
+                    seen.places[name] = entry.root, entry.inside
+                    self._by_status.discard(name)
         seen.moved |= seen.torn
         self._moved |= seen.moved
         seen.recent = {
-            name: at
-            for name, at in look.recent.items()
-            if (name in entries or name in found.tree.links) and at <= now
+            name: status
+            for name, status in look.recent.items()
+            if (alone or name in entries or name in found.tree.links) and changed_at(status) <= now
             if not found.is_database(name) and not found.is_passed(name)
         }
         return seen
 
+    def _logs(self, seen: _Seen) -> set[str]:
+        """What has done nothing but grow for long enough."""
+        now = time.monotonic()
+        return {name for name in seen.grown if now - self._since[name] >= LOG_SECONDS}
+
     def _read_again(self, seen: _Seen) -> None:
         found = self._found
         before = {name: found.contents[name] for name in self._since if name in found.contents}
-        found.read_again(self._patience, seen.changes, seen.torn, self._since)
+        found.read_again(self._patience, seen.changes, seen.torn, self._logs(seen))
         for name, content in before.items():
             if not as_bytes(found.contents.get(name, b"")).startswith(as_bytes(content)):
                 self._since.pop(name, None)
+
+    def _only_grew(self, change: Change) -> bool:
+        """Whether a file has more bytes than were read of it, which are some, and than at any look since then."""
+        if not change.grew or change.before is None or change.now is None or not change.before.st_size:
+            self._sizes.pop(change.name, None)
+            return False
+        before, self._sizes[change.name] = self._sizes.get(change.name, 0), change.now.st_size
+        return change.now.st_size >= before
 
     def _begins_as_before(self, change: Change) -> bool:
         """Whether a file that has grown begins with what was read of it."""
@@ -198,14 +316,22 @@ class Moment:
         except (OSError, TookTooLong):
             return False
 
-    def _give_up(self, moved: Iterable[str], databases: Iterable[str], there: set[str]) -> None:
-        """Leave out what moves with what is kept beside it.
+    def _give_up(self) -> _Seen:
+        """Leave out what moves with what is kept beside it, by two last looks at everything.
 
         That is the directory that it is in, with all that is below it; and one above that, in which more has moved or
         which is named like a file, where nobody keeps notes in it. At the top of what is saved, where others keep their
         notes, it is what moved, and files whose names begin with the same word; all, where the store's come and go.
         """
-        found = self._found
+        found, self._watched = self._found, Watched()
+        earlier = self._look(quiet=QUIET)
+        self._read_again(earlier)
+        time.sleep(QUIET / 2)
+        seen = self._look(quiet=QUIET)
+        logs = self._logs(seen) & found.sizes.keys()
+        seen.grown, grown = logs, seen.grown - logs
+        moved = (seen.moved | earlier.moved | grown | (seen.recent.keys() - logs)) - found.vanished
+        databases, there = seen.databases | earlier.databases, {change.name for change in seen.changes}
         tops = {"", *(walk.prefix.rstrip("/") for walk in found.all_walks)}
         with_databases = {_above(name) for name in databases} - tops
         directories, names = set[str](), set[str]()
@@ -233,6 +359,7 @@ class Moment:
                 if not any(f"{over}/" in directories for over in parents_of(name.rstrip("/")))
             }
         )
+        return seen
 
     def _store_over(self, directory: str, tops: set[str]) -> str:
         """The outermost directory that is of the same store as one in it that moves."""
@@ -248,12 +375,20 @@ class Moment:
         return store
 
 
-def _slowness() -> float:
-    """How much longer than usual a writer may stand still in the middle, as others have the processors."""
+def _load() -> float:
+    """How many programs want to run now for each processor."""
+    processors = os.cpu_count() or 1
     try:
-        return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), SLOWEST)
-    except (AttributeError, OSError):  # no such figure here
-        return 1.0
+        running, _, _ = Path("/proc/loadavg").read_text("ascii").split()[3].partition("/")
+        return int(running) / processors
+    except (OSError, ValueError, IndexError):
+        return os.getloadavg()[0] / processors if hasattr(os, "getloadavg") else 2.0  # there is no such figure
+
+
+def _different(some: Mapping[str, os.stat_result], others: Mapping[str, os.stat_result]) -> set[str]:
+    """The names that are not in both, or not the same."""
+    both = some.keys() & others.keys()
+    return {*(some.keys() ^ others.keys()), *(name for name in both if not is_same(some[name], others[name]))}
 
 
 def _above(name: str) -> str:

@@ -53,11 +53,13 @@ class Room:
 
         Where not all do, it is the largest that are left out: what is short is read most.
         """
+        total = sum(entry.size for entry in files)
+        if total <= self.size:
+            return files, []
         names = {entry.name for entry in files}
         units: dict[str, list[Entry]] = {}
         for entry in files:
             units.setdefault(_belongs_to(entry.name, names), []).append(entry)
-        total = sum(entry.size for entry in files)
         left: list[tuple[list[Entry], str]] = []
         dropped: set[str] = set()
         for unit, entries in sorted(units.items(), key=lambda each: sum(one.size for one in each[1]), reverse=True):

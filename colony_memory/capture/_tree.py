@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._walk import NamedFile, Walk
 
+    Place = tuple[Path, tuple[str, ...]]
+
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -141,16 +143,37 @@ class Change:
 
 
 @dataclass
-class Look:
-    """What a second look at everything has shown.
+class Watched:
+    """What moves.
 
     Attributes:
-        changes: What is not as it was.
-        recent: Files and links that were changed a moment ago, with the time in nanoseconds since 1970.
+        places: The directories that it is in: where the walk began, and the directories that lead to it from there.
+        names: Its names among all that is saved.
     """
 
+    places: set[Place] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Look:
+    """A second look at everything.
+
+    Attributes:
+        since: From when on a change is a recent one, in nanoseconds since 1970.
+        watched: What is looked at alone, or left aside.
+        alone: Which of the two.
+        changes: What is not as it was.
+        recent: Files and links that were changed a moment ago.
+        places: Of these, where each is, as for what is watched.
+    """
+
+    since: int
+    watched: Watched = field(default_factory=Watched)
+    alone: bool = False
     changes: list[Change] = field(default_factory=list)
-    recent: dict[str, int] = field(default_factory=dict)
+    recent: dict[str, os.stat_result] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
 
 
 def is_same(one: os.stat_result, other: os.stat_result) -> bool:

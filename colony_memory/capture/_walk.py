@@ -95,7 +95,7 @@ class NamedFile:
     """
 
     def __init__(self, path: Path, name: str) -> None:
-        self.path, self.prefix, self._name = path, "", name
+        self.path, self.root, self.prefix, self._name = path, path, "", name
         self._status: os.stat_result | None = None
 
     @property
@@ -117,8 +117,10 @@ class NamedFile:
             self._status = entry.status
             tree.files.append(entry)
 
-    def look(self, look: Look, _: Patience, read: Mapping[str, os.stat_result], *, since: int) -> None:
+    def look(self, look: Look, _: Patience, read: Mapping[str, os.stat_result]) -> None:
         """As :meth:`Walk.look`."""
+        if (self._name in look.watched.names) != look.alone:
+            return
         try:
             now = self._locate().status
         except OSError:
@@ -126,8 +128,8 @@ class NamedFile:
         before = read.get(self._name, self._status)
         if before is not None and (now is None or not is_same(before, now)):
             look.changes.append(Change(self, (), self.path.name, self._name, before, now))
-        if now is not None and changed_at(now) > since:
-            look.recent[self._name] = changed_at(now)
+        if now is not None and changed_at(now) > look.since:
+            look.recent[self._name] = now
 
 
 class _LinkedFile(NamedFile):
@@ -234,19 +236,18 @@ class Walk:
             return _LinkedFile(end.home, end.parts, self.prefix + name)
         return Walk(end.home, f"{self.prefix}{name}/", self._excluded, base=end.parts, within=(self, name))
 
-    def look(self, look: Look, patience: Patience, read: Mapping[str, os.stat_result], *, since: int) -> None:
+    def look(self, look: Look, patience: Patience, read: Mapping[str, os.stat_result]) -> None:
         """Look again whether everything is there as it was, in one pass over all names and statuses.
 
         Args:
             look: Is added to.
             patience: Asks the system.
             read: What the system said of files when they were read, where that counts and not what was found.
-            since: From when on a change is a recent one.
         """
         with ExitStack() as stack:
             reach: Reach | None = None
             for inside, place in self._places.items():
-                if not place.is_open:
+                if not place.is_open or (look.alone and (self.root, inside) not in look.watched.places):
                     continue
 
                 def compare(deadline: Deadline) -> Look:
@@ -254,7 +255,7 @@ class Walk:
                     if reach is None:
                         reach = stack.enter_context(Reach(stack.enter_context(Directory.open(self.root, follow=True))))
                     directory = reach.directory("/".join(inside))  # noqa: B023 - it is called at once
-                    return self._compare(directory, inside, place, read, since=since, deadline=deadline)  # noqa: B023
+                    return self._compare(directory, inside, place, read, asked=look, deadline=deadline)  # noqa: B023
 
                 try:
                     found = patience.run(compare, seconds=SECONDS)
@@ -266,6 +267,7 @@ class Walk:
                 else:
                     look.changes += found.changes
                     look.recent |= found.recent
+                    look.places |= found.places
 
     def _compare(
         self,
@@ -274,11 +276,12 @@ class Walk:
         place: _Place,
         read: Mapping[str, os.stat_result],
         *,
-        since: int,
+        asked: Look,
         deadline: Deadline,
     ) -> Look:
-        below = self._below(inside)
-        look, there = Look(), set[str]()
+        below, where, watched = self._below(inside), (self.root, inside), asked.watched
+        # What was looked at alone before does not count any more, nor what is new beside it.
+        look, there, news = Look(asked.since), set[str](), asked.alone or where not in watched.places
         for own in directory.names():
             if own in place.passed:
                 continue
@@ -287,17 +290,20 @@ class Walk:
             noted = place.counts.get(own)
             # What was read under the name of a link is what it leads to.
             before = noted if noted is not None and stat.S_ISLNK(noted.st_mode) else read.get(name) or noted
+            if (before is None and not news) or (before is not None and (name in watched.names) != asked.alone):
+                there.add(own)
+                continue
             now = _look_at(directory, own)
             if now is None or (before is None and self._passes(directory, own, below + own, now)):
                 continue
             there.add(own)
             if before is None or not is_same(before, now):
                 look.changes.append(Change(self, inside, own, name, before, now))
-            if not stat.S_ISDIR(now.st_mode) and changed_at(now) > since:
-                look.recent[name] = changed_at(now)
+            if not stat.S_ISDIR(now.st_mode) and changed_at(now) > look.since:
+                look.recent[name], look.places[name] = now, where
         for own, before in place.counts.items():
-            if own not in there:
-                name = self.prefix + below + own
+            name = self.prefix + below + own
+            if own not in there and (asked.alone or name not in watched.names):
                 look.changes.append(Change(self, inside, own, name, read.get(name, before), None))
         return look
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -60,6 +61,11 @@ def rewritten(folder: Path, number: int) -> None:
         os.utime(folder / name, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+def in_place(folder: Path, number: int) -> None:
+    for name in ("index", "texts"):
+        (folder / name).write_text(f"{number} " * 9_000)
+
+
 def segments(folder: Path, number: int) -> None:
     """A new segment, named by the index; the old one goes."""
     (folder / f"segment-{number}").write_text("x")
@@ -104,6 +110,7 @@ def linked(files: dict[str, str]) -> bool:
 STORES = {
     "pair": (pair, {"index": b"0", "texts": b"0"}, same),
     "rewritten": (rewritten, {"index": b"0", "texts": b"0"}, same),
+    "in place": (in_place, {"index": b"0", "texts": b"0"}, same),
     "segments": (segments, {"index": b"0", "segment-0": b"x"}, named),
     "checkpoint": (checkpoint, {"data": b"", "log": b"0\n"}, in_order),
     "renamed": (renamed, {"log": b"1\n", "log.1": b"0\n", "index": b"0 1"}, linked),
@@ -239,13 +246,83 @@ def test_at_the_top_a_store_whose_files_come_and_go_is_one_set(tmp_path: Path, m
     assert set(contents(capture)) == {"a.md", "m.db", "notes/b.md"}
 
 
-def test_under_a_heavy_load_a_writer_may_stand_still_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+REGULAR = [("s/index", 0.0005), ("s/texts", 0.02)] * 20
+STALLED = [("s/index", 0.02), ("s/texts", 0.02)] * 20
+SLOWLY = [("s/texts", 0.008), ("s/texts", 0.02)] * 20
+
+
+@pytest.mark.parametrize(
+    ("states", "quiet", "crowded"),
+    [
+        ([*REGULAR, ("s/texts", 0.0)], 0.01, 0.021),
+        ([*REGULAR, ("s/index", 0.0)], 1.0, 1.0),  # the texts come next
+        ([*STALLED, ("s/texts", 0.0)], 0.1, 0.3),  # it may be either that comes last
+        ([*SLOWLY, ("s/texts", 0.0)], 0.1, 0.3),  # it may be in the middle of them
+        ([*REGULAR[:30], ("s/texts", 0.0)], 0.1, 0.3),
+        ([*REGULAR[:15], ("s/texts", 0.0)], 0.1, 0.1),
+        ([*[("s/a", 0.0002), ("s/b", 0.002)] * 30, ("s/b", 0.0)], 0.003, 0.021),
+        ([*[(f"s/{n:08x}-{n}.idx", 0.06) for n in range(40)], ("s/1.idx", 0.0)], 1.0, 1.0),
+        ([*[(f"s/{n:08x}.idx", 0.06) for n in range(40)], ("s/0a0b0c0d.idx", 0.0)], 0.03, 0.048),
+        ([*[("s/log", 0.5)] * 40, ("s/log", 0.0)], 0.1, 0.3),
+    ],
+)
+def test_a_writer_is_done_by_the_pauses_that_it_makes(
+    monkeypatch: pytest.MonkeyPatch, states: list[tuple[str, float]], quiet: float, crowded: float
+) -> None:
+    monkeypatch.setattr(_moment, "QUIET", 0.1)
+    rhythm, at = _moment.Rhythm(), 10**18
+    for name, seconds in states:
+        for part in (0, 0.5, 1):
+            status = os.stat_result([33188, *[0] * 9], {"st_mtime_ns": at, "st_ctime_ns": at})
+            rhythm.tell({name: status}, at + int(part * seconds * 1e9))
+        at += int(seconds * 1e9) + 1
+    for load, expected in ((1.0, quiet), (3.0, crowded)):
+        monkeypatch.setattr(_moment, "_load", lambda load=load: load)
+        assert rhythm.quiet() == pytest.approx(expected, rel=0.01)
+
+
+def test_the_load_is_what_runs_for_each_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    for load, slow in ((0.5, 1.0), (3.0, 1.5), (30.0, 2.0)):
-        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 9.0, 9.0))
-        assert _moment._slowness() == slow
+    monkeypatch.setattr(pathlib.Path, "read_text", lambda *_: "9.0 9.0 9.0 3/300 77")
+    assert _moment._load() == 1.5
+    monkeypatch.setattr(pathlib.Path, "read_text", lambda *_: "")
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.0, 9.0, 9.0))
+    assert _moment._load() == 0.5
     monkeypatch.delattr(os, "getloadavg")
-    assert _moment._slowness() == 1.0
+    assert _moment._load() == 2.0
+
+
+def test_a_file_that_is_short_before_its_time_changes_counts_as_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system cuts a file first, and notes the time afterwards."""
+    monkeypatch.setattr(_moment, "QUIET", 0.1)
+    index = make(tmp_path, {"index": b"11", "a.md": b"a"}) / "index"
+    first, cut = index.stat(), list[float]()
+    times = {"st_mtime_ns": first.st_mtime_ns, "st_ctime_ns": first.st_ctime_ns}
+    real = _walk.Walk.look
+
+    def looking(*args: Any, **more: Any) -> None:
+        if not cut:
+            cut.append(time.monotonic())
+            index.write_bytes(b"")
+        elif not index.read_bytes() and time.monotonic() - cut[0] > 0.05:
+            index.write_bytes(b"22")
+        real(*args, **more)
+
+    def told(call: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+        def tell(*args: Any, **more: Any) -> os.stat_result:
+            status = call(*args, **more)
+            is_cut = status.st_ino == first.st_ino and status.st_size == 0
+            return os.stat_result(status[:10], times) if is_cut else status
+
+        return tell
+
+    monkeypatch.setattr(_walk.Walk, "look", looking)
+    monkeypatch.setattr(os, "stat", told(os.stat))
+    monkeypatch.setattr(os, "fstat", told(os.fstat))
+    time.sleep(0.08)
+    assert contents(read_folder(tmp_path))["index"] == "22"
 
 
 def test_where_nothing_is_left_it_is_no_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,9 +496,11 @@ def writing(tmp_path: Path) -> Iterator[Callable[[str, float], None]]:
         process.stdout.close()
 
 
-@pytest.mark.parametrize("saves", [2, pytest.param(100, marks=pytest.mark.once)])
-@pytest.mark.parametrize("pause", [0.3])
-@pytest.mark.parametrize("kind", ["pair", "segments", "checkpoint", "renamed"])
+@pytest.mark.parametrize(
+    ("saves", "pause"),
+    [(2, 0.3), *(pytest.param(100, pause, marks=pytest.mark.once) for pause in (0.3, 0.02))],
+)
+@pytest.mark.parametrize("kind", ["pair", "in place", "segments", "checkpoint", "renamed"])
 def test_no_save_is_torn_while_another_process_writes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -431,6 +510,7 @@ def test_no_save_is_torn_while_another_process_writes(
     saves: int,
 ) -> None:
     monkeypatch.setattr(_moment, "QUIET", 0.1)
+    monkeypatch.setattr(_moment, "SECONDS_IN_ALL", 10.0)
     _, files, holds = STORES[kind]
     make(tmp_path, {f"s/{name}": data for name, data in files.items()} | {f"{n}.md": b"m" for n in range(50)})
     writing(kind, pause)
