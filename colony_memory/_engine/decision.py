@@ -54,10 +54,11 @@ Read = Manifest | SnapshotCorrupt | UntrustedSnapshot | None
 
 
 class Wants(NamedTuple):
-    """Things to read first: the listing, and manifests by id."""
+    """Things to read first: the listing, manifests by id, and page files by name."""
 
     listing: bool = False
     manifests: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -294,6 +294,8 @@ class Delivery:
             if lost:
                 return None
             if self.mirrors and now.text is None and origin is not None and self._may_stand(now, origin):
+                for name, content in origin.pages.items():
+                    await session.vault.put(name, content or "")
                 return Move(named, (), text=origin.text)
             require_signer(session, now, _WHY, conflict=True)
             if session.signer is None and origin is not None and origin.decision.pointer.signed:
@@ -352,7 +354,7 @@ class Delivery:
         """True if the pointer of where all that comes from says just what is here, so that it can stand as it is."""
         if origin.text is None or origin.decision.doubt is not None or origin.decision.problem is not None:
             return False
-        theirs: Pointer = read_pointer(origin.text, label=self.label)
+        theirs: Pointer = read_pointer(origin.text, label=self.label, files=origin.pages)
         mine = {each: _row_of(entry) for each, (_, entry) in self.brought.items()}
         rows = {entry.snapshot_id: _row_of(entry) for entry in theirs.entries or ()}
         known = {read_head(seen).stream for seen in now.asked.seen} - {None, theirs.stream}

@@ -7,7 +7,7 @@ manifest needs once a listing shows that it is gone. Wherever that stops, what i
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -256,7 +256,7 @@ async def _list_after(session: Session, files: LabelFiles) -> LabelFiles:
     """The label's files once manifests were deleted: whoever builds on those from now on finds out by a listing of its
     own, and what was built before is seen here.
     """
-    return read_label(await session.vault.list(f"cmem.{files.label}."), files.label)
+    return replace(read_label(await session.vault.list(f"cmem.{files.label}."), files.label), named=files.named)
 
 
 def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) -> list[str]:
@@ -293,6 +293,7 @@ async def deletable(
         old, packs = ({each: names for each, names in found.items() if each in of} for found in (old, packs))
     names = [name for each in victims for name in files.owned(each)]
     names += [name for each in sorted(old, key=id_order) if each not in victims for name in old[each]]
+    names += files.old_pages(now=session.now()) if of is None else []
     return names + await _free_packs(session, files, packs, told=told, without=victims, anew=anew)
 
 

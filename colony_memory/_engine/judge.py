@@ -39,14 +39,22 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "Decision", "Read", "Wants", "judge"]
 
 
-def judge(asked: Asked, text: str | None, files: LabelFiles | None, manifests: Mapping[str, Read]) -> Decision:
-    """Decide."""
-    base = believe(asked, text)
+def judge(
+    asked: Asked,
+    text: str | None,
+    files: LabelFiles | None,
+    manifests: Mapping[str, Read],
+    pages: Mapping[str, str | None] | None = None,
+) -> Decision:
+    """Decide. ``pages`` are texts of page files of the catalogue by name, None for one that is not there."""
+    base = believe(asked, text, pages)
     if files is None:
         named = base.pointer.snapshot_id is not None and base.refusal is None
         if named and not asked.everything and not (asked.pins and asked.newer):
             return base
         return replace(base, wants=Wants(listing=True))
+    if base.pointer.catalog.unread:  # who looks at all files, or writes what they are, needs all rows
+        return replace(base, wants=Wants(pages=base.pointer.catalog.unread))
     unread = tuple(each for each in to_read(asked, base, files, manifests) if each not in manifests)
     if unread:
         return replace(base, wants=Wants(manifests=unread))
@@ -56,14 +64,14 @@ def judge(asked: Asked, text: str | None, files: LabelFiles | None, manifests: M
     return latest_by_pointer(asked, found, files, manifests)
 
 
-def believe(asked: Asked, text: str | None) -> Decision:
+def believe(asked: Asked, text: str | None, pages: Mapping[str, str | None] | None = None) -> Decision:
     """The decision by the pointer alone. ``refusal`` is why it is not followed."""
     label, trust = asked.label, asked.trust
     blank = Pointer(label, None)
     try:
         if text is None:
             raise SnapshotCorrupt(f"there is no pointer {latest_filename(label)}")
-        pointer = read_pointer(text, label=label)
+        pointer = read_pointer(text, label=label, files=pages)
         pointer = replace(pointer, removed=tuple(each for each in pointer.removed if each not in asked.unremoved))
     except SnapshotCorrupt as error:
         return _compare(asked, Decision(label, None, blank, problem=message_of(error), refusal=error))

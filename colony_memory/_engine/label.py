@@ -168,6 +168,8 @@ class LabelFiles:
     packs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     pins: frozenset[str] = frozenset()  # ids that are pinned
     listing: Listing | None = None  # the listing, which may be of other labels too
+    pages: tuple[str, ...] = ()  # names of the page files of catalogues
+    named: frozenset[str] | None = None  # those of them that the believed pointer names, None where there is none
     # When those of them end that end by themselves, as far as that was read
     pin_ends: Mapping[str, datetime] = field(default_factory=dict)
 
@@ -249,6 +251,11 @@ class LabelFiles:
         times = [moment for moment in map(id_time, self.ids) if moment is not None]
         return since is not None and min(now, max(times)) - since > GRACE
 
+    def old_pages(self, *, now: datetime) -> list[str]:
+        """Page files that no pointer names any more, and that no writer is about to name."""
+        unnamed = [name for name in self.pages if name not in self.named] if self.named is not None else []
+        return [name for name in unnamed if self._is_aged(name.split(".")[2], [name], now)]
+
 
 def labels_there(names: Collection[str], wanted: str | None) -> str:
     """The other labels of a vault, for a message about one without snapshots."""
@@ -266,6 +273,7 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
     parts: dict[str, dict[str, dict[int, str]]] = {}
     packs: dict[str, dict[str, dict[int, str]]] = {}
     pins: dict[str, set[str]] = {}
+    pages: dict[str, list[str]] = {}
     for name, stored in listing.files.items():
         file = read_filename(name)
         if file is None:
@@ -277,6 +285,8 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
             manifests.setdefault(file.label, []).append(file.snapshot_id)
         elif file.kind == "pin":
             pins.setdefault(file.label, set()).add(file.snapshot_id)
+        elif file.kind == "page":
+            pages.setdefault(file.label, []).append(name)
         elif file.seq is not None:
             found = parts if file.kind == "part" else packs
             found.setdefault(file.label, {}).setdefault(file.snapshot_id, {})[file.seq] = name
@@ -290,6 +300,7 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
             {each: dict(sorted(found.items())) for each, found in packs.get(label, {}).items()},
             frozenset(pins.get(label, ())),
             listing,
+            tuple(pages.get(label, ())),
         )
         for label, own in sorted(files.items())
     }

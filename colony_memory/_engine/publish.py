@@ -10,13 +10,22 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from colony_memory._engine.session import log
 from colony_memory._engine.state import look, read_pointer_file, require_believed
-from colony_memory._engine.store import Changed
+from colony_memory._engine.store import ABSENT, Changed
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory._values import dataclass
-from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, VaultUnavailable
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ConflictDetected,
+    Hint,
+    QuotaExceeded,
+    VaultError,
+    VaultUnavailable,
+    message_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -87,7 +96,7 @@ async def publish(
         if not doubted:
             require_believed(state)
         await _require_gone(session, state, move)
-        pointer, text = _write(session, state, move, signer or session.signer)
+        pointer, text = await _write(session, state, move, signer or session.signer)
         try:
             # Without conditional upload it is read once more, but not for the first snapshot of a label, which nobody
             # else has seen.
@@ -183,7 +192,8 @@ def may_move(state: State, snapshot_id: str) -> bool:
     return follow is None or id_order(snapshot_id) >= id_order(follow)
 
 
-def _write(session: Session, state: State, move: Move, signer: Signer | None) -> tuple[Pointer, str]:
+async def _write(session: Session, state: State, move: Move, signer: Signer | None) -> tuple[Pointer, str]:
+    """The pointer and its text, once the page files that it names are there."""
     if move.text is not None:
         return read_pointer(move.text, label=state.label), move.text
     before = state.decision.pointer
@@ -220,6 +230,13 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
         before=state.decision.follow,
         above=above,
     )
+    spilled, files = pointer.catalog.spilled(new_id(session.now(), session.token(), ()))
+    try:
+        for name, content in files.items():
+            await session.vault.put(name, content, match=ABSENT)
+        pointer = replace(pointer, entries=spilled)
+    except (VaultError, QuotaExceeded) as error:  # it names what there is room for, and the next one tries again
+        log(f"the catalogue of label {state.label!r} was not put into page files: {message_of(error)}")
     return pointer, write_pointer(pointer, signer=signer)
 
 

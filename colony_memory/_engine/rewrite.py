@@ -426,7 +426,7 @@ async def _held_back(session: Session, label: str) -> tuple[tuple[str, ...], str
     """Files that no snapshot needs and that are still there, and when a prune removes them."""
     files = read_label(await session.vault.list(f"cmem.{label}."), label)
     state = await look(session, label, everything=True, files=files)
-    needed = {latest_filename(label)}
+    needed = {latest_filename(label), *(state.listed.named or ())}
     for row in state.decision.entries:
         own = row.snapshot_id
         needed |= {manifest_filename(label, own), *files.owned(own), *files.pack(own)}

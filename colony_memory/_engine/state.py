@@ -11,6 +11,7 @@ from colony_memory._engine.label import LabelFiles, pin_text, read_end, read_lab
 from colony_memory._engine.observe import most_held
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY, StoredFile
+from colony_memory._format.catalog import weight_of_file
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename
 from colony_memory._format.pointer import Pointer
@@ -25,7 +26,7 @@ from colony_memory.exceptions import (
 from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.session import Session
     from colony_memory._format.lineage import Unmerged
@@ -37,6 +38,8 @@ _TRIES = 6
 _AT_ONCE = 256
 # Pins that are read: whoever can write to the vault can put as many there as they like, and of any size.
 _MOST_PINS, _MOST_PIN_BYTES = 100, 10_000
+# Bytes of the page files of a catalogue: as many as one may have, of the size that writers give them.
+_MOST_PAGES = 16 * 2**20
 
 
 #: Codes of a vault that has a file and cannot give it, though it can be asked for others.
@@ -56,6 +59,8 @@ class State:
         files: Its files, where they were listed.
         manifests: What was read of manifests, by id.
         newest: The manifest's file of the newest snapshot by name, where it was read for this, and not remembered.
+        pages: Texts of the page files of the catalogue by name, where all of it was looked at, None for what cannot be
+            read.
     """
 
     decision: Decision
@@ -66,6 +71,7 @@ class State:
     files: LabelFiles | None = None
     manifests: Mapping[str, Read] = field(default_factory=dict)
     newest: Mapping[str, StoredFile | None] = field(default_factory=dict)
+    pages: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -174,6 +180,8 @@ async def look(
             session, State(Decision(label, None, Pointer(label, None)), text, match, asked, blind), shown
         )
         against = state.decision.refusal or state.decision.rollback or state.decision.problem
+        if None in state.pages.values():
+            against = against or "a page file of the catalogue is not there"
         if turn == 0 and files is not None and (against or state.decision.broken):
             continue  # the listing is of an earlier moment than the pointer
         if not against or state.first or (await read_pointer_file(session, label))[0] == text:
@@ -208,15 +216,36 @@ async def _decide(session: Session, state: State, files: LabelFiles | None) -> S
     """Read what the decision wants until it is made."""
     label, manifests, stored = state.asked.label, dict[str, Read](), dict[str, StoredFile | None]()
     files = None if files is None else await _with_ends(session, files)
-    decision = judge(state.asked, state.text, files, manifests)
+    pages = dict(state.pages)
+    decision = judge(state.asked, state.text, files, manifests, pages)
     while decision.wants is not None:
         if decision.wants.listing:
             files = await _with_ends(session, read_label(await session.vault.list(f"cmem.{label}."), label))
+        pages |= await _read_pages(session, decision.wants.pages)
         wanted = decision.wants.manifests
         read = await read_manifests(session, label, wanted, manifests, verify=state.asked.verify)
         stored |= read
-        decision = judge(state.asked, state.text, files, manifests)
-    return replace(state, decision=decision, files=files, manifests=manifests, newest=stored)
+        decision = judge(state.asked, state.text, files, manifests, pages)
+    if files is not None and state.text is not None and decision.refusal is None and decision.rollback is None:
+        files = replace(files, named=frozenset(decision.pointer.catalog.files))
+    return replace(state, decision=decision, files=files, manifests=manifests, newest=stored, pages=pages)
+
+
+async def _read_pages(session: Session, names: Sequence[str]) -> dict[str, str | None]:
+    """Page files of a catalogue, None for one that is not there or too large: the catalogue ends before it then."""
+    try:
+        read = await session.vault.get_many(names, at_most=_MOST_PAGES)
+    except SnapshotCorrupt:
+        return dict.fromkeys(names)
+    except VaultError as error:
+        if error.code not in UNREADABLE:
+            raise
+        return dict.fromkeys(names)
+    left, found = most_held(session) // 2, dict[str, str | None]()
+    for name, file in read.items():
+        left -= 0 if file is None else weight_of_file(file.content)
+        found[name] = None if file is None or left < 0 else file.content
+    return found
 
 
 async def list_files(session: Session, state: State) -> State:

@@ -280,7 +280,7 @@ def _catalogue_problem(state: State) -> str | None:
     """The problem with the catalogue in a pointer that can be read: other verbs read manifests in its place."""
     try:
         if state.text is not None:
-            read_pointer(state.text, label=state.label, strict=True)
+            read_pointer(state.text, label=state.label, strict=True, files=state.pages)
     except SnapshotCorrupt as error:
         return message_of(error)
     return None

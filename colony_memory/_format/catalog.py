@@ -1,20 +1,23 @@
 """Pure: the catalogue in a pointer: a row for each live snapshot, with its summary and the digest of its manifest.
 
 It is cut into pages, newest rows first. A page is opened when something asks for its rows. While they stay the same,
-its text is carried over unread: a backup opens and writes only the first page, however many snapshots there are. A page
-that does not hold what it says ends the catalogue. A snapshot without a row is known by its manifest.
+its text is carried over unread: a backup opens and writes only the first page, however many snapshots there are. Where
+they become too many for a pointer, the oldest go into page files, which never change, and which the pointer names with
+their digests. A page that does not hold what it says ends the catalogue, as does a file that is not what the pointer
+says. A snapshot without a row is known by its manifest.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, pairwise
-from typing import NamedTuple, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, count, groupby, pairwise
+from typing import Any, NamedTuple, overload
 
-from colony_memory._format.json import canonical
-from colony_memory._format.names import id_order
-from colony_memory._format.payload import pack, unpack
+from colony_memory._format.json import canonical, load_object, peak_weight
+from colony_memory._format.names import id_order, is_digest, is_id, page_filename, read_filename
+from colony_memory._format.payload import pack, sha256, unpack
 from colony_memory._format.rows import (
     MAX_VALUES,
     MAX_WEIGHT,
@@ -30,21 +33,43 @@ __all__ = ["MAX_CATALOG_CHARS", "PAGE_ROWS", "Catalog", "Entry", "few_lines", "r
 
 #: Characters that the catalogue may take in the pointer; the oldest pages that do not fit are left out.
 MAX_CATALOG_CHARS = 400_000
+#: Characters of pages from which on the oldest go into page files, those that stay then, and those of one such file.
+SPILL_CHARS, STAY_CHARS, FILE_CHARS = 300_000, 120_000, 200_000
+#: Page files that a reader takes, that a writer leaves before it joins them, and what reading one may take of memory.
+MAX_FILES, MANY_FILES, MAX_FILE_WEIGHT = 64, 32, 8 * 2**20
+#: Bytes and JSON values of all pages together, in times those of the pages in the pointer.
+IN_FILES = 4
+_FILE_FORMAT = "colony-memory/pages/1"
 #: Rows of a page. With more it takes longer to write anew, with fewer its frame weighs more.
 PAGE_ROWS = 48
 # About the plain bytes of a row. A page grows until its rows outweigh the names that the next one has to repeat.
 _ROW_CHARS = 400
 _HEAD = re.compile(r"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):", re.ASCII)
+_FILE_HEAD = re.compile(r'"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):', re.ASCII)
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:"
 _OLD_HEAD = re.compile(r"([0-9]{1,8}):", re.ASCII)
 
 
 class _Page(NamedTuple):
-    """A page as the pointer has it: its text, and how many bytes and JSON values it says it unpacks to."""
+    """A page as it is stored: its text, how many bytes and JSON values it says it unpacks to, and the page file."""
 
     text: str
     size: int
     values: int
+    file: str | None = None
+
+
+class PageFile(NamedTuple):
+    """A page file as a pointer names it: its digest, the newest snapshot in it, and how many pages it has."""
+
+    name: str
+    sha256: str
+    newest: str
+    pages: int
+
+    def raw(self) -> dict[str, Any]:
+        """As a pointer has it."""
+        return {"file": self.name, "sha256": self.sha256, "newest": self.newest, "pages": self.pages}
 
 
 class Catalog(Sequence[Entry]):
@@ -58,6 +83,8 @@ class Catalog(Sequence[Entry]):
         self.damage: str | None = None
         self._label = label
         self._pages, self._opened = list(pages), list(opened)  # rows of the first pages
+        self._files: dict[str, PageFile] = {}  # those that were read
+        self._unread: tuple[PageFile, ...] = ()  # those behind all pages
         self._grown: tuple[Entry, Catalog] | None = None
         self._known: dict[str, Entry] = {}  # the rows of so many pages, by id
         self._counted = 0
@@ -68,20 +95,130 @@ class Catalog(Sequence[Entry]):
         return cls(label).following(entries or ())
 
     @classmethod
-    def read(cls, label: str, texts: Sequence[object]) -> Catalog:
-        """The catalogue that a pointer has, with its first page open."""
-        out, damage = cls(label), None
-        size = values = 0
-        for place, text in enumerate(texts, 1):
+    def read(
+        cls, label: str, texts: Sequence[object], older: object = None, files: Mapping[str, str | None] | None = None
+    ) -> Catalog:
+        """The catalogue that a pointer has, with its first page open.
+
+        Args:
+            label: The label.
+            texts: The pages in the pointer.
+            older: What it says of page files.
+            files: Texts of those that were read by name, None for one that is not there. What comes behind the first
+                of which nothing is known stays unread.
+        """
+        out = cls(label)
+        damage = out._append(texts, None)
+        wanted, wrong = _read_older(older, label)
+        for place, file in enumerate(wanted):
+            if damage is not None:
+                break
+            if files is None or file.name not in files:
+                out._unread = wanted[place:]
+                break
+            try:
+                pages = _read_file(file, files[file.name], label)
+            except ValueError as error:
+                damage = f"page file {file.name} {error}"
+                break
+            damage = out._append(pages, file.name)
+            out._files[file.name] = file
+        out._open(0)
+        out.damage = out.damage or damage or wrong
+        return out
+
+    def _append(self, texts: Sequence[object], file: str | None) -> str | None:
+        """Take pages from the pointer or a page file; what is wrong with the one that ends them."""
+        size, values = sum(page.size for page in self._pages), sum(page.values for page in self._pages)
+        times = 1 if file is None else IN_FILES
+        for place, text in enumerate(texts, len(self._pages) + 1):
             head = _HEAD.match(text) if isinstance(text, str) and _is_plain(text) else None
             size, values = size + int(head[1]) if head else 0, values + int(head[2]) if head else 0
-            if not isinstance(text, str) or not head or size > MAX_WEIGHT or values > MAX_VALUES:
-                damage = f"page {place} is malformed, or larger than a catalogue may be"
-                break
-            out._pages.append(_Page(text, int(head[1]), int(head[2])))
-        out._open(0)
-        out.damage = out.damage or damage
+            too_large = size > times * MAX_WEIGHT or values > times * MAX_VALUES
+            if not isinstance(text, str) or not head or too_large:
+                return f"page {place} is malformed, or larger than a catalogue may be"
+            self._pages.append(_Page(text, int(head[1]), int(head[2]), file))
+        return None
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Names of the page files whose rows are not known."""
+        return tuple(file.name for file in self._unread)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the page files that are still of use, read or not."""
+        return (*dict.fromkeys(page.file for page in self._pages if page.file is not None), *self.unread)
+
+    def _runs(self) -> list[tuple[PageFile | None, list[_Page]]]:
+        """The pages, those of a page file that stays as it is with that; first those of the pointer, perhaps none."""
+        out: list[tuple[PageFile | None, list[_Page]]] = [(None, [])]
+        for name, run in groupby(self._pages, key=lambda page: page.file):
+            pages, file = [*run], self._files.get(name or "")
+            if file is not None and len(pages) == file.pages:
+                out.append((file, pages))
+            elif out[-1][0] is None:
+                out[-1][1].extend(pages)
+            else:
+                out.append((None, pages))
         return out
+
+    def spilled(self, file_id: str) -> tuple[Catalog, dict[str, str]]:
+        """The catalogue with its oldest pages in page files where a pointer would have too many, and with what changed
+        in those in new ones, whose texts are given by name.
+
+        ``file_id`` is an id that no other file has.
+        """
+        runs = self._runs()
+        joins = len(runs) + len(self._unread) > MANY_FILES
+        if joins:
+            runs = [(None, [*self._pages])]
+        own, size = runs[0][1], sum(len(page.text) for page in runs[0][1])
+        if not joins and size <= SPILL_CHARS and all(file is not None for file, _ in runs[1:]):
+            return self, {}
+        stay = len(own)
+        if size > SPILL_CHARS:
+            chars = accumulate(len(page.text) for page in own)
+            stay = max(1, sum(1 for each in chars if each <= STAY_CHARS))
+        list(self)  # a page that is damaged ends it
+        if len(self._pages) < sum(len(pages) for _, pages in runs):
+            return self.spilled(file_id)
+        out, texts = Catalog(self._label, own[:stay], self._opened), dict[str, str]()
+        for file, pages in [(None, own[stay:]), *runs[1:]]:
+            if file is not None:
+                out._pages += pages
+                out._files[file.name] = file
+                continue
+            for piece in _by_size(pages):
+                name = page_filename(self._label, file_id, len(texts))
+                raw = {"format": _FILE_FORMAT, "label": self._label, "pages": [page.text for page in piece]}
+                texts[name] = json.dumps(raw)
+                newest = self._opened[len(out._pages)][0].snapshot_id
+                digest = sha256(texts[name].encode("ascii"))
+                out._files[name] = PageFile(name, digest, newest, len(piece))
+                out._pages += [page._replace(file=name) for page in piece]
+        out._unread = self._unread
+        return out, texts
+
+    def stored(self) -> tuple[list[str], list[dict[str, Any]]]:
+        """The text of each page in the pointer, as many of the newest as one may have, and what it says of page files;
+        what changed in those and is in no new one is left out, with all behind it.
+        """
+        runs, out = self._runs(), list[str]()
+        chars = size = values = 0
+        for page in runs[0][1]:
+            chars, size, values = chars + len(page.text), size + page.size, values + page.values
+            if chars > MAX_CATALOG_CHARS or size > MAX_WEIGHT or values > MAX_VALUES:
+                return out, []
+            out.append(page.text)
+        older = list[PageFile]()
+        for file, pages in runs[1:]:
+            size, values = size + sum(page.size for page in pages), values + sum(page.values for page in pages)
+            too_large = size > IN_FILES * MAX_WEIGHT or values > IN_FILES * MAX_VALUES
+            if file is None or too_large or len(older) == MAX_FILES:
+                return out, [each.raw() for each in older]
+            older.append(file)
+        return out, [each.raw() for each in (*older, *self._unread)][:MAX_FILES]
 
     @property
     def front(self) -> tuple[Entry, ...]:
@@ -149,7 +286,9 @@ class Catalog(Sequence[Entry]):
         if not made:
             return Catalog(self._label)  # older rows would stand behind one that is left out
         pages, rows = zip(*made, strict=True)
-        return Catalog(self._label, (*pages, *self._pages[kept:]), (*rows, *self._opened[kept:]))
+        out = Catalog(self._label, (*pages, *self._pages[kept:]), (*rows, *self._opened[kept:]))
+        out._files, out._unread = self._files, self._unread
+        return out
 
     def following(self, entries: Iterable[Entry]) -> Catalog:
         """The catalogue of these rows, which keeps every page of this one that stays as it is.
@@ -173,12 +312,16 @@ class Catalog(Sequence[Entry]):
             _lay_out(pieces, rows[begin:at])
         _lay_out(pieces, rows[at:])
         out = Catalog(self._label)
+        out._files = self._files
+        if self._unread and (not rows or id_order(rows[-1].snapshot_id) > id_order(self._unread[0].newest)):
+            out._unread = self._unread
         for piece in pieces:
             page, known = same.get(piece[0].snapshot_id, (None, ()))
             made = [(page, known)] if page is not None and piece == known else _write_pages(piece)
             out._pages += [page for page, _ in made]
             out._opened += [rows for _, rows in made]
             if sum(len(rows) for _, rows in made) < len(piece):
+                out._unread = ()
                 break  # a row that is too large: the older ones are left out with it
         return out
 
@@ -189,21 +332,12 @@ class Catalog(Sequence[Entry]):
         A writer that looks at all snapshots lists what fits, so a catalogue far from every bound lacks none.
         """
         list(self)  # damage shows when a page is opened
-        chars = sum(len(page.text) for page in self._pages)
-        size = sum(page.size for page in self._pages)
-        values = sum(page.values for page in self._pages)
-        near = 4 * chars > MAX_CATALOG_CHARS or 4 * size > MAX_WEIGHT or 4 * values > MAX_VALUES
-        return near or self.damage is not None
-
-    def texts(self) -> list[str]:
-        """The text of each page: as many of the newest as a pointer may have."""
-        out, chars, size, values = list[str](), 0, 0, 0
-        for page in self._pages:
-            chars, size, values = chars + len(page.text), size + page.size, values + page.values
-            if chars > MAX_CATALOG_CHARS or size > MAX_WEIGHT or values > MAX_VALUES:
-                break
-            out.append(page.text)
-        return out
+        own = self._runs()[0][1]
+        near = sum(len(page.text) for page in own) > SPILL_CHARS
+        for pages, most in ((own, 1), (self._pages, IN_FILES)):
+            size, values = sum(page.size for page in pages), sum(page.values for page in pages)
+            near = near or 4 * size > most * MAX_WEIGHT or 4 * values > most * MAX_VALUES
+        return near or bool(self._unread) or self.damage is not None
 
     def _open(self, place: int) -> tuple[Entry, ...] | None:
         """The rows of a page; None beyond the last one that can be read."""
@@ -219,9 +353,67 @@ class Catalog(Sequence[Entry]):
             except ValueError as error:
                 self.damage = f"page {len(self._opened) + 1} is damaged: {error}"
                 del self._pages[len(self._opened) :]
+                self._unread = ()
                 return None
             self._opened.append(rows)
         return self._opened[place]
+
+
+def weight_of_file(text: str) -> int:
+    """Bytes that the rows of a page file may take in memory, by what its pages say of themselves."""
+    return sum(5 * int(size) + 100 * int(values) for size, values in _FILE_HEAD.findall(text))
+
+
+def _read_older(older: object, label: str) -> tuple[tuple[PageFile, ...], str | None]:
+    """The page files that a pointer names, and what is wrong with what ends them."""
+    out, wrong = list[PageFile](), "what is said of page files is malformed"
+    if older is None or not isinstance(older, list):
+        return (), None if older is None else wrong
+    for each in older:
+        if not isinstance(each, dict) or len(out) == MAX_FILES:
+            return (*out,), wrong
+        name, digest, newest, pages = (each.get(key) for key in ("file", "sha256", "newest", "pages"))
+        file = read_filename(name) if isinstance(name, str) else None
+        if file is None or (file.kind, file.label) != ("page", label) or not is_digest(digest) or not is_id(newest):
+            return (*out,), wrong
+        if type(pages) is not int or not 0 < pages < MAX_VALUES or any(name == other.name for other in out):
+            return (*out,), wrong
+        out.append(PageFile(str(name), str(digest), newest, pages))
+    return (*out,), None
+
+
+def _read_file(file: PageFile, text: str | None, label: str) -> list[object]:
+    """The pages of a page file.
+
+    Raises:
+        ValueError: It is not the one that the pointer names.
+    """
+    if text is None:
+        raise ValueError("cannot be read")
+    if sha256(text.encode("utf-8", "surrogatepass")) != file.sha256:
+        raise ValueError("is not the one that the pointer names")
+    if peak_weight(text) > MAX_FILE_WEIGHT:
+        raise ValueError("is larger than one may be")
+    raw = load_object(text)
+    pages = raw.get("pages")
+    if (raw.get("format"), raw.get("label")) != (_FILE_FORMAT, label) or not isinstance(pages, list):
+        raise ValueError("is no file of pages of this label")
+    if len(pages) != file.pages:
+        raise ValueError("has another number of pages than the pointer says")
+    return pages
+
+
+def _by_size(pages: Sequence[_Page]) -> Iterator[list[_Page]]:
+    """The pages, as many together as a page file has."""
+    piece, chars = list[_Page](), 0
+    for page in pages:
+        if piece and chars + len(page.text) > FILE_CHARS:
+            yield piece
+            piece, chars = [], 0
+        piece.append(page)
+        chars += len(page.text)
+    if piece:
+        yield piece
 
 
 def read_single(text: str, label: str) -> tuple[Entry, ...]:

@@ -27,7 +27,7 @@ _ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _IS_LABEL = re.compile(_LABEL)
 _IS_ID = re.compile(_ID)
 _TIMED_ID = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{6})Z-[0-9a-f]{6}")
-_FILE = re.compile(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|([pk])(0|[1-9][0-9]{{0,5}}))|latest)\.json")
+_FILE = re.compile(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|([pkc])(0|[1-9][0-9]{{0,5}}))|latest)\.json")
 _LEADING_LABEL = re.compile(rf"cmem\.({_LABEL})\.")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
@@ -40,8 +40,8 @@ class VaultFile(NamedTuple):
 
     label: str  # label that it is of
     snapshot_id: str | None  # snapshot that it is of, None for a pointer
-    kind: str  # latest for a pointer, manifest, part, pack, or pin
-    seq: int | None = None  # number of a part or of a pack's file, None for everything else
+    kind: str  # latest for a pointer, manifest, part, pack, pin, or page for pages of a catalogue
+    seq: int | None = None  # number of a part, of a pack's or of a page file, None for everything else
 
 
 def sanitize_label(label: str) -> str:
@@ -166,6 +166,11 @@ def pack_filename(label: str, pack_id: str, seq: int) -> str:
     return f"cmem.{sanitize_label(label)}.{pack_id}.k{seq}.json"
 
 
+def page_filename(label: str, file_id: str, seq: int) -> str:
+    """Name of a file of pages that a catalogue goes on with; the id is drawn for it, and ``seq`` counts from 0."""
+    return f"cmem.{sanitize_label(label)}.{file_id}.c{seq}.json"
+
+
 def pin_filename(label: str, snapshot_id: str) -> str:
     """Name of the file that says that a snapshot is to be kept."""
     return f"cmem.{sanitize_label(label)}.{snapshot_id}.pin.json"
@@ -201,7 +206,7 @@ def read_filename(filename: str) -> VaultFile | None:
         return None
     label, snapshot_id, kind, letter, seq = match.groups()
     if seq is not None:
-        return VaultFile(label, snapshot_id, "part" if letter == "p" else "pack", int(seq))
+        return VaultFile(label, snapshot_id, {"p": "part", "k": "pack", "c": "page"}[letter], int(seq))
     return VaultFile(label, snapshot_id, kind or "latest")
 
 

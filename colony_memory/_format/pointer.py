@@ -153,7 +153,9 @@ class Pointer:
         )
 
 
-def read_pointer(text: str, *, label: str, strict: bool = False) -> Pointer:
+def read_pointer(
+    text: str, *, label: str, strict: bool = False, files: Mapping[str, str | None] | None = None
+) -> Pointer:
     """Read the text of a pointer file.
 
     Of a catalogue that cannot be read in full, what can be is taken, since it is only a hint.
@@ -162,6 +164,7 @@ def read_pointer(text: str, *, label: str, strict: bool = False) -> Pointer:
         text: The file.
         label: The label that it is to be of.
         strict: Read all of the catalogue, and refuse one that is damaged.
+        files: Texts of its page files by name, None for one that is not there.
 
     Raises:
         SnapshotCorrupt: It is not a pointer of this label, or its catalogue is refused.
@@ -182,7 +185,7 @@ def read_pointer(text: str, *, label: str, strict: bool = False) -> Pointer:
         raise SnapshotCorrupt(msg, file=file) from error
     updated_at, generation = raw.get("updated_at"), raw.get("generation")
     removed, stream = raw.get("removed"), raw.get("stream")
-    entries, damage = _read_catalog(raw.get("catalog"), label, whole=strict)
+    entries, damage = _read_catalog(raw, label, files, whole=strict)
     if strict and damage is not None:
         raise SnapshotCorrupt(f"the catalogue in {file} is not readable: {damage}", file=file)
     return Pointer(
@@ -220,7 +223,9 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
         raw["unmerged"] = raw_unmerged(pointer.unmerged)
     if pointer.doc_bytes:
         raw["doc_bytes"] = list(pointer.doc_bytes)
-    raw["catalog"] = pointer.catalog.texts()
+    raw["catalog"], older = pointer.catalog.stored()
+    if older:
+        raw["older"] = older
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
     return json.dumps(raw)
@@ -242,8 +247,11 @@ def _read_counts(value: object) -> tuple[int, ...]:
     return tuple(value) if isinstance(value, list) and good else ()
 
 
-def _read_catalog(catalog: object, label: str, *, whole: bool) -> tuple[Sequence[Entry] | None, str | None]:
+def _read_catalog(
+    raw: Mapping[str, Any], label: str, files: Mapping[str, str | None] | None, *, whole: bool
+) -> tuple[Sequence[Entry] | None, str | None]:
     """The rows, None where there are none that can be read, and what is wrong with the catalogue."""
+    catalog = raw.get("catalog")
     if isinstance(catalog, str):
         try:
             return read_single(catalog, label), None
@@ -251,7 +259,7 @@ def _read_catalog(catalog: object, label: str, *, whole: bool) -> tuple[Sequence
             return None, str(error)
     if not isinstance(catalog, list):
         return None, None if catalog is None else "it is no list of pages"
-    pages = Catalog.read(label, catalog)
+    pages = Catalog.read(label, catalog, raw.get("older"), files)
     if whole:
         len(pages)
     return pages if pages or not catalog else None, pages.damage

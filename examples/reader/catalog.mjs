@@ -2,12 +2,15 @@
 
 import { Failure, demand } from "./failure.mjs";
 import { parseObject } from "./json.mjs";
-import { decodeBase64, gunzip } from "./payload.mjs";
-import { areStrings, isCount } from "./snapshot.mjs";
+import { decodeBase64, gunzip, sha256 } from "./payload.mjs";
+import { areStrings, isCount, isDigest } from "./snapshot.mjs";
 import { compareIds, isId, isTimed } from "./vault.mjs";
 
 const MAX_SIZE = 16 * 2 ** 20;
 const MAX_VALUES = 500_000;
+// Page files: how many, and how many times as much all pages together may hold.
+const MAX_FILES = 64;
+const IN_FILES = 4;
 const PAGE = /^([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):(.*)$/s;
 const SINGLE = /^([0-9]{1,8}):(.*)$/s;
 
@@ -20,12 +23,17 @@ const ROW = [
 ];
 const MORE = [isTextOrNull, areStrings, Array.isArray, (value) => areStrings(value) && value.every(isId)];
 
-/** Digests of the manifests that a catalogue lists, by id. A page that is not what it should be ends it. */
-export function readCatalog(catalog, warn) {
+/** Digests of the manifests that a pointer's catalogue lists, by id. What is not what it should be ends it. */
+export function readCatalog(raw, { vault, label, warn }) {
   const rows = new Map();
+  const catalog = raw.get("catalog");
   try {
     if (isText(catalog)) readSingle(catalog, rows);
-    else if (Array.isArray(catalog)) readPages(catalog, rows);
+    else if (Array.isArray(catalog)) {
+      const sum = { size: 0, values: 0, oldest: null, place: 0 };
+      readPages(catalog, rows, sum, 1);
+      for (const file of namedFiles(raw.get("older") ?? [], label)) readPages(readFile(vault, label, file), rows, sum, IN_FILES);
+    }
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     warn(error.message);
@@ -33,22 +41,46 @@ export function readCatalog(catalog, warn) {
   return rows;
 }
 
-function readPages(pages, rows) {
-  let [size, values, oldest] = [0, 0, null];
-  for (const [place, text] of pages.entries()) {
-    const what = `page ${place + 1} of the catalogue`;
+/** The page files that a pointer names, one by one: what is wrong with one shows when it is its turn. */
+function* namedFiles(older, label) {
+  demand(Array.isArray(older), "older is no list");
+  for (const [place, file] of older.entries()) {
+    const [name, pages] = [file?.get?.("file"), file?.get?.("pages")];
+    const [head, id, seq] = isText(name) && name.startsWith(`cmem.${label}.`) ? [label, ...name.split(".").slice(2)] : [];
+    const good = place < MAX_FILES && head !== undefined && name === `cmem.${label}.${id}.${seq}.json`;
+    demand(good && isId(id) && /^c(0|[1-9][0-9]{0,5})$/.test(seq), "older names what is no page file");
+    demand(older.findIndex((other) => other.get("file") === name) === place, "older names a page file twice");
+    demand(isDigest(file.get("sha256")) && isId(file.get("newest")) && isCount(pages) && pages > 0n, `${name} is told wrongly`);
+    yield { name, sha256: file.get("sha256"), pages };
+  }
+}
+
+function readFile(vault, label, file) {
+  const data = vault.read(file.name);
+  demand(data !== null && sha256(data) === file.sha256, `${file.name} is not the page file that the pointer names`);
+  const raw = parseObject(data, file.name);
+  const pages = raw.get("pages");
+  const good = raw.get("format") === "colony-memory/pages/1" && raw.get("label") === label && Array.isArray(pages);
+  demand(good && BigInt(pages.length) === file.pages, `${file.name} is no page file of ${label}`);
+  return pages;
+}
+
+function readPages(pages, rows, sum, times) {
+  for (const text of pages) {
+    sum.place += 1;
+    const what = `page ${sum.place} of the catalogue`;
     const [, bytes, marks, blob] = PAGE.exec(isText(text) ? text : "") ?? [];
     demand(bytes !== undefined, `${what} is no page`);
-    size += Number(bytes);
-    values += Number(marks);
-    demand(size <= MAX_SIZE && values <= MAX_VALUES, `${what} is too large`);
+    sum.size += Number(bytes);
+    sum.values += Number(marks);
+    demand(sum.size <= times * MAX_SIZE && sum.values <= times * MAX_VALUES, `${what} is too large`);
     const plain = gunzip(decodeBase64([blob], what), Number(bytes), what);
     demand(countValues(plain) === Number(marks), `${what} holds another number of values than it says`);
     const found = readRows(plain, what);
     demand(found.length > 0, `${what} has no rows`);
     for (const [id] of found) {
-      demand(oldest === null || compareIds(id, oldest) < 0, `${what} is not in order`);
-      oldest = id;
+      demand(sum.oldest === null || compareIds(id, sum.oldest) < 0, `${what} is not in order`);
+      sum.oldest = id;
     }
     for (const [id, digest] of found) rows.set(id, digest);
   }

@@ -125,7 +125,7 @@ function readPinned(reader, pointer) {
     reader.warn("the pointer is not proven: this is the newest trusted snapshot");
     return newestIntact(reader, pointer, null);
   }
-  const rows = readCatalog(pointer.raw.get("catalog"), reader.warn);
+  const rows = readCatalog(pointer.raw, reader);
   const last = reader.issuers.get(pointer.raw.get("signature").get("key_id"));
   for (const id of rows.keys()) if (last !== null && compareIds(id, last) > 0) rows.delete(id);
   reader = { ...reader, rows, stream: pointer.stream };

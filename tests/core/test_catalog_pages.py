@@ -232,7 +232,7 @@ def test_a_row_that_is_too_large_takes_the_older_ones_with_it() -> None:
     assert reread(pointer([*entries(7, 6), large, *entries(4, 3)])).entries == entries(7, 6)
     at = reread(pointer(entries(4, 3)))
     assert at.catalog.adding(large) == ()
-    assert at.follow("x", updated_at="", entries=at.catalog.adding(large), stream="0" * 16).catalog.texts() == []
+    assert at.follow("x", updated_at="", entries=at.catalog.adding(large), stream="0" * 16).catalog.stored() == ([], [])
 
 
 # --- pages that are not what they should be ---
@@ -301,7 +301,7 @@ def test_a_page_that_is_none_ends_the_catalogue(bad: object) -> None:
         assert with_pages(bad, GOOD[1]).entries is None
         assert "page 1" in damage(bad, GOOD[1])
     # What is known to be damaged is not written again; what nobody has looked at may be.
-    assert at.catalog.texts() == GOOD[:1]
+    assert at.catalog.stored() == (GOOD[:1], [])
 
 
 def test_an_older_page_in_the_place_of_a_newer_one_ends_it() -> None:
@@ -365,4 +365,193 @@ def test_a_page_weighs_what_it_takes_as_text(char, times, monkeypatch):
         else:
             with pytest.raises(ValueError, match="holds too much"):
                 read_rows(plain, LABEL)
-        assert bool(Catalog.of(LABEL, [wide]).texts()) is fits
+        assert bool(Catalog.of(LABEL, [wide]).stored()[0]) is fits
+
+
+# --- page files
+
+
+@pytest.fixture
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "PAGE_ROWS", 2)
+    page = len(Catalog.of(LABEL, entries(*range(2))).stored()[0][0])
+    monkeypatch.setattr(catalog, "SPILL_CHARS", 6 * page)
+    monkeypatch.setattr(catalog, "STAY_CHARS", 2 * page)
+    monkeypatch.setattr(catalog, "FILE_CHARS", 3 * page)
+
+
+class Stored:
+    """A catalogue as a vault has it: pages of a pointer, and page files."""
+
+    def __init__(self, rows: Sequence[Entry] = ()) -> None:
+        self.files: dict[str, str] = {}
+        self.written: list[str] = []
+        self.save(Catalog.of(LABEL, rows))
+
+    def save(self, grown: Catalog) -> list[str]:
+        out, texts = grown.spilled(f"20270101T000000000000Z-{len(self.written):06x}")
+        assert not self.files.keys() & texts.keys()
+        assert tuple(out) == tuple(grown)
+        self.files |= texts
+        self.written += texts
+        self.at = pointer(out)
+        self.text = write_pointer(self.at)
+        return [*texts]
+
+    def read(self, files: dict[str, str | None] | None = None) -> Pointer:
+        return read_pointer(self.text, label=LABEL, files=self.files if files is None else files)
+
+    @property
+    def older(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.text).get("older", [])
+        return found
+
+    def altered(self, **changes: Any) -> Pointer:
+        return read_pointer(json.dumps({**json.loads(self.text), **changes}), label=LABEL, files=self.files)
+
+
+@pytest.mark.usefixtures("small_files")
+def test_the_oldest_pages_go_into_files_that_never_change() -> None:
+    stored, before = Stored(), list[dict[str, Any]]()
+    for n in range(60):
+        # A backup has read none of the files.
+        stored.save(stored.read({}).catalog.adding(entry(n)))
+        assert stored.older[len(stored.older) - len(before) :] == before
+        before = stored.older
+        assert tuple(stored.read().entries or ()) == entries(*range(n + 1))
+        assert len(json.loads(stored.text)["catalog"]) <= 6
+    assert len(stored.older) == len(stored.files) > 5
+    assert read_pointer(stored.text, label=LABEL, strict=True, files=stored.files) == stored.read()
+    assert stored.read({}).catalog.unread == tuple(each["file"] for each in stored.older)
+    assert stored.read().catalog.files == stored.read({}).catalog.files
+    assert stored.read({}).catalog.may_lack
+    assert not stored.read().catalog.may_lack
+    assert stored.read().catalog.find(entry(1).snapshot_id) == entry(1)
+    assert stored.read({}).catalog.find(entry(1).snapshot_id) is None
+
+
+@pytest.mark.usefixtures("small_files")
+def test_what_goes_out_of_a_file_makes_that_one_anew() -> None:
+    stored = Stored(entries(*range(60)))
+    names = [each["file"] for each in stored.older]
+    rows = [each for each in entries(*range(60)) if each.snapshot_id != entry(12).snapshot_id]
+    fresh = stored.save(stored.read().catalog.following(rows))
+    after = [each["file"] for each in stored.older]
+    assert len(fresh) == 1
+    assert len({*names} - {*after}) == 1
+    assert len(after) == len(names)
+    assert tuple(stored.read().entries or ()) == tuple(rows)
+    assert stored.save(stored.read().catalog.following(rows)) == []
+    # All but a few, and nothing is in files any more.
+    stored.save(stored.read().catalog.following(entries(1, 30, 50)))
+    assert stored.older == []
+    assert tuple(stored.read().entries or ()) == entries(1, 30, 50)
+
+
+@pytest.mark.usefixtures("small_files")
+def test_many_files_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = Stored(entries(*range(60)))
+    monkeypatch.setattr(catalog, "MANY_FILES", 4)
+    monkeypatch.setattr(catalog, "FILE_CHARS", 10**6)
+    assert len(stored.save(stored.read().catalog)) == 1
+    assert len(stored.older) == 1
+    assert tuple(stored.read().entries or ()) == entries(*range(60))
+    monkeypatch.setattr(catalog, "MANY_FILES", 0)
+    monkeypatch.setattr(catalog, "SPILL_CHARS", 10**6)
+    assert stored.save(stored.read().catalog) == []
+    assert stored.older == []
+    assert tuple(stored.read().entries or ()) == entries(*range(60))
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_row_that_belongs_into_a_file_that_was_not_read_ends_the_catalogue_before_it() -> None:
+    stored = Stored(entries(*range(60)))
+    own = tuple(stored.read({}).entries or ())
+    grown = stored.read({}).catalog.following([*own, entry(3)])
+    assert tuple(grown) == (*own, entry(3))
+    assert grown.unread == ()
+    large = entry(70, doc_names=["x" * 17_000_000])
+    assert stored.read({}).catalog.adding(large).unread == ()
+
+
+@pytest.mark.usefixtures("small_files")
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (lambda _: None, "cannot be read"),
+        (lambda text: text + " ", "is not the one"),
+        (lambda text: text.replace(LABEL, "other"), "of pages of this label"),
+        (lambda text: text.replace("pages/1", "pages/2"), "of pages of this label"),
+        (lambda text: json.dumps({**json.loads(text), "pages": 3}), "of pages of this label"),
+        (lambda text: json.dumps({**json.loads(text), "pages": []}), "another number"),
+        (lambda text: "[" * 90 + text, "page file"),
+        (lambda text: json.dumps({**json.loads(text), "x": [0] * 100_000}), "larger than one may be"),
+        (
+            lambda text: json.dumps({**json.loads(text), "pages": [""] * len(json.loads(text)["pages"])}),
+            r"page \d+ is malformed",
+        ),
+        (
+            lambda text: json.dumps({**json.loads(text), "pages": json.loads(text)["pages"][::-1]}),
+            r"page \d+ is damaged",
+        ),
+    ],
+)
+def test_a_file_that_lies_ends_the_catalogue_before_it(spoil: Any, problem: str) -> None:
+    stored = Stored(entries(*range(60)))
+    whole, older = stored.read(), stored.older
+    name = older[2]["file"]
+    text = spoil(stored.files[name])
+    files: dict[str, str | None] = {**stored.files, name: text}
+    if problem != "is not the one" and text is not None:
+        older[2]["sha256"] = payload.sha256(text.encode())
+        stored.text = json.dumps({**json.loads(stored.text), "older": older})
+    rows = tuple(stored.read(files).entries or ())
+    if "damaged" not in problem:  # a page of older rows is right by itself
+        assert rows == tuple(whole.entries or ())[: len(rows)]
+    assert 10 < len(rows) < 40
+    with pytest.raises(SnapshotCorrupt, match=problem):
+        read_pointer(stored.text, label=LABEL, strict=True, files=files)
+    assert stored.read(files).catalog.may_lack
+
+
+@pytest.mark.usefixtures("small_files")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"file": "cmem.other.20270101T000000000000Z-000000.c0.json"},
+        {"file": "cmem.work.20270101T000000000000Z-000000.k0.json"},
+        {"file": 3},
+        {"sha256": "sha256:1"},
+        {"newest": "../x"},
+        {"pages": 0},
+        {"pages": True},
+    ],
+)
+def test_what_a_pointer_says_of_files_is_derived_and_bounded(change: dict[str, Any]) -> None:
+    stored = Stored(entries(*range(60)))
+    older = stored.older
+    changed = stored.altered(older=[older[0], {**older[1], **change}, *older[2:]])
+    assert changed.catalog.files == (older[0]["file"],)
+    assert stored.altered(older=[older[0], older[0]]).catalog.files == (older[0]["file"],)
+    for nothing in ("x", {}, None, [3]):
+        assert stored.altered(older=nothing).catalog.files == ()
+    many = [{**older[0], "file": f"cmem.work.20270101T000000000000Z-000000.c{n}.json"} for n in range(100)]
+    assert len(read_pointer(json.dumps({**json.loads(stored.text), "older": many}), label=LABEL).catalog.files) == 64
+
+
+@pytest.mark.usefixtures("small_files")
+def test_all_pages_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = Stored(entries(*range(60)))
+    values = sum(page.values for page in stored.read().catalog._pages)
+    monkeypatch.setattr(catalog, "MAX_VALUES", values // 8)
+    cut = stored.read()
+    assert 0 < len(cut.entries or ()) < 40
+    assert cut.catalog.may_lack
+    stored.text = write_pointer(pointer(stored.at.catalog))
+    rows = tuple(stored.read().entries or ())
+    assert rows
+    assert rows == tuple(cut.entries or ())[: len(rows)]
+    monkeypatch.setattr(catalog, "IN_FILES", 100)
+    monkeypatch.setattr(catalog, "MAX_FILES", 2)
+    assert len(stored.older) == 2 or stored.save(stored.at.catalog) == []
+    assert catalog.weight_of_file(next(iter(stored.files.values()))) > 5000

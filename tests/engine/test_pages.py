@@ -181,3 +181,194 @@ def test_a_listing_of_a_directory_looks_at_what_was_asked_for_alone(
     ColonyMemory(backend=vault).backup({"a": "b"})
     monkeypatch.setattr("colony_memory.vaults.local.scan", lambda *_: pytest.fail("it looked at every file"))
     ColonyMemory(backend=vault).backup({"a": "c"})
+
+
+# --- page files
+
+
+class Small:
+    """Page files of so few rows that a few backups fill them."""
+
+    ROWS = 2
+
+    @pytest.fixture(autouse=True)
+    def small_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(catalog, "PAGE_ROWS", self.ROWS)
+        monkeypatch.setattr(catalog, "SPILL_CHARS", 1200)
+        monkeypatch.setattr(catalog, "STAY_CHARS", 500)
+        monkeypatch.setattr(catalog, "FILE_CHARS", 700)
+
+    @staticmethod
+    def named(place: Place) -> list[str]:
+        return [each["file"] for each in json.loads(place.vault.files[POINTER]).get("older", [])]
+
+    @staticmethod
+    def there_are(place: Place) -> set[str]:
+        return {name for name in place.vault.files if name.split(".")[3].startswith("c")}
+
+
+class TestPageFiles(Small):
+    @pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
+    @pytest.mark.parametrize("wire", FORMATS)
+    def test_backups_fill_them_and_every_verb_reads_them(self, wire: int, signed: bool) -> None:
+        signer = None
+        if signed:
+            pytest.importorskip("cryptography")
+            from colony_memory import Ed25519Signer
+
+            signer = Ed25519Signer(bytes(32))
+        place = Place(wire, signer=signer)
+        ids = [place.save(place.client()) for _ in range(24)]
+        assert len(self.named(place)) >= 4
+        assert self.there_are(place) == {*self.named(place)}
+        memory = place.client()
+        asked = list[str]()
+        read = place.vault.vault_get_file
+        place.vault.vault_get_file = lambda name: asked.append(name) or read(name)  # type: ignore[method-assign,func-returns-value,assignment]
+        assert [info.snapshot_id for info in memory.list_snapshots()] == ids[::-1]
+        assert not any("manifest" in name for name in asked)
+        assert memory.restore(snapshot_id=ids[0])["log.md"] == "entry 1\n"
+        assert memory.verify()
+
+    def test_what_is_deleted_leaves_its_row_nowhere_and_the_old_file_goes_once_it_is_old(self) -> None:
+        place = Place(1)
+        ids = [place.save(place.client()) for _ in range(24)]
+        memory, before = place.client(), {*self.named(place)}
+        memory.delete_snapshot(label="default", snapshot_id=ids[1])
+        after = {*self.named(place)}
+        assert len(before - after) == len(after - before) == 1
+        assert [info.snapshot_id for info in place.client().list_snapshots()] == [*ids[:1], *ids[2:]][::-1]
+        assert memory.verify()
+        assert before - after <= self.there_are(place)
+        place.time += 2 * 3600
+        memory.prune(keep=100)
+        place.save(memory)
+        memory.prune(keep=100)
+        assert self.there_are(place) == {*self.named(place)}
+
+    def test_one_that_is_lost_costs_reads_and_nothing_else(self) -> None:
+        place = Place(1)
+        ids = [place.save(place.client()) for _ in range(24)]
+        lost = self.named(place)[1]
+        del place.vault.files[lost]
+        assert [info.snapshot_id for info in place.client().list_snapshots()] == ids[::-1]
+        assert "page file" in str(place.client().verify().problem)
+        place.client().prune(keep=100)
+        assert place.client().verify()
+        assert lost not in self.named(place)
+
+    def test_one_that_cannot_be_written_stops_no_backup(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from colony_memory import QuotaExceeded
+
+        place = Place(1)
+        real = place.vault.vault_upload_file_if
+
+        def full(name: str, content: str, **condition: Any) -> Any:
+            if ".c" in name:
+                raise QuotaExceeded("full", needed=1, available=0)
+            return real(name, content, **condition)
+
+        place.vault.vault_upload_file_if = full  # type: ignore[method-assign]
+        ids = [place.save(place.client()) for _ in range(12)]
+        assert self.named(place) == []
+        assert [info.snapshot_id for info in place.client().list_snapshots()] == ids[::-1]
+        place.vault.vault_upload_file_if = real  # type: ignore[method-assign]
+        place.save(place.client())
+        assert self.named(place)
+
+    def test_one_that_goes_while_it_is_read_is_looked_for_again(self) -> None:
+        place = Place(1)
+        ids = [place.save(place.client()) for _ in range(24)]
+        other, read, done = place.client(), place.vault.vault_get_file, list[str]()
+
+        def get(name: str) -> Any:
+            if ".c" in name and not done:
+                done.append(name)
+                other.delete_snapshot(label="default", snapshot_id=ids[0])
+                for each in self.there_are(place) - {*self.named(place)}:
+                    del place.vault.files[each]
+            return read(name)
+
+        place.vault.vault_get_file = get  # type: ignore[method-assign]
+        assert [info.snapshot_id for info in place.client().list_snapshots()] == ids[:0:-1]
+
+    def test_a_copy_brings_them(self) -> None:
+        pytest.importorskip("cryptography")
+        from colony_memory import Ed25519Signer
+
+        signer = Ed25519Signer(bytes(32))
+        place, here = Place(1, signer=signer), Place(1)
+        ids = [place.save(place.client()) for _ in range(24)]
+        keyless = ColonyMemory(backend=place.vault, trusted_issuers=[signer.did_key])
+        keyless.copy_to(ColonyMemory(backend=here.vault, trusted_issuers=[signer.did_key]))
+        assert self.named(here) == self.named(place)
+        copied = ColonyMemory(backend=here.vault, trusted_issuers=[signer.did_key])
+        assert copied.verify()
+        assert [info.snapshot_id for info in copied.list_snapshots()] == ids[::-1]
+
+    @pytest.mark.parametrize("stop", range(1, 14))
+    def test_a_backup_and_a_deletion_are_stopped_anywhere(self, stop: int) -> None:
+        from colony_memory.testing import FaultyVault
+        from colony_memory.testing.faults import ProcessDied
+
+        place = Place(1)
+        ids = [place.save(place.client()) for _ in range(20)]
+        for run in (
+            lambda memory: memory.backup({"a": "new"}, skip_unchanged=False),
+            lambda memory: memory.delete_snapshot(label="default", snapshot_id=ids[2]),
+        ):
+            before = dict(place.vault.files)
+            faulty = FaultyVault(place.vault)
+            faulty.stop_after(stop, applied=True)
+            memory = ColonyMemory(backend=faulty, format=1)
+            try:
+                run(memory)
+            except ProcessDied:
+                listed = [info.snapshot_id for info in place.client().list_snapshots()]
+                assert {*ids} - {ids[2]} <= {*listed}
+                assert place.client().verify().problem is None
+            place.vault.files.clear()
+            place.vault.files.update(before)
+
+
+def test_ten_thousand_snapshots_take_few_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every one has a row, and no manifest is read."""
+    monkeypatch.undo()
+    from colony_memory._format.catalog import Catalog, Entry
+    from colony_memory._format.names import manifest_filename, part_filename
+    from colony_memory._format.pointer import Pointer, write_pointer
+    from colony_memory.app.pick import find_id
+    from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.testing import FakeVault
+
+    vault, chance, rows = FakeVault(quota_bytes=10**9), random.Random(1), list[Entry]()
+    for n in range(10_000):
+        made = datetime.fromtimestamp(1.8e9 + 900 * n, timezone.utc)
+        own = f"{made:%Y%m%dT%H%M%S%f}Z-{chance.getrandbits(24):06x}"
+        before = rows[-1].snapshot_id if rows else None
+        info = SnapshotInfo(
+            own,
+            "default",
+            f"{made:%Y-%m-%dT%H:%M:%SZ}",
+            ["MEMORY.md"],
+            1,
+            1000,
+            f"sha256:{chance.getrandbits(256):064x}",
+            stored_bytes=40,
+            parent_id=before,
+            based_on=(before,) if before else (),
+        )
+        rows.append(Entry(info, f"sha256:{chance.getrandbits(256):064x}"))
+        vault.files[manifest_filename("default", own)] = vault.files[part_filename("default", own, 0)] = "x" * 20
+    spilled, files = Catalog.of("default", rows).spilled("20270101T000000000000Z-000000")
+    newest = rows[-1].snapshot_id
+    vault.files |= files
+    vault.files[POINTER] = write_pointer(Pointer("default", newest, "", 9, "0" * 16, spilled))
+    assert len(vault.files[POINTER]) < 400_000
+    memory = ColonyMemory(backend=vault, format=1)
+    saved = [memory.backup({"a": str(n)}).snapshot_id for n in range(2)]
+    for run in (lambda: memory.list_snapshots(label="default"), lambda: find_id(memory, "latest~1", label="default")):
+        begin = len(vault.calls)
+        found = run()
+        assert len(vault.calls) - begin <= 12
+        assert found == saved[0] or len(found) == 10_002

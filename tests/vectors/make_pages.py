@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from colony_memory._format import catalog
-from colony_memory._format.names import latest_filename, manifest_filename
-from colony_memory._format.payload import pack
+from colony_memory._format.names import latest_filename, manifest_filename, pack_filename, page_filename
+from colony_memory._format.payload import pack, sha256
 from colony_memory._format.pointer import Pointer, write_pointer
 from colony_memory._format.rows import Entry, raw_rows
 from colony_memory.signing import Ed25519Signer, sign_manifest
@@ -61,16 +61,40 @@ def _empty_page() -> catalog._Page:
     return catalog._Page(f"{len(plain)}:8:{pack([plain]).blob}", len(plain), 8)
 
 
-def vault(shown: list[BuiltSnapshot], named: int, pages: Any, *, signed: bool = True) -> dict[str, str]:
-    """The files of these snapshots, and a pointer with this catalogue."""
+def vault(
+    shown: list[BuiltSnapshot],
+    named: int,
+    pages: Any,
+    *,
+    signed: bool = True,
+    older: Any = None,
+    beside: dict[str, str] | None = None,
+) -> dict[str, str]:
+    """The files of these snapshots, and a pointer with this catalogue, which goes on in the page files ``beside``."""
     files = {name: text for built in shown for name, text in built.files.items()}
     snapshot_id = shown[named].info.snapshot_id
     raw = json.loads(write_pointer(Pointer(LABEL, snapshot_id, STAMP, 7, STREAM)))
     raw["catalog"] = pages
+    if older is not None:
+        raw["older"] = older
     if signed:
         raw["signature"] = sign_manifest(raw, SIGNER)
     assert raw["manifest_file"] == manifest_filename(LABEL, snapshot_id)
-    return {**files, latest_filename(LABEL): json.dumps(raw)}
+    return {**files, **(beside or {}), latest_filename(LABEL): json.dumps(raw)}
+
+
+FILES = [page_filename(LABEL, "20260106T000000000000Z-abcdef", n) for n in range(2)]
+
+
+def file_of(*pages: str, **changes: Any) -> str:
+    """A page file."""
+    return json.dumps({"format": "colony-memory/pages/1", "label": LABEL, "pages": list(pages), **changes})
+
+
+def told(text: str, number: int, newest: BuiltSnapshot, name: str = FILES[0], **changes: Any) -> dict[str, Any]:
+    """What a pointer says of a page file."""
+    digest = sha256(text.encode("ascii"))
+    return {"file": name, "sha256": digest, "newest": newest.info.snapshot_id, "pages": number, **changes}
 
 
 def says(text: str, *, size: int = 0, values: int = 0) -> str:
@@ -88,7 +112,49 @@ def vectors() -> dict[str, tuple[str, dict[str, str], str | None]]:
     single = raw_rows(reversed(rows))
     packed = pack([json.dumps(single).encode()])
     whole = [newest, middle, oldest]
+    both, second, third = file_of(middle, oldest), file_of(middle), file_of(oldest)
+    named = [told(second, 1, built[3]), told(third, 1, built[1], FILES[1])]
+
+    def in_file(comment: str, text: str = both, gives: str | None = None, **changes: Any) -> Any:
+        older = [told(text, 2, built[3], **changes)]
+        return comment, vault(built, 1, [newest], older=older, beside={FILES[0]: text}), gives
+
     return {
+        "file": in_file("the oldest rows are in a page file", gives="state 1"),
+        "file_two": (
+            "the oldest rows are in two page files",
+            vault(built, 1, [newest], older=named, beside={FILES[0]: second, FILES[1]: third}),
+            "state 1",
+        ),
+        "file_not_needed": (
+            "a page file of older rows is not there",
+            vault(built, 1, [newest], older=named, beside={FILES[0]: second}),
+            "state 1",
+        ),
+        "file_missing": ("a page file is not there", vault(built, 1, [newest], older=named), None),
+        "file_digest": in_file("a page file has another digest", sha256="sha256:" + 64 * "0"),
+        "file_pages_differ": in_file("a page file has another number of pages", pages=3),
+        "file_of_another": in_file("a page file of another label", file_of(middle, oldest, label="other")),
+        "file_format": in_file("another format", file_of(middle, oldest, format="colony-memory/pages/2")),
+        "file_page_lies": in_file("a page in a page file is none", file_of("x", oldest)),
+        "file_out_of_order": in_file("pages in a page file are not in order", file_of(oldest, middle)),
+        "file_name": (
+            "what is named is the file of a pack",
+            vault(
+                built,
+                1,
+                [newest],
+                older=[told(both, 2, built[3], pack_filename(LABEL, built[0].info.snapshot_id, 0))],
+                beside={pack_filename(LABEL, built[0].info.snapshot_id, 0): both},
+            ),
+            None,
+        ),
+        "file_twice": (
+            "a page file is named twice",
+            vault(built, 1, [newest], older=[named[1], named[1], named[0]], beside={FILES[0]: second, FILES[1]: third}),
+            None,
+        ),
+        "older_no_list": ("older is an object", vault(built, 1, [newest], older={}, beside={FILES[0]: both}), None),
         "several": ("rows in three pages", vault(built, 1, whole), "state 1"),
         "newest": ("a row in the first of three pages", vault(built, 4, whole), "state 4"),
         "row_removed": (

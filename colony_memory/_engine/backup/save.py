@@ -369,7 +369,7 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
         stream="0" * 16,
         doc_bytes=_doc_bytes(job, built),
     )
-    pages = sum(len(text) + len('"", ') for text in moved.catalog.texts())
+    pages = sum(len(text) + len('"", ') for text in moved.catalog.stored()[0])
     size = len(write_pointer(replace(moved, entries=()))) + pages + (_SIGNATURE_CHARS if job.signer else 0)
     grows = size - len(state.text or "")
     return built.info.stored_bytes + max(0, grows)

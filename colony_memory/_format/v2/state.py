@@ -131,7 +131,7 @@ class State:
             sizes[RECORD_NAME] += joined_size({name: len(self.contents[name]) for name in self.files})
         return sizes
 
-    def run(self) -> Iterator[bytes]:
+    def run(self) -> Iterator[bytes | memoryview]:
         """All of it as one run of bytes, piece by piece."""
         for name, content in self.contents.items():
             yield _name(name) + b"\n"
