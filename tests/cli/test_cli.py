@@ -11,11 +11,10 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import pytest
-from cli_runs import POSIX, damage, fails, process, save, tree
+from cli_runs import POSIX, process, save, tree
 
 from colony_memory import ColonyMemory, __version__
 from colony_memory.__main__ import main
@@ -23,7 +22,6 @@ from colony_memory.cli import app
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
-    ColonyMemoryWarning,
     ConflictDetected,
     PruneIncomplete,
     QuotaExceeded,
@@ -101,21 +99,9 @@ def test_an_outage_at_boot_is_code_5_and_writes_nothing(cli, refused, folder, se
     assert not (tmp_path / "out").exists()
 
 
-def test_a_dropped_connection_is_code_5(refused, server, tmp_path):
-    server.fault("GET", "drop", times=None)
-    refused(5, "list")
-
-
 def test_nobody_listening_is_code_5(refused, folder, server):
     server.close()
     refused(5, "backup", folder)
-
-
-def test_a_dead_key_is_code_5(refused, folder, server, monkeypatch):
-    monkeypatch.setenv("COLONY_API_KEY", "col_revoked")
-    line = refused(5, "backup", folder, "--json")
-    assert "check the API key" in line
-    assert "col_revoked" not in line
 
 
 def test_a_key_that_expires_meanwhile_is_code_5(refused, folder, server):
@@ -128,42 +114,10 @@ def test_too_little_karma_is_code_5(refused, folder, server):
     assert "karma" in refused(5, "backup", folder)
 
 
-def test_too_many_operations_is_code_5_and_says_when(refused, folder, server):
-    server.fault("*", "status", status=429, code="RATE_LIMITED", retry_after=0, times=None)
-    assert "try again" in refused(5, "backup", folder)
-
-
 def test_a_backup_that_may_be_live_is_code_5(refused, folder, server):
     server.fault("PUT", "applied", path="latest")
     server.fault("GET", "status", status=500, path="latest", skip=1, times=None)
     assert "may or may not be the latest" in refused(5, "backup", folder)
-
-
-def test_a_full_vault_is_code_1(refused, folder, server):
-    server.vault.quota_bytes = 300
-    refused(1, "backup", folder)
-    assert server.vault.files == {}
-
-
-def test_a_damaged_snapshot_is_code_4(refused, folder, vault, tmp_path):
-    damage(vault, save(vault, {"a.md": "x"}))
-    assert "H4sI" not in refused(4, "restore", tmp_path / "out")
-
-
-def test_a_stranger_s_signature_is_code_4(refused, vault, tmp_path):
-    pytest.importorskip("cryptography")
-    from colony_memory import Ed25519Signer
-
-    info = save(vault, {"a.md": "x"}, signer=Ed25519Signer(bytes(range(32))))
-    path = vault.path / f"cmem.default.{info.snapshot_id}.manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["created_at"] = "2020-01-01T00:00:00Z"
-    path.write_text(json.dumps(manifest))
-    assert "signature" in refused(4, "restore", tmp_path / "out")
-
-
-def test_a_bad_label_is_code_2_and_says_the_spelling(refused, folder, vault):
-    assert "'a-b'" in refused(2, "backup", folder, "--label", "a b")
 
 
 @POSIX
@@ -343,15 +297,6 @@ def test_without_a_home_all_works_with_one_variable_and_reading_with_none(cli, r
     assert "no index" not in cli("backup", *where, folder)[2]
 
 
-def test_a_local_vault_that_was_made_on_purpose_is_named_no_more(cli, refused, folder, tmp_path):
-    assert cli("init")[1].startswith("made the local vault")
-    assert cli("init")[1].endswith("was there already\n")
-    assert cli("backup", folder)[2] == ""
-    assert cli("list")[2] == ""
-    assert "in the local vault" in refused(3, "restore", tmp_path / "out", "--label", "other")
-    assert ".known" in {each.name for each in (tmp_path / "data" / "colony-memory" / "vault").iterdir()}
-
-
 def test_a_key_that_leads_away_from_what_is_saved_locally_is_said(cli, refused, server, folder, tmp_path, monkeypatch):
     place = tmp_path / "data" / "colony-memory" / "vault"
     said = "COLONY_API_KEY leads to the hosted vault, while the local one has"
@@ -409,16 +354,6 @@ def test_help_is_plain_text_with_an_example(cli, verb, flag):
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_version(cli):
-    assert cli("--version") == (0, f"colony-memory {__version__}\n", "")
-
-
-def test_the_process_s_arguments_are_the_default(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["colony-memory", "--version"])
-    assert main() == 0
-    assert capsys.readouterr().out == f"colony-memory {__version__}\n"
-
-
 CODES = [
     (SnapshotNotFound("m"), 3),
     (SnapshotCorrupt("m"), 4),
@@ -469,24 +404,6 @@ def test_what_nobody_foresaw_is_one_line_too(refused, vault, monkeypatch, error,
 
     monkeypatch.setattr(ColonyMemory, "list_snapshots", fail)
     assert refused(code, "list") == line
-
-
-def test_warnings_of_any_kind_are_one_line_each_and_said_once(cli, vault, monkeypatch):
-    def warn_twice(self, **_):
-        for _ in range(2):
-            warnings.warn("over\ntwo lines\x1b[0m", ColonyMemoryWarning, stacklevel=1)
-        return []
-
-    monkeypatch.setattr(ColonyMemory, "list_snapshots", warn_twice)
-    before = warnings.showwarning
-    assert cli("list")[2] == "warning: over\\ntwo lines\\x1b[0m\n"
-    assert warnings.showwarning is before
-
-
-def test_what_libraries_log_is_not_on_stderr(server, tmp_path):
-    """The SDK logs each refusal as a warning, which Python prints where nobody has set up logging."""
-    server.fault("*", "status", status=500, times=None)
-    fails(process("status"), 5)
 
 
 @pytest.mark.parametrize(

@@ -60,15 +60,6 @@ def test_it_is_saved_and_comes_back_on_another_machine(cli, vault, home, another
     assert set(tree(there)) == HOSTS[name][2]
 
 
-def test_what_is_not_saved_yet_is_told_without_what_never_is(cli, vault, home):
-    folder = make_host(home, "claude-code")
-    cli("backup", "--agent", "claude-code")
-    (folder / MEMORY / "new.md").write_text("new\n")
-    (folder / "todos" / "2.json").write_text("[]")
-    code, out, _ = cli("status", "--agent", "claude-code", "--json")
-    assert (code, json.loads(out)["unsaved"]["added"]) == (0, [f"{MEMORY}/new.md"])
-
-
 def test_the_only_project_is_named_anew_where_it_lies_elsewhere(cli, vault, home, another_machine):
     make_host(home, "claude-code")
     cli("backup", "--agent", "claude-code")
@@ -125,16 +116,6 @@ def test_of_several_projects_none_is_guessed(cli, vault, home, refused, another_
     assert not (there / ".claude/projects/-home-ada-work-app").exists()
     code, _, err = cli("restore", "--agent", "claude-code", "--map", f"/home/ada/work/app={there}/app")
     assert (code, "new here" in err) == (0, False)
-
-
-def test_without_a_word_of_it_the_names_stay_and_are_told(cli, vault, home, another_machine):
-    make_host(home, "claude-code")
-    cli("backup", "--agent", "claude-code")
-    there = another_machine()
-    code, _, err = cli("restore", "--agent", "claude-code")
-    assert code == 0
-    assert "new here: the memory of -home-ada-work-app; each name stands for the path of a project" in err
-    assert not (there / ".claude/projects/-home-ada-old").exists()
 
 
 def test_a_snapshot_that_holds_settings_gets_none_of_them_in(cli, vault, home):
@@ -222,15 +203,6 @@ def test_the_verbs_that_look_take_it_for_its_label(cli, vault, home):
     assert cli("log", "--agent", "codex", "AGENTS.md")[0] == 0
     assert len(json.loads(cli("list", "--agent", "codex", "--json")[1])["snapshots"]) == 1
     assert json.loads(cli("list", "--agent", "hermes", "--json")[1])["snapshots"] == []
-
-
-def test_more_may_be_left_out_and_brought_back(cli, vault, home):
-    make_host(home, "claude-code")
-    arguments = ("--exclude", "deploy.md", "--exclude", "!/settings.json")
-    out = cli("backup", "--agent", "claude-code", *arguments, "--json")[1]
-    names = set(json.loads(out)["snapshot"]["doc_names"])
-    assert f"{MEMORY}/deploy.md" not in names
-    assert "settings.json" in names
 
 
 @POSIX
@@ -373,17 +345,6 @@ def test_the_hooks_of_a_host_save_its_own_memory(cli, vault, home, tmp_path, mon
     )
     assert cli("hook", "uninstall", "claude-code")[0] == 0
     assert settings.read_text() == before
-
-
-def test_the_folder_of_a_host_by_its_path_is_its_memory_alone(cli, vault, home, monkeypatch):
-    folder = make_host(home, "codex")
-    assert cli("hook", "install", "codex", folder)[0] == 0
-    assert "--agent=codex" in (folder / "hooks.json").read_text()
-    other = folder.parent / "other"
-    other.mkdir()
-    assert cli("hook", "install", "codex", "--label", "other", other)[0] == 0
-    assert cli("hook", "uninstall", "codex", folder)[0] == 0
-    assert "--agent" not in (folder / "hooks.json").read_text()
 
 
 @pytest.mark.parametrize(

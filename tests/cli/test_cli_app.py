@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
 import shutil
@@ -15,13 +14,6 @@ from cli_runs import POSIX
 from colony_memory.cli import app
 
 
-@pytest.mark.parametrize("verb", app.VERBS)
-def test_each_verb_s_line_in_the_help_is_the_first_of_its_own(verb):
-    assert inspect.getdoc(app.verb_of(verb)._run).partition("\n")[0] == app.VERBS[verb]
-    assert f"``{verb}``" in app.module_of(verb).__doc__
-    assert app.examples_of(verb)
-
-
 def test_the_help_loads_no_verb_and_nothing_heavy():
     code = (
         "import sys; from colony_memory.__main__ import main; main(['--help']); "
@@ -29,33 +21,6 @@ def test_the_help_loads_no_verb_and_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_a_verb_that_is_mistyped_is_suggested(cli):
-    code, out, err = cli("bakcup")
-    assert (code, out) == (2, "")
-    assert "'backup'" in err
-
-
-def test_each_verb_is_in_one_group_of_the_help(cli):
-    grouped = [verb for group in app.GROUPS.values() for verb in group]
-    assert len(set(grouped)) == len(grouped)
-    assert set(app.VERBS) <= set(grouped)
-    out = cli("--help")[1]
-    assert [line for line in out.splitlines() if line[:-1] in app.GROUPS] == [f"{title}:" for title in app.GROUPS]
-    assert all(f"\n  {verb} " in out for verb in app.VERBS)
-
-
-@pytest.mark.parametrize("verb", app.VERBS)
-def test_what_every_verb_has_is_named_in_one_line_below_its_own(cli, verb):
-    options = cli(verb, "--help")[1].partition("\n  Example")[0]
-    own, _, common = options.partition("\nCommon options, which 'colony-memory --help' describes: ")
-    assert "--help" in own
-    assert "--json" in common
-    assert "--json" not in own
-    assert "--label" not in common
-    described = cli("--help")[1].partition("\nCommon options")[2]
-    assert all(f"{flag.strip()} " in described for flag in common.strip().split(","))
 
 
 @pytest.mark.parametrize(

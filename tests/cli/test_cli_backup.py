@@ -168,16 +168,6 @@ def test_masked_secrets_are_told(folder, vault, cli, tmp_path):
     assert (tmp_path / "dst/keys.md").read_text() == "x\nghp_[masked: GitHub token]\n"
 
 
-def test_what_is_excluded_is_counted(folder, vault, cli):
-    (folder / ".cmemignore").write_text("*.log\nlogs/\n")
-    (folder / "a.log").write_text("x")
-    code, out, err = cli("backup", folder)
-    assert (code, err) == (0, "2 names excluded: a.log, logs/\n")
-    assert out.startswith("saved ")
-    assert cli("backup", folder, "--quiet") == (0, "", "")
-    assert json.loads(cli("backup", folder, "--json")[1])["ignored"] == ["a.log", "logs/"]
-
-
 @pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 def test_a_repository_is_noted_or_taken(folder, vault, cli, tmp_path):
     subprocess.run(["git", "init", "-q", folder], check=True)

@@ -188,11 +188,6 @@ def test_there_are_options_to_try():
     assert ("restore", "--vault") in QUICK
 
 
-def test_an_option_takes_what_stands_after_it_whatever_it_is(cli, furnished):
-    assert "no vault in" in cli("list", "--vault", "--frob")[2]
-    assert cli("list", "--label", "--")[0] == 2
-
-
 @pytest.mark.parametrize(("verb", "option"), QUICK, ids=lambda each: each.lstrip("-"))
 def test_a_hostile_value_is_understood_or_refused(tried, verb, option):
     """A few of them each, in turn: every value meets many options."""

@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 
-import cli_runs
 import pytest
 from cli_runs import NOON, POSIX, save
 
@@ -109,18 +108,6 @@ def test_an_output_that_takes_nothing_is_told(monkeypatch):
 # --- [ID] DIR
 
 
-def test_a_restore_of_a_certain_snapshot(cli, refused, vault, tmp_path):
-    old = save(vault, {"a.md": "1"}, at=NOON)
-    save(vault, {"a.md": "2"})
-    for number, given in enumerate((["latest~1"], [old.snapshot_id])):
-        out = tmp_path / f"out-{number}"
-        assert cli("restore", *given, out)[0] == 0
-        assert (out / "a.md").read_text() == "1"
-    assert "each name a snapshot" in refused(2, "restore", "--at", "2026-11-01", "latest", tmp_path / "none")
-    assert "begins with 'memory'" in refused(3, "restore", "memory", tmp_path / "none")
-    assert not (tmp_path / "none").exists()
-
-
 def test_a_snapshot_alone_is_no_folder(cli, refused, vault, tmp_path):
     info = save(vault, {"a.md": "1"})
     for name in ("latest", "latest~1", info.snapshot_id):
@@ -131,17 +118,3 @@ def test_a_snapshot_alone_is_no_folder(cli, refused, vault, tmp_path):
     assert cli("restore", "latest")[0] == 0  # by now there is a folder of that name
     assert (tmp_path / "latest" / "a.md").read_text() == "1"
     assert split_positional(["a.md"], "NAME") == (None, "a.md")
-
-
-def test_damage_names_the_way_out(cli, refused, vault, tmp_path):
-    save(vault, {"a.md": "good" * 99}, at=NOON)
-    bad = save(vault, {"a.md": "bad" * 99})
-    cli_runs.damage(vault, bad)
-    line = refused(4, "restore", tmp_path / "out")
-    again = f"; try: colony-memory restore {tmp_path / 'out'}"
-    assert line.endswith(f"{again} --vault {vault.path} --fallback")
-    line = refused(4, "restore", bad.snapshot_id, tmp_path / "out")
-    assert "--fallback" in line
-    _, _, command = line.partition("; try: colony-memory ")
-    assert cli(*command.split())[0] == 0
-    assert (tmp_path / "out" / "a.md").read_text() == "good" * 99

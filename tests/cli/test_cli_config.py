@@ -15,7 +15,6 @@ from cli_runs import POSIX
 
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory.app.config import read_config
-from colony_memory.cli import app
 from colony_memory.vaults.local import LocalVault
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
@@ -68,51 +67,10 @@ def listed(cli, *more):
     return [(each["label"], [name for name in each["doc_names"] if name != ATTRIBUTES_NAME]) for each in found]
 
 
-def test_a_backup_without_arguments_saves_every_set(cli, two):
-    code, out, err = cli("backup")
-    assert (code, err) == (0, "1 name excluded: draft.tmp\n")
-    assert [line for line in out.splitlines() if line.endswith(":")] == ["agent:", "journal:"]
-    found = dict(listed(cli))
-    assert set(found) == {"agent", "diary"}
-    assert found["diary"] == ["monday.md"]
-
-
-def test_one_set_is_picked_by_name_or_by_label(cli, two, monkeypatch):
-    assert cli("backup", "--set", "journal")[0] == 0
-    assert [label for label, _ in listed(cli)] == ["diary"]
-    assert cli("backup", "--label", "agent", "--quiet")[0] == 0
-    assert {label for label, _ in listed(cli)} == {"diary", "agent"}
-    monkeypatch.setenv("COLONY_MEMORY_LABEL", "diary")
-    assert cli("backup", "--json")[0] == 0
-    assert [label for label, _ in listed(cli)] == ["diary"]
-
-
 def test_a_label_that_no_set_has_is_said(refused, two):
     line = refused(2, "backup", "--label", "other")
     assert line == "error: no set has the label 'other': name a path, or a set with --set, agent or journal"
     assert "no set has the label 'other'" in refused(2, "restore", "--label", "other")
-
-
-def test_what_is_to_be_encrypted_is_not_saved_in_the_clear(refused, two):
-    from dataclasses import fields
-
-    from colony_memory.cli.options import CommonOptions
-
-    if any(each.name == "encrypt_to" for each in fields(CommonOptions)):
-        pytest.skip("every verb has the option")
-    two.write_text("encrypt_to = ['age1x']\n" + two.read_text())
-    assert "says encrypt_to, and 'backup' cannot encrypt" in refused(2, "backup", "--set", "agent")
-
-
-def test_a_set_that_is_not_there_is_suggested(refused, two):
-    assert refused(2, "backup", "--set", "jurnal").endswith("config.toml; did you mean journal?")
-
-
-def test_what_is_named_is_no_set_s(cli, two, tmp_path):
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "a.tmp").write_text("x")
-    assert cli("backup", tmp_path / "other")[0] == 0
-    assert listed(cli) == [("default", ["a.tmp"])]
 
 
 def test_one_that_fails_does_not_keep_the_others_from_being_saved(cli, two, tmp_path, folder):
@@ -135,21 +93,6 @@ def test_a_hint_for_one_of_several_names_it(cli, two, folder):
     assert code == 1
     assert "error: agent: " in err
     assert "--secrets mask --set agent" in err
-
-
-def test_status_looks_at_every_set(cli, two, folder):
-    cli("backup")
-    (folder / "new.md").write_text("new\n")
-    code, out, _ = cli("status")
-    assert code == 0
-    assert out.splitlines()[1].startswith("ahead by 1 file, 1 line: last good backup of label agent just now ")
-    assert out.count("protected: ") == 1
-    assert "1 added, 0 removed, 0 changed, since the latest of label agent" in out
-    code, out, _ = cli("status", "--json")
-    found = json.loads(out)["sets"]
-    assert found["agent"]["unsaved"]["added"] == ["new.md"]
-    assert found["journal"]["unsaved"]["added"] == []
-    assert cli("status", "--set", "journal", "--max-age", "1h")[0] == 0
 
 
 def test_a_status_that_fails_is_told_all_the_same(cli, two):
@@ -208,16 +151,6 @@ def test_a_backup_keeps_what_the_retention_of_its_label_says(cli, two, tmp_path)
     assert (code, out) == (0, "label diary: 1 snapshot deleted, 2 kept\n")
 
 
-def test_a_report_tells_what_that_retention_takes(cli, two, tmp_path):
-    if "report" not in app.VERBS:
-        pytest.skip("there is no report")
-    for text in ("one", "two two", "three three"):
-        (tmp_path / "journal" / "monday.md").write_text(text)
-        cli("backup", "--set", "journal", "--keep", "9")
-    for more in ((), ("--set", "journal")):
-        assert cli("report", "--html", tmp_path / f"r{len(more)}.html", *more)[0] == 0
-
-
 def test_a_prune_is_for_each_label_with_a_retention(cli, two, refused, configure):
     cli("backup")
     two.write_text(two.read_text() + "[retention.agent]\nkeep = 1\n[retention.other]\nkeep_daily = 3\n")
@@ -242,20 +175,6 @@ def test_a_prune_is_for_each_label_with_a_retention(cli, two, refused, configure
     assert "say what to keep" in refused(2, "prune", "--yes")
 
 
-def test_where_there_is_one_set_it_is_meant(cli, configure, folder, tmp_path):
-    LocalVault(tmp_path / "vault", create=True, format=1)
-    configure('[sets.agent]\npaths = ["HERE/memory"]\nvault = "HERE/vault"\n')
-    code, out, _ = cli("backup", "--json")
-    assert (code, json.loads(out)["snapshot"]["label"]) == (0, "agent")
-    (folder / "MEMORY.md").unlink()
-    assert cli("restore", "latest")[0] == 0
-    assert (folder / "MEMORY.md").exists()
-    assert cli("log", "MEMORY.md")[0] == 0
-    assert cli("watch", "--once")[0] == 0
-    assert cli("restore", tmp_path / "elsewhere")[0] == 0
-    assert listed(cli) == [("agent", [".colony-memory/folder.json", "MEMORY.md"])]
-
-
 def test_watch_and_restore_need_to_know_which(refused, two):
     for verb in ("watch", "restore"):
         assert refused(2, verb) == "error: there are several sets: say which with --set, agent or journal"
@@ -269,17 +188,6 @@ def test_run_restores_the_set_and_saves_it(cli, two, tmp_path):
     code, _, err = cli("run", "--set", "journal", "--", "sh", "-c", script)
     assert code == 0, err
     assert listed(cli)[0] == ("diary", ["monday.md", "tuesday.md"])
-
-
-def test_an_option_comes_before_a_variable_before_the_file(cli, two, tmp_path, monkeypatch):
-    for name in ("a", "b"):
-        LocalVault(tmp_path / name, create=True, format=1)
-    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "a"))
-    assert cli("backup", "--set", "agent", "--quiet")[0] == 0
-    assert cli("backup", "--set", "agent", "--quiet", "--vault", tmp_path / "b")[0] == 0
-    assert cli("backup", "--set", "agent", "--quiet", "--vault", "here")[0] == 0
-    for name in ("a", "b", "vault"):
-        assert len(listed(cli, "--vault", tmp_path / name)) == 1
 
 
 VARIABLES = {
@@ -318,14 +226,6 @@ def test_a_variable_may_begin_with_the_home_or_name_a_vault_of_the_file(cli, two
         monkeypatch.chdir(tmp_path / at)
         assert cli("backup", "--label", at, folder)[0] == 0
     assert sorted(path.name for path in (tmp_path / "home").iterdir()) == [".wit.json.lock", "wit.json"]
-
-
-def test_a_name_of_a_vault_is_taken_wherever_a_vault_is_named(cli, two, configure, tmp_path):
-    two.write_text(two.read_text().replace("[sets.agent]", f'usb = "{(tmp_path / "usb").as_posix()}"\n[sets.agent]'))
-    assert cli("init", "usb")[0] == 0
-    cli("backup")
-    assert cli("copy", "--from", "here", "--to", "usb")[0] == 0
-    assert len(listed(cli, "--vault", "usb")) == 2
 
 
 def test_a_copy_is_of_the_set_that_is_named(cli, two, tmp_path):
@@ -425,28 +325,12 @@ def test_config_shows_what_counts_and_where_it_comes_from(cli, two, monkeypatch,
     assert (found["api_key"], found["exists"]) == ("set", True)
 
 
-def test_what_is_left_out_everywhere_is_no_question_of_a_status_without_paths(cli, configure, folder, tmp_path):
-    LocalVault(tmp_path / "vault", create=True, format=1)
-    configure("vault = 'HERE/vault'\nexclude = ['*.tmp']\n")
-    (folder / "x.tmp").write_text("x")
-    assert cli("backup", folder)[0] == 0
-    assert cli("status")[0] == 0
-    code, out, _ = cli("status", folder, "--json")
-    assert (code, json.loads(out)["unsaved"]["added"]) == (0, [])
-
-
 def test_config_tells_of_an_agent_and_of_one_thing_at_a_time(cli, refused, two):
     code, out, _ = cli("config", "--agent", "codex", "--json")
     assert (code, json.loads(out)["sets"]["codex"]["agent"]) == (0, "codex")
     assert json.loads(cli("config", "--path", "--json")[1]) == {"path": str(two), "exists": True}
     assert "give one of them" in refused(2, "config", "--agent", "codex", "--set", "agent")
     assert refused(2, "config", "--set", "nobody").endswith("; sets are agent, journal")
-
-
-def test_config_asks_no_vault(cli, configure):
-    configure("vault = 's3://bucket/of/nobody'\n")
-    code, out, _ = cli("config")
-    assert (code, "s3://bucket/of/nobody" in out) == (0, True)
 
 
 def test_config_makes_an_example_and_overwrites_none(cli, refused, tmp_path, monkeypatch):
@@ -489,18 +373,3 @@ def test_a_restore_never_writes_the_file_that_is_obeyed(cli, two, refused, tmp_p
     two.replace(tmp_path / "mine" / "colony-memory" / "config.toml")
     assert "is where the configuration" in refused(1, "restore", "--label", "evil", "--force", tmp_path / "mine")
     assert cli("restore", "--label", "evil", tmp_path / "look")[0] == 0
-
-
-@POSIX
-@pytest.mark.parametrize("link", ["colony-memory/config.toml", "colony-memory"])
-def test_nor_what_a_link_in_its_place_leads_to(cli, two, refused, tmp_path, link):
-    evil = tmp_path / "evil" / "colony-memory"
-    evil.mkdir(parents=True)
-    (evil / "config.toml").write_text('on_error = "touch /tmp/owned"\n')
-    cli("backup", tmp_path / "evil", "--label", "evil", "--quiet")
-    place = tmp_path / "config" / link
-    place.rename(tmp_path / "dotfiles")
-    place.symlink_to(tmp_path / "dotfiles")
-    assert cli("list", "--quiet")[0] == 0
-    assert "is where the configuration" in refused(1, "restore", "--label", "evil", "--force", tmp_path / "config")
-    assert place.is_symlink()

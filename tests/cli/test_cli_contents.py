@@ -8,13 +8,6 @@ import cli_runs
 import pytest
 from cli_runs import POSIX, damage, save
 
-from colony_memory import ColonyMemory
-from colony_memory.app.pick import count_texts
-from colony_memory.app.save import Saved
-from colony_memory.capture import Capture
-from colony_memory.capture._metadata import Contents, contents_of
-from colony_memory.cli.summary import backup_lines
-
 vault_of_1 = cli_runs.vault_of_1
 
 
@@ -104,22 +97,3 @@ def test_what_cannot_be_read_is_shown_as_far_as_it_is_known(cli, vault_of_1, as_
         assert (answer["file_count"], answer["files"]) == (None, None)
     else:
         assert out.splitlines()[-3:] == ["2 texts:", "a.md", "b.md"]
-
-
-def test_a_stranger_s_snapshot_is_not_shown(cli, refused, vault):
-    save(vault, {"a.md": "x"})
-    key = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
-    refused(4, "show", "latest", "--trust", key)
-
-
-def test_a_folder_s_own_document_is_no_file(cli, vault_of_1, folder):
-    cli("backup", folder)
-    (info,) = ColonyMemory(backend=vault_of_1).list_snapshots()
-    assert count_texts(info) == len(info.doc_names) - 2 == 1
-    assert contents_of({"a": "x"}) == Contents(("a",))
-
-
-def test_what_was_joined_with_another_s_is_more_than_was_read():
-    info = cli_runs.snapshot(doc_names=["a.md", "b.md", ".colony-memory/folder.json"], diverged_from="theirs")
-    lines = backup_lines(Saved(info, Capture({"a.md": "x"}, ())), now=cli_runs.NOON)
-    assert lines[1].startswith("2 texts, ")

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import cli_runs
 import pytest
-from cli_runs import NOON, POSIX, damage, process, save
+from cli_runs import NOON, POSIX, damage, save
 from cut_off import cut_off
 
 from colony_memory import ColonyMemory
@@ -109,15 +109,6 @@ def test_what_would_be_left_out_or_ignored_is_told_with_the_exit_code_of_the_bac
     assert err == "1 name excluded: a.log\nleft out: pipe: named pipe\n"
 
 
-def test_what_would_stop_the_backup_stops_it_too(folder, vault, cli, refused):
-    (folder / "keys.md").write_text("ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5")
-    code, out, err = cli("backup", "-n", folder)
-    assert (code, out) == (1, "")
-    assert err.startswith("likely secret: keys.md:1: GitHub token; try: ")
-    assert "there is no vault" in refused(5, "backup", "-n", folder, "--vault", "nowhere")
-    assert "no such file" in refused(2, "backup", "-n", "gone")
-
-
 def test_what_does_not_fit_is_told(folder, cli, monkeypatch):
     small = FakeVault(quota_bytes=10_000)
     memory = ColonyMemory(backend=small)
@@ -185,11 +176,6 @@ def test_bad_values_are_refused_before_anything_is_read_or_made(folder, refused,
         for more in ([], ["-n"]):
             refused(2, "backup", folder, *more, *options)
     assert not (tmp_path / "data").exists()
-
-
-def test_it_is_no_option_of_watch(folder, vault):
-    done = process("watch", "--dry-run", folder)
-    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_what_is_damaged_would_be_saved_anew_though_nothing_changed(folder, vault, cli):

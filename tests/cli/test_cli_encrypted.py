@@ -193,12 +193,6 @@ def test_keygen_takes_no_variable_and_no_address_for_a_path(refused, tmp_path, m
     assert not list(tmp_path.iterdir())
 
 
-def test_keygen_age_without_file_goes_to_the_configuration(cli, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    assert cli("keygen", "--age", "--quiet")[0] == 0
-    assert (tmp_path / "config" / "colony-memory" / "identity.txt").is_file()
-
-
 def test_what_is_missing_is_told_to_who_opens_it(cli, folder, vault, identity):
     (folder / "sock").symlink_to("/nowhere")
     assert cli("backup", folder, "--encrypt-to", keys.RECIPIENT)[0] == 1

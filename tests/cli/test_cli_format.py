@@ -14,21 +14,6 @@ from no_zstd import lose_zstd
 from colony_memory._format.v2.zstd import WANTED
 
 
-def test_a_chain_is_saved_shown_and_restored(folder, vault, cli, tmp_path):
-    code, out, _ = cli("backup", "--format", "2", folder)
-    assert code == 0
-    assert out.splitlines()[1].startswith("2 files, ")
-    (folder / "more.md").write_text("more\n")
-    assert cli("watch", "--once", "--format", "2", folder)[0] == 0
-    code, out, _ = cli("list", "--json")
-    assert [each["format"] for each in json.loads(out)["snapshots"]] == ["colony-memory/2"] * 2
-    code, out, _ = cli("show", "latest")
-    assert (code, "parts" in out, "more.md" in out) == (0, False, True)
-    assert cli("restore", tmp_path / "out")[0] == 0
-    assert (tmp_path / "out" / "more.md").read_text() == "more\n"
-    assert cli("backup", folder)[0] == 0
-
-
 def formats(cli):
     return [each["format"][-1] for each in json.loads(cli("list", "--json")[1])["snapshots"]]
 
@@ -76,10 +61,3 @@ def test_without_zstd_what_to_install_is_said(folder, vault, cli, refused, monke
         assert err.startswith(f"warning: saving in format 1: this vault is for format 2, which needs {WANTED}")
         assert cli("backup", "--quiet", folder) == (0, "", "")
         assert formats(cli) == ["1", "2"]
-
-
-def test_a_format_that_is_none_is_refused(folder, vault, cli):
-    code, _, err = cli("backup", "--format", "3", folder)
-    assert code == 2
-    assert err.startswith("error: --format is 1 or 2, not '3'")
-    assert not [name for name in vault.vault_list_files()["items"] if "cmem." in name["filename"]]

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import cli_runs
@@ -152,11 +151,6 @@ def test_what_is_not_said(hint, run):
     assert worded(hint, run) is None
 
 
-def test_the_label_of_the_environment_is_overruled(monkeypatch):
-    monkeypatch.setenv("COLONY_MEMORY_LABEL", "work")
-    assert worded(Hint("prune", label="default"), asked("backup")) == "colony-memory prune --keep 5 --label default"
-
-
 def hints_in_the_source():
     """Action and option of every hint that the package makes, with where that is."""
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -243,11 +237,6 @@ def test_a_value_is_never_an_option(word):
         assert [tuple(each) for each in pairs] == [("--label", word), ("--vault", word), ("--trust", word)]
 
 
-def test_an_argument_is_never_an_option():
-    assert command("restore", "-x", given={}) == "colony-memory restore ./-x"
-    assert command("verify", "-", given={}) == "colony-memory verify -"
-
-
 # --- as a verb says them
 
 
@@ -300,24 +289,6 @@ def test_an_error_is_one_line_or_one_object(cli, vault, monkeypatch, error, code
             assert line == f"error: {named}"
         else:
             assert line == f"error: {named}; {'try: ' if hint.startswith('colony-memory') else ''}{hint}"
-
-
-def test_where_to_read_on_is_told_of_the_error_itself_whatever_it_was_raised_from():
-    lost, told = VaultUnavailable("gone"), RuntimeError("told by somebody else")
-    lost.__cause__, told.__cause__ = OSError("no route"), VaultUnavailable("gone")
-    assert address_for(lost) == address_for(told) == "https://memory.thecolony.cc/recover#no-answer"
-    assert address_for(OSError("no route")) is None
-
-
-def test_a_warning_has_its_command_too(cli, vault, monkeypatch):
-    def warn(self, **_):
-        warnings.warn(ColonyMemoryWarning("look", hint=Hint("verify", label="work")), stacklevel=1)
-        return []
-
-    monkeypatch.setattr(ColonyMemory, "list_snapshots", warn)
-    line = f"colony-memory verify --label work --vault {vault.path}"
-    assert cli("list")[2] == f"warning: look; try: {line}\n"
-    assert json.loads(cli("list", "--json")[2]) == {"warning": "look", "hint": line}
 
 
 def test_a_usage_error_is_an_object_too(cli):

@@ -157,21 +157,6 @@ def test_bad_input(refused, vault, ids, code, arguments, says):
     assert sorted(vault.path.iterdir()) == before
 
 
-def test_a_dash_begins_a_pattern_after_two(cli, vault):
-    save(vault, {"a.md": "-x\n"})
-    assert cli("grep", "--", "-x")[0] == 0
-
-
-@pytest.mark.parametrize(
-    "arguments", [["log", "a.md"], ["log", "-p", "a.md"], ["grep", "one"], ["diff", "-p", "latest~1"]]
-)
-def test_an_outage_is_no_answer(server, refused, arguments):
-    for number in range(3):
-        save(server.vault, {"a.md": f"one\n{number}\n"}, at=NOON + timedelta(days=number))
-    server.close()
-    assert refused(5, *arguments, "--label", "default")
-
-
 # --- differences
 
 
@@ -195,22 +180,6 @@ def test_differences_apply(cli, vault, folder, tmp_path, program):
     subprocess.run(program, cwd=tmp_path / "again", input=text, check=True, timeout=60)
     for name in ("MEMORY.md", f"notes/{EVIL}"):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
-
-
-def test_counts_that_are_too_high_are_said_to_be(cli, vault):
-    save(vault, {"a.md": "y\n" + "x\n" * 9000})
-    save(vault, {"a.md": "x\n" * 9001 + "z\n"})
-    assert "~ a.md  +9002 -9001 lines at most\n" in cli("diff", "latest~1")[1]
-
-
-def test_differences_and_the_exit_code(cli, vault, ids):
-    assert cli("diff", "-p", "latest", "latest", "--exit-code") == (0, "", "")
-    code, out, _ = cli("diff", "-p", "latest~1", "--exit-code")
-    assert code == 1
-    assert out.startswith("diff --git a/a.md b/a.md\nnew file mode 100644\n--- /dev/null\n+++ b/a.md\n")
-    found = json.loads(cli("diff", "-p", "latest~1", "--json")[1])
-    assert (found["added"], found["patch"]) == (["a.md"], out)
-    assert json.loads(cli("diff", "latest~1", "--json")[1])["patch"] is None
 
 
 # --- on a terminal
@@ -250,15 +219,6 @@ def test_without_colours_the_same_is_told(monkeypatch):
         "+b",
         " c",
     ]
-
-
-def test_a_narrow_terminal_gets_each_row_on_a_line(monkeypatch):
-    on_screen(monkeypatch)
-    monkeypatch.setenv("COLUMNS", "60")
-    info = cli_runs.snapshot()
-    change = Change("changed", info, info, DocumentChange(10, 2), 99)
-    for line in summary.history_lines(FileHistory("a.md", (change,), 2), now=NOON):
-        assert len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= 60
 
 
 def test_names_and_lines_command_no_terminal(cli, vault):

@@ -29,8 +29,7 @@ from colony_memory.cli.options import CommonOptions, SavingOptions
 from colony_memory.cli.verbs import hook as hook_verb
 from colony_memory.hooks import program, turn
 from colony_memory.hooks.hosts import HOSTS
-from colony_memory.schedule.last_run import only_one
-from colony_memory.schedule.watch import last_run_path, read_runs
+from colony_memory.schedule.watch import read_runs
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.vaults.local import LocalVault
 from colony_memory.words import commands
@@ -110,17 +109,6 @@ def test_what_is_unchanged_is_neither_read_nor_saved_again(hook, vault, folder, 
     assert runs(vault) == [(True, "saved")] * 2
 
 
-def test_a_vault_that_is_away_or_another_is_noticed_though_nothing_changed(hook, vault, folder):
-    settle()
-    assert hook() == {}
-    moved = vault.path.rename(vault.path.with_name("away"))
-    assert "no vault" in hook()["systemMessage"]
-    LocalVault(vault.path, create=True)
-    assert hook() == {}
-    assert len(ids(vault)) == 1
-    assert ids(vault) != ids(LocalVault(moved))
-
-
 def test_other_options_look_again(hook, vault, folder):
     settle()
     assert hook() == {}
@@ -146,17 +134,6 @@ def test_a_first_start_has_nothing_to_save(hook, vault, tmp_path):
     assert runs(vault) == [(True, "nothing")] * 2
 
 
-@pytest.mark.parametrize("missing", [False, True])
-def test_memory_that_is_gone_is_told_and_what_was_saved_stays(hook, vault, tmp_path, missing):
-    info = save(vault, {"MEMORY.md": "x"})
-    if not missing:
-        (tmp_path / "empty").mkdir()
-    found = hook(directory=tmp_path / ("missing" if missing else "empty"))
-    assert "not saved" in found["systemMessage"]
-    assert ids(vault) == [info.snapshot_id]
-    assert runs(vault) == [(False, "failed:")]
-
-
 def test_what_is_left_out_is_told(hook, vault, folder):
     os.mkfifo(folder / "pipe")
     found = hook("PreCompact", "--block")
@@ -165,15 +142,6 @@ def test_what_is_left_out_is_told(hook, vault, folder):
     assert len(ids(vault)) == 1
     hook()
     assert runs(vault) == [(False, "saved"), (False, "unchanged")]
-
-
-def test_a_memory_that_shrank_is_told_and_looked_at_again(hook, vault, folder):
-    settle()
-    (folder / "large.md").write_text("a long story\n" * 100)
-    assert hook() == {}
-    (folder / "large.md").unlink()
-    assert "less" in hook("PreCompact", "--block")["systemMessage"]
-    assert runs(vault) == [(True, "saved")] * 2
 
 
 def test_secrets_stop_it_and_are_not_repeated(hook, vault, folder):
@@ -191,20 +159,6 @@ def test_an_outage_is_told_noted_and_blocks_nobody(hook, server):
     log = read_runs("colony:", "default")
     assert log.failed_since == 1
     assert not log.last.ok
-
-
-def test_block_is_for_those_who_ask(hook, vault, folder):
-    (folder / "MEMORY.md").write_text(TOKEN)
-    for event, options in (("PreCompact", ()), ("Stop", ()), ("SessionEnd", ("--block",))):
-        assert hook(event, *options).keys() == {"systemMessage"}
-    found = hook("Stop", "--block")
-    assert found["decision"] == "block"
-    assert found["reason"].startswith(
-        "The memory could not be saved (SecretsFound). To see why, and save it: colony-memory "
-    )
-    assert "decision" not in hook("Stop", "--block", stop_hook_active=True)
-    assert hook("AfterAgent", "--block", "--format", "gemini")["decision"] == "deny"
-    assert hook("PreCompact", "--block", "--format", "codex")["continue"] is False
 
 
 @pytest.mark.parametrize(
@@ -240,15 +194,6 @@ def test_an_empty_variable_blocks_no_host(cli, folder, monkeypatch):
     monkeypatch.setenv("COLONY_MEMORY_VAULT", "")
     assert cli("hook", folder)[0] == 1
     assert cli("hook", "--label", "install", "--wrong", folder)[0] == 1
-
-
-def test_a_watch_and_a_hook_are_one_writer(hook, vault, folder):
-    with only_one(last_run_path(str(vault.path), "default")) as free:
-        assert free
-        assert hook() == {}
-        (folder / "MEMORY.md").write_text("and more")
-        assert hook() == {}
-    assert len(ids(vault)) == 2
 
 
 @POSIX
@@ -455,22 +400,6 @@ def test_what_is_installed_saves_what_was_meant(cli, vault, folder, tmp_path, mo
     assert entry["timeout"] == 8 * HOSTS[host].second
 
 
-def test_the_rules_of_the_file_are_kept_to_and_read_there_each_time(cli, hook, vault, folder, tmp_path, monkeypatch):
-    config = tmp_path / "config.toml"
-    config.write_text("[retention.default]\nkeep = 2\n")
-    config.chmod(0o600)
-    monkeypatch.chdir(tmp_path)
-    assert cli("hook", "install", "codex", "--config", "config.toml", folder)[0] == 0
-    words = installed(tmp_path / "home" / ".codex" / "hooks.json")["Stop"]
-    assert f"--config={config}" in words
-    assert not [each for each in words if each.startswith("--keep")]
-    monkeypatch.chdir("/")
-    for text in ("one", "two", "three"):
-        (folder / "MEMORY.md").write_text(text)
-        assert hook("Stop", f"--config={config}") == {}
-    assert len(ids(vault)) == 2
-
-
 def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     common = CommonOptions(
@@ -611,16 +540,6 @@ def test_what_was_built_on_a_hook_is_left_and_said(cli, folder, tmp_path, monkey
     assert json.loads(settings.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"] == theirs
 
 
-def test_one_folder_may_go_to_several_vaults(cli, vault, folder, tmp_path):
-    other = LocalVault(tmp_path / "other vault", create=True)
-    for options in ((), ("--vault", other.path), ("--label", "more"), ("--keep", "3")):
-        assert cli("hook", "install", "codex", *options, folder)[0] == 0
-    found = json.loads((tmp_path / "home" / ".codex" / "hooks.json").read_text())["hooks"]["Stop"]
-    assert len(found) == 3
-    assert cli("hook", "uninstall", "codex", folder)[0] == 0
-    assert not json.loads((tmp_path / "home" / ".codex" / "hooks.json").read_text())
-
-
 def test_two_folders_share_no_label(cli, refused, vault, folder, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
@@ -646,14 +565,6 @@ def test_a_dry_run_changes_nothing(cli, folder, tmp_path, monkeypatch):
     assert list(document) == ["settings", "changed", "dry_run", "difference"]
     assert document["changed"]
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_the_vault_that_nobody_chose_is_made_and_named(cli, folder, tmp_path, monkeypatch):
-    code, _, err = cli("hook", "install", "claude-code", folder)
-    assert code == 0
-    assert "so one was made" in err
-    words = installed(tmp_path / "home" / ".claude" / "settings.json")["Stop"]
-    assert LocalVault(words[words.index("--vault") + 1]).exists()
 
 
 def test_no_key_gets_into_the_settings(cli, folder, tmp_path, server):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -11,10 +10,6 @@ import cli_runs
 import pytest
 from cli_runs import POSIX, fails, process, save, tree
 
-from colony_memory._format.v2.zstd import is_installed
-from colony_memory.cli.options import SETTINGS
-
-DEFAULT = 2 if is_installed() else 1
 READING = (
     ("restore", "out"),
     ("list",),
@@ -43,29 +38,6 @@ def exported(cli, tmp_path):
     cli("init", "other")
     save(cli_runs.LocalVault(tmp_path / "other"), {"a.md": "x"})
     assert cli("export", "latest", "in.json", "--vault", "other")[0] == 0
-
-
-@pytest.mark.parametrize("url", ["vault", "./vault", "file://{}/vault", "~/vault", "a/b c/vault"])
-def test_a_vault_is_made_once_and_used(cli, folder, tmp_path, url):
-    url = url.format(tmp_path)
-    (tmp_path / "home").mkdir()
-    assert cli("init", url) == (0, f"made the vault {url}\n", "")
-    assert cli("init", url) == (0, f"the vault {url} was there already\n", "")
-    assert cli("init", url, "--quiet") == (0, "", "")
-    assert cli("list", "--vault", url) == (0, "no snapshots\n", "")
-    assert cli("backup", "--vault", url, folder)[0] == 0
-    assert json.loads(cli("init", url, "--json")[1]) == {"vault": url, "made": False, "format": DEFAULT}
-    assert json.loads(cli("init", "another", "--json")[1]) == {"vault": "another", "made": True, "format": DEFAULT}
-
-
-def test_without_a_url_it_is_the_vault_that_every_verb_would_use(cli, folder, tmp_path, monkeypatch):
-    place = tmp_path / "data" / "colony-memory" / "vault"
-    assert cli("init") == (0, f"made the local vault {place}\n", "")
-    assert cli("backup", "--quiet", folder) == (0, "", "")
-    assert cli("init", "--vault", "one")[:2] == (0, "made the vault one\n")
-    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "two"))
-    assert cli("init")[:2] == (0, f"made the vault {tmp_path / 'two'}\n")
-    assert cli("init", "three")[:2] == (0, "made the vault three\n")
 
 
 def test_the_hosted_vault_needs_no_making(cli, server):
@@ -122,13 +94,6 @@ def test_a_vault_that_makes_itself_is_told_of_once_quiet_or_not(cli, folder, tmp
     assert "made" not in cli(*verb, *options, folder)[2]
 
 
-def test_a_backup_of_nothing_makes_no_vault(cli, refused, folder, tmp_path):
-    (folder / "keys.md").write_text(f"ghp_{'aB3dE5gH7jK9' * 3}\n")
-    assert cli("backup", folder)[:2] == (1, "")
-    refused(2, "backup", "nowhere")
-    assert not (tmp_path / "data").exists()
-
-
 def test_a_home_whose_name_looks_like_a_variable_is_a_home(cli, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "a$b%c%"))
     assert cli("init", "--quiet") == (0, "", "")
@@ -177,15 +142,6 @@ def test_what_bears_the_name_of_a_file_is_said(cli, folder, vault):
 
 
 # --- settings
-
-
-@pytest.mark.parametrize("value", ["", " "])
-@pytest.mark.parametrize("name", SETTINGS)
-def test_an_empty_variable_is_a_mistake(refused, folder, tmp_path, monkeypatch, name, value):
-    monkeypatch.setenv(name, value)
-    for arguments in (("backup", "--quiet", folder), ("restore", "out"), ("list",), ("init",), ("status",)):
-        assert refused(2, *arguments) == f"error: {name} is empty: give it a value, or unset it"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["memory"]
 
 
 def test_help_is_given_whatever_is_set(cli, monkeypatch):

@@ -52,11 +52,6 @@ def test_show_tells_what_is_known(cli, three):
     assert answer["snapshot"]["doc_names"] == three[2].doc_names
 
 
-def test_show_escapes_names(cli, vault):
-    save(vault, {"esc\x1b[31m.md": "x"})
-    assert cli("show", "latest")[1].splitlines()[-2:] == ["1 file:", r"esc\x1b[31m.md"]
-
-
 # --- verify
 
 

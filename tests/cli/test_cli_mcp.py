@@ -10,9 +10,6 @@ import pytest
 pytest.importorskip("click")
 
 
-from colony_memory.app.options import BackupOptions
-
-
 @pytest.fixture
 def served(monkeypatch):
     """What would be served, in the place of serving it."""
@@ -22,36 +19,6 @@ def served(monkeypatch):
     found = []
     monkeypatch.setattr(server, "serve_stdio", lambda server: found.append(server._served))
     return found
-
-
-def test_what_the_person_gives_is_fixed(cli, vault, folder, served):
-    options = [
-        "--label",
-        "Notes",
-        "--keep",
-        "3",
-        "--exclude",
-        "*.log",
-        "--secrets",
-        "mask",
-        "--on-conflict",
-        "continue",
-    ]
-    assert cli("mcp", *options, folder) == (0, "", "")
-    (it,) = served
-    assert it.options == BackupOptions(
-        label="notes", prune_keep=3, exclude=("*.log",), secrets="mask", on_conflict="continue"
-    )
-    assert (it.root, it.label, it.restore) == (folder.resolve(), "notes", "no")
-    assert it.place.backend.path == vault.path
-
-
-def test_a_link_leads_to_the_folder_for_good(cli, vault, folder, served, tmp_path):
-    (tmp_path / "link").symlink_to(folder)
-    assert cli("mcp", "--allow-restore", tmp_path / "link")[0] == 0
-    assert (served[0].root, served[0].restore) == (folder.resolve(), "asked")
-    assert cli("mcp", "--allow-restore", "--restore-unasked", folder)[0] == 0
-    assert served[1].restore == "unasked"
 
 
 @pytest.mark.parametrize(
@@ -75,12 +42,6 @@ def test_a_folder_that_is_none_is_refused(refused, cli, vault, folder, served, t
     assert "an empty path" in refused(2, "mcp", "")
     assert "is inside" in refused(2, "mcp", tmp_path)
     assert cli("mcp", "--allow-restore", tmp_path / "none")[0] == 0
-
-
-def test_a_vault_that_is_missing_is_told_before_a_host_is_answered(refused, folder, served, tmp_path):
-    told = refused(5, "mcp", "--vault", tmp_path / "none", folder)
-    assert "make one with: colony-memory init" in told
-    assert served == []
 
 
 @pytest.mark.once

@@ -15,26 +15,6 @@ from colony_memory.vaults.local import LocalVault
 # --- notes
 
 
-def test_a_note_is_told_by_list_and_show(cli, vault, folder, refused):
-    assert cli("backup", folder, "--note", "before the\x1b[2J move")[0] == 0
-    heads, row, _ = cli("list")[1].splitlines()
-    assert heads.endswith("  remarks")
-    assert row.endswith(r"  before the\x1b[2J move")
-    assert r"note       before the\x1b[2J move" in cli("show", "latest")[1].splitlines()
-    assert cli("backup", folder)[1].startswith("unchanged ")
-    assert cli("backup", folder, "--note", "another")[1].startswith("saved ")
-    (info, _) = json.loads(cli("list", "--json")[1])["snapshots"]
-    assert info["note"] == "another"
-    assert json.loads(cli("backup", folder, "--json")[1])["snapshot"]["note"] == "another"
-    assert "--note is given without a value" in refused(2, "backup", folder, "--note", "")
-    assert "at most 1000 characters" in refused(2, "backup", folder, "--note", "x" * 1001)
-
-
-def test_watch_takes_the_same_options(cli, vault, folder):
-    assert cli("watch", folder, "--once", "--note", "by watch", "--on-conflict", "continue")[0] == 0
-    assert ColonyMemory(backend=vault).latest().note == "by watch"
-
-
 # --- pins
 
 
@@ -107,13 +87,6 @@ def raced(vault, monkeypatch):
     return theirs
 
 
-def test_a_conflict_fails_and_both_are_stored(cli, refused, folder, vault, raced):
-    assert cli("backup", folder / "notes")[0] == 1
-    memory = ColonyMemory(backend=vault)
-    assert memory.latest().snapshot_id == raced[0].snapshot_id
-    assert len(memory.list_snapshots()) == 2
-
-
 def test_a_backup_goes_on_where_that_was_asked_for(cli, folder, vault, raced):
     code, out, err = cli("backup", folder, "--on-conflict", "continue")
     assert (code, out.startswith("saved ")) == (0, True)
@@ -140,10 +113,6 @@ def test_of_nothing_new_it_is_said_that_the_latest_is_anothers(cli, folder, vaul
     code, out, err = cli("backup", folder)
     assert (code, out.splitlines()[1]) == (0, f"saved as snapshot {mine.snapshot_id} of label default")
     assert err == f"warning: nothing here is new, and the latest is snapshot {theirs.snapshot_id}; restore to get it\n"
-
-
-def test_a_conflict_is_met_in_one_of_three_ways(refused, folder, vault):
-    assert "--on-conflict is raise, continue or merge" in refused(2, "backup", folder, "--on-conflict", "panic")
 
 
 def test_what_is_said_of_another_client(vault):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -65,28 +64,6 @@ def test_restore_never_replaces_unasked_what_is_saved_nowhere(cli, refused, vaul
     assert (out / "a.md").read_text() == "saved"
 
 
-def test_a_certain_snapshot_is_restored_by_id(cli, refused, vault, tmp_path):
-    first = save(vault, {"a.md": "first"}, at=NOON)
-    save(vault, {"a.md": "second"})
-    code, said, _ = cli("restore", tmp_path / "out", "--snapshot", first.snapshot_id, "--json")
-    answer = json.loads(said)
-    assert code == 0
-    assert answer["snapshot"]["snapshot_id"] == first.snapshot_id
-    assert (answer["directory"], answer["dry_run"]) == (str(tmp_path / "out"), False)
-    assert (answer["created"], answer["replaced"], answer["unchanged"]) == (["a.md"], [], [])
-    assert answer["directories"] == []
-    assert (tmp_path / "out" / "a.md").read_text() == "first"
-    refused(3, "restore", tmp_path / "out", "--snapshot", "20200101T000000000000Z-abcdef")
-
-
-def test_restoring_by_id_is_silent_about_other_snapshots(cli, vault, tmp_path):
-    first = save(vault, {"a.md": "first"})
-    second = save(vault, {"a.md": "second"})
-    content_file(vault, second).unlink()
-    code, _, err = cli("restore", tmp_path / "out", "--snapshot", first.snapshot_id)
-    assert (code, err) == (0, "")
-
-
 def test_fallback_goes_back_and_says_so_in_one_line(cli, refused, vault, tmp_path):
     first = save(vault, {"a.md": "first"}, at=NOON)
     damage(vault, save(vault, {"a.md": "second"}, at=NOON + timedelta(hours=2)))
@@ -96,47 +73,6 @@ def test_fallback_goes_back_and_says_so_in_one_line(cli, refused, vault, tmp_pat
     assert said.splitlines()[1] == f"restored snapshot {first.snapshot_id} of label default"
     (line,) = err.splitlines()
     assert line.startswith(f"warning: restored the newest intact snapshot {first.snapshot_id}")
-
-
-def test_fallback_changes_nothing_where_all_is_well(cli, vault, tmp_path):
-    info = save(vault, {"a.md": "x"})
-    code, said, err = cli("restore", "--fallback", tmp_path / "out")
-    assert (code, err) == (0, "")
-    assert info.snapshot_id in said
-
-
-def test_fallback_from_a_certain_snapshot(cli, vault, tmp_path):
-    first = save(vault, {"a.md": "first"}, at=NOON)
-    second = save(vault, {"a.md": "second"})
-    damage(vault, second)
-    code, said, _ = cli("restore", "--fallback", "--snapshot", second.snapshot_id, tmp_path / "out", "--json")
-    assert code == 0
-    assert json.loads(said)["snapshot"]["snapshot_id"] == first.snapshot_id
-
-
-def test_only_takes_globs_for_text_bytes_and_folders(cli, vault, folder, tmp_path):
-    (folder / "run.sh").write_text("#!/bin/sh\n")
-    (folder / "run.sh").chmod(0o755)
-    cli("backup", folder)
-    out = tmp_path / "out"
-    assert cli("restore", "--only", "*.sh", "--only", "notes/*", out)[0] == 0
-    assert sorted(tree(out)) == ["notes/caf\u00e9.md", "run.sh"]
-    assert (out / "notes" / "caf\u00e9.md").read_bytes() == b"caf\xe9\n"
-    assert os.name == "nt" or (out / "run.sh").stat().st_mode & 0o100
-    assert not (out / "logs").exists()
-    assert cli("restore", "--only", "logs", "--only", "M*", tmp_path / "logs")[0] == 0
-    assert sorted(p.name for p in (tmp_path / "logs").iterdir()) == ["MEMORY.md", "logs"]
-    assert cli("restore", "--only", "MEM*", tmp_path / "text")[0] == 0
-    assert sorted(tree(tmp_path / "text")) == ["MEMORY.md"]
-
-
-def test_a_lost_pointer_is_worked_around_with_one_warning(cli, vault, tmp_path):
-    save(vault, {"a.md": "x"})
-    (vault.path / "cmem.default.latest.json").unlink()
-    code, _, err = cli("restore", tmp_path / "out", "--quiet")
-    assert code == 0
-    (line,) = err.splitlines()
-    assert line.startswith("warning: taking the newest whole snapshot ")
 
 
 def test_the_newest_of_a_time_is_restored(cli, refused, vault, tmp_path, monkeypatch):

@@ -99,23 +99,6 @@ def test_from_what_was_saved_to_what_is_saved(cli, vault, memory):
     assert read_runs(str(vault.path), "default").last.ok
 
 
-def test_a_first_start(cli, vault, memory):
-    long_ago(vault, {"a.md": "x"}, label="other")
-    Agent.life = lambda agent: (memory / "MEMORY.md").write_text("hello") and 0
-    code, out, err = cli("run", memory, "--", "agent")
-    assert (code, out) == (0, "")
-    assert err.splitlines()[0] == (
-        f"nothing is saved yet under label 'default'; there is 'other', in the vault {vault.path}: a first start"
-    )
-    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "hello"}
-
-
-def test_a_first_start_that_remembers_nothing_is_no_failure(cli, vault, memory):
-    assert cli("run", "--quiet", memory, "--", "agent") == (0, "", "")
-    assert memory.is_dir()
-    assert vault.vault_list_files()["items"] == []
-
-
 @pytest.mark.parametrize("own", [0, 3, 143])
 def test_memory_that_is_gone_at_the_end_stays_saved_and_is_told(cli, vault, memory, own):
     info = long_ago(vault, {"MEMORY.md": "two years"})
@@ -133,14 +116,6 @@ def test_memory_that_is_gone_at_the_end_stays_saved_and_is_told(cli, vault, memo
         f"error: the command ended with exit code {own}, and its memory was not saved at its end"
     )
     assert ColonyMemory(backend=vault).latest().snapshot_id == info.snapshot_id
-
-
-def test_memory_that_shrank_does_not_age_out(cli, vault, memory):
-    info = long_ago(vault, {"MEMORY.md": "two years\n" * 500})
-    for text in ("hello", "hello again"):
-        Agent.life = lambda agent, text=text: (memory / "MEMORY.md").write_text(text) and 0
-        assert cli("run", "--keep", "1", memory, "--", "agent")[0] == 0
-    assert ColonyMemory(backend=vault).restore(snapshot_id=info.snapshot_id)["MEMORY.md"].startswith("two years")
 
 
 # What keeps the command from being started.
@@ -298,16 +273,6 @@ def test_what_fails_is_told_and_the_command_goes_on(cli, vault, memory, monitor)
     assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "three years"}
 
 
-def test_a_full_vault_is_told_and_what_was_saved_stays(cli, server, memory):
-    long_ago(server.vault, {"MEMORY.md": "two years"})
-    server.vault.quota_bytes = server.vault.vault_status()["used_bytes"] + 500
-    Agent.life = lambda agent: (memory / "big.md").write_bytes(os.urandom(9000).hex().encode()) and 0
-    code, _, err = cli("run", "--quiet", memory, "--", "agent")
-    assert code == 1
-    assert err.splitlines()[-1].endswith(f"at its end; try: colony-memory backup {memory}")
-    assert files_of(ColonyMemory(backend=server.vault)) == {"MEMORY.md": "two years"}
-
-
 def test_a_vault_that_goes_away_is_told(cli, vault, memory):
     long_ago(vault, {"MEMORY.md": "two years"})
 
@@ -339,20 +304,6 @@ def test_another_s_snapshot_in_between_is_a_conflict(cli, vault, memory):
     assert theirs[0].snapshot_id in err
     assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "theirs"}
     assert len(ColonyMemory(backend=vault).list_snapshots()) == 3
-
-
-@POSIX
-def test_what_is_left_out_is_exit_code_1(cli, vault, memory):
-    def life(agent):
-        (memory / "link").symlink_to("/etc/hostname")
-        (memory / "a").write_text("a")
-
-    Agent.life = life
-    code, _, err = cli("run", "--quiet", memory, "--", "agent")
-    assert code == 1
-    assert err.splitlines()[-1].startswith(
-        "error: the command ended with exit code 0, and not all of its memory is saved; try: colony-memory backup "
-    )
 
 
 def test_for_programs(cli, vault, memory):

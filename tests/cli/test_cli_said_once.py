@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import socket
-
 from cli_runs import NOON, damage, save
 
 from colony_memory.schedule import last_run
 
 KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
-
-
-def test_a_vault_that_nobody_answers_for(cli, refused, monkeypatch):
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # and nobody listens
-        monkeypatch.setenv("COLONY_API_KEY", "col_test")
-        monkeypatch.setenv("COLONY_BASE_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-        line = refused(5, "list")
-        answer = json.loads(cli("list", "--json")[2])
-    assert line.startswith("error: listing cmem.* failed: ")
-    assert "urlopen" not in line
-    assert "URLError" not in line
-    assert (answer["kind"], answer["code"], answer["hint"]) == ("VaultUnavailable", 5, None)
 
 
 def test_a_stranger_s_snapshot_is_one_problem(cli, vault):

@@ -34,11 +34,6 @@ def test_a_verb_takes_the_options_of_a_backup(verb):
     assert all(taken[name].default == each for name, each in usual.items() if name in taken)
 
 
-@pytest.mark.parametrize("verb", ["run", "guard", "mcp"])
-def test_what_a_verb_does_not_take_is_refused(verb, refused, vault, folder):
-    refused(2, verb, "--note", "x", folder, *([] if verb == "mcp" else ["--", "true"]))
-
-
 def test_options_are_parsed_into_those_of_every_face():
     given = SavingOptions(
         label="Notes",

@@ -9,7 +9,7 @@ from datetime import timedelta
 from hashlib import sha256
 
 import pytest
-from cli_runs import NOON, content_file, damage, save
+from cli_runs import NOON, damage, save
 from snapshots import label_map
 
 from colony_memory import ColonyMemory
@@ -121,16 +121,6 @@ def test_the_first_line_is_the_answer(cli, vault, noon):
     assert lines[7].split()[:6] == ["default", "protected", "1", "2026-11-01", "12:00", "UTC"]
     assert lines[7].endswith("  none found")
     assert len(lines) == 8
-
-
-def test_the_key_is_named(cli, vault):
-    pytest.importorskip("cryptography")
-    from colony_memory import Ed25519Signer
-
-    save(vault, {"a.md": "x"}, signer=Ed25519Signer(bytes(range(32))), label="other")
-    first = cli("status")[1].splitlines()[0]
-    assert first.startswith("protected: last good backup of label other just now") or "s ago" in first
-    assert ", signed by z6MkehRgf7, not encrypted, " in first
 
 
 def test_what_is_wrong_stands_with_the_command_that_mends_it(cli, vault, noon):
@@ -346,18 +336,6 @@ def test_what_mends_works_as_pasted(cli, vault, folder, monkeypatch, history, sa
         assert {"ours.md", "theirs.md"} <= ColonyMemory(backend=vault).restore().keys()
 
 
-@pytest.mark.parametrize("looks", [["status"], ["restore", "ELSEWHERE"], ["verify"]], ids=lambda words: words[0])
-def test_what_is_seen_to_be_damaged_is_saved_anew_from_a_folder_that_has_not_changed(
-    cli, vault, folder, looks, tmp_path
-):
-    cli("backup", folder)
-    damage(vault, ColonyMemory(backend=vault).latest())
-    assert "nothing written" in cli("backup", folder)[1]  # it was proven within the day
-    cli(*[word.replace("ELSEWHERE", str(tmp_path / "else")) for word in looks])
-    assert cli("backup", folder)[1].startswith("saved ")
-    assert cli("status")[1].startswith("protected: ")
-
-
 def paths_in(asked):
     return bool(asked) and not asked[0].startswith("-")
 
@@ -382,12 +360,6 @@ def test_the_table_counts_what_is_wrong():
     assert tables.problems(found) == ["1 broken", "no usable pointer", "2 leftover files"]
 
 
-def test_only_damage_is_no_protection(cli, vault):
-    info = save(vault, {"a.md": "x"})
-    content_file(vault, info).unlink()
-    assert cli("status")[1].startswith("not protected: no good backup, ")
-
-
 def test_a_monitor_needs_the_code_only(cli, refused, vault, noon):
     nothing = f"error: nothing is saved yet in the vault {vault.path}"
     assert refused(3, "status", "--max-age", "26h", "--quiet") == nothing
@@ -405,14 +377,6 @@ def test_a_monitor_needs_the_code_only(cli, refused, vault, noon):
     assert (code, len(err.splitlines())) == (1, 1)
     assert out.startswith("not protected: last good backup 3h ago ")
     assert "is not a length of time" in refused(2, "status", "--max-age", "soon")
-
-
-def test_a_monitor_over_http(cli, refused, server, folder):
-    assert "nothing is saved yet in the hosted vault" in refused(3, "status", "--max-age", "1h", "-q")
-    assert cli("backup", folder)[0] == 0
-    assert cli("status", "--max-age", "1h", "-q")[0] == 0
-    server.fault("*", "status", status=500, times=None)
-    refused(5, "status", "--max-age", "1h", "-q")
 
 
 def test_for_programs(cli, vault, noon):

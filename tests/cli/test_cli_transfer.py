@@ -12,7 +12,6 @@ from cli_runs import POSIX, cli, damage, environment, folder, process, refused, 
 from cli_runs import vault_of_1 as vault
 
 from colony_memory import ColonyMemory, Ed25519Signer
-from colony_memory.cli.memory import Opened
 from colony_memory.transfer import load_export
 from colony_memory.vaults.local import LocalVault
 
@@ -49,15 +48,6 @@ def test_a_snapshot_goes_through_a_file(cli, vault, tmp_path):
     assert ColonyMemory(backend=LocalVault(tmp_path / "other")).restore(label="research") == NOTES
     code, out, err = cli("import", "--vault", tmp_path / "other", "research.json")
     assert out.splitlines()[0] == f"snapshot {info.snapshot_id} of label research was there already; nothing written"
-
-
-def test_an_older_one_does_not_become_the_latest(cli, vault):
-    older = save(vault, {"a": "older"})
-    assert cli("export", "latest", "older.json")[0] == 0
-    save(vault, NOTES)
-    ColonyMemory(backend=vault).delete_snapshot(label="default", snapshot_id=older.snapshot_id)
-    code, out, _ = cli("import", "older.json")
-    assert (code, out.splitlines()[1]) == (0, "it is not the latest of its label")
 
 
 def test_for_programs(cli, vault, tmp_path):
@@ -147,13 +137,6 @@ def test_bad_import(refused, vault, tmp_path, monkeypatch):
     assert "standard input cannot be read: Input/output error" in refused(1, "import", "-")
 
 
-def test_another_content_under_the_same_id(cli, refused, vault):
-    info = save(vault, NOTES)
-    assert cli("export", "latest", "a.json")[0] == 0
-    damage(vault, info)
-    assert "something else" in refused(1, "import", "a.json")
-
-
 # --- verify
 
 
@@ -233,16 +216,6 @@ def test_a_vault_is_copied(cli, vault, tmp_path):
     ]
 
 
-def test_from_the_hosted_vault_to_a_directory(cli, server, tmp_path):
-    ColonyMemory("col_test", base_url=server.url).backup(NOTES)
-    code, out, err = cli("copy", "--to", made(tmp_path / "other"))
-    assert (code, err) == (0, "")
-    assert out.startswith("copied 1 snapshot to the vault ")
-    code, out, err = cli("copy", "--from", tmp_path / "other", "--to", "colony:")
-    assert (code, err) == (0, "")
-    assert out.startswith("copied 0 snapshots to the hosted vault; 1 there already")
-
-
 def test_an_hour_of_writes_is_told(refused, server, tmp_path):
     local = LocalVault(tmp_path / "local", create=True, format=1)
     for n in range(3):
@@ -295,10 +268,3 @@ def test_a_signed_label_is_signed_there_too(cli, vault, tmp_path):
         assert there.verify()
     # The witness is that of the vault that was copied from.
     assert cli("verify", "--key-file", "key", "--witness", "witness.json")[0] == 0
-
-
-def test_how_far_a_copy_has_come_is_shown():
-    seen = []
-    show = Opened(None, None, None, seen.append).steps("snapshot")
-    show(1, 3)
-    assert [(event.action, event.done, event.total) for event in seen] == [("snapshot", 1, 3)]

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from cli_runs import POSIX, fails, process, save
+from cli_runs import POSIX, save
 
 from colony_memory import ColonyMemory, Ed25519Signer
 
@@ -102,14 +102,6 @@ def test_after_a_rollback_list_and_status_tell_how_to_get_what_is_left(cli, refu
     assert shlex.split(out.partition("mend it  ")[2].splitlines()[0]) == restore
 
 
-def test_a_list_without_the_latest_does_not_explain_its_mark(cli, folder, vault):
-    assert cli("backup", folder, "--tag", "old")[0] == 0
-    (folder / "MEMORY.md").write_text("more")
-    assert cli("backup", folder)[0] == 0
-    assert cli("list")[1].endswith("2 snapshots; * is the latest, which restore gives\n")
-    assert cli("list", "--tag", "old")[1].endswith("\n1 snapshot\n")
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -136,19 +128,6 @@ def test_a_path_that_nothing_has_replaced_is_code_2_and_makes_no_directory(
     for words in (["backup"], ["hook", "install", "claude-code"]):
         assert "path" in refused(2, *words, f"{option}={place}", folder)
     assert {entry.name for entry in tmp_path.iterdir()} == before
-
-
-@POSIX
-def test_a_tilde_behind_an_equals_sign_is_the_home(cli, vault, folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert cli("backup", "--witness=~/seen.json", folder)[0] == 0
-    assert (tmp_path / "home" / "seen.json").is_file()
-
-
-def test_a_key_file_that_is_open_to_others_is_code_2(vault, key):
-    key.chmod(0o644)
-    line = fails(process("list", "--key-file", key), 2)
-    assert "chmod 600" in line
 
 
 def test_without_the_extra_for_signatures_it_says_what_to_install(refused, vault, key, monkeypatch):

@@ -52,14 +52,6 @@ def test_what_is_not_saved_yet_is_told_beside_the_verdict(folder, vault, cli):
     assert cli("status", folder, "--max-age", "1h", "--quiet") == (0, "", "")
 
 
-def test_a_backup_of_the_same_paths_is_what_it_is_held_against(folder, vault, cli):
-    (folder / "a.log").write_text("x")
-    cli("backup", folder / "notes", folder / "MEMORY.md", folder / "a.log", "--label", "parts", "--exclude", "*.log")
-    paths = [folder / "notes", folder / "MEMORY.md", folder / "a.log", "--label", "parts"]
-    assert unsaved(cli, *paths)[1:] == ["+ a.log"]
-    assert unsaved(cli, *paths, "--exclude", "*.log")[0].startswith("nothing, since ")
-
-
 def test_masked_secrets_and_repositories_are_compared_as_they_were_saved(folder, vault, cli):
     (folder / "keys.md").write_text(f"x\n{TOKEN}\n")
     (folder / "open.md").write_text(f"{TOKEN}\n")
@@ -132,35 +124,6 @@ def test_a_forged_tag_cannot_command_a_terminal(vault, cli):
         out = cli(*verb)[1]
         assert "\x1b" not in out
         assert "fine" in out
-
-
-def test_five_thousand_files_are_not_five_thousand_lines(vault, cli, tmp_path):
-    info = save(vault, {f"{number:04}.md": "x\n" for number in range(50)}, at=NOON)
-    code, out, _ = cli("restore", "--dry-run", tmp_path / "out")
-    lines = out.splitlines()
-    assert (code, len(lines), lines[10]) == (0, 14, "and 40 more; --verbose tells all")
-    assert len(cli("restore", "--dry-run", "-v", tmp_path / "out")[1].splitlines()) == 53
-    assert len(cli("restore", tmp_path / "out")[1].splitlines()) == 14
-    for number in range(40):
-        (tmp_path / "out" / f"{number:04}.md").unlink()
-    (tmp_path / "out/0044.md").write_text("y\n")
-    lines = cli("diff", "latest", "./out")[1].splitlines()
-    assert (len(lines), lines[-2:]) == (
-        14,
-        ["and 31 more; --verbose tells all", "0 added, 40 removed, 1 changed, 9 the same"],
-    )
-    assert len(cli("diff", "latest", "./out", "--verbose")[1].splitlines()) == 44
-    assert len(json.loads(cli("diff", "latest", "./out", "--json")[1])["removed"]) == 40
-    assert len(unsaved(cli, tmp_path / "out")) == 12
-    assert len(unsaved(cli, tmp_path / "out", "-v")) == 42
-    # What one decides by is told in full.
-    extra = tmp_path / "extra"
-    extra.mkdir()
-    for number in range(30):
-        (extra / f"x{number}.md").write_text("x")
-    plan = cli("restore", "--dry-run", "--force", "--delete", extra)[1].splitlines()
-    assert len([line for line in plan if line.startswith("would remove ")]) == 30
-    assert ColonyMemory(backend=vault).latest().snapshot_id == info.snapshot_id
 
 
 def test_a_secret_in_what_is_saved_first_can_be_allowed(folder, vault, cli):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from cli_runs import NOON, content_file, save
+from cli_runs import NOON, save
 
 from colony_memory import ColonyMemory
-from colony_memory.capture import LeftOut, read_folder
 from colony_memory.words import text
 
 # --- backup
@@ -32,36 +30,6 @@ def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
     assert answer["snapshot"]["reused"] is True
     code, out, err = cli("backup", folder, "--quiet")
     assert (code, out, err) == (1, "", f"left out: link: {reason}\n")
-
-
-def test_what_was_left_out_is_shown_escaped(cli, vault, folder, monkeypatch):
-    name = "bad\x1b[2J\udcff"
-    left = (LeftOut(name, "it\nvanished"),)
-    capture = read_folder(folder)
-    monkeypatch.setattr("colony_memory.app.save.read_by_index", lambda *_, **__: replace(capture, left_out=left))
-    assert cli("backup", folder)[2] == "left out: bad\\x1b[2J\\udcff: it\\nvanished\n"
-
-
-def test_backup_of_what_is_saved_already_writes_nothing(cli, vault, folder):
-    cli("backup", folder)
-    before = vault.vault_list_files()["items"]
-    code, out, err = cli("backup", folder)
-    assert (code, err) == (0, "")
-    first, second, third = out.splitlines()
-    assert first.startswith("unchanged since 20")
-    assert first.endswith("; nothing written")
-    assert second.startswith("latest is snapshot ")
-    assert third.startswith("2 files, 1 empty folder, ")
-    assert vault.vault_list_files()["items"] == before
-
-
-def test_backup_takes_files_and_folders_and_keeps_so_many(cli, vault, folder):
-    for round_ in range(3):
-        (folder / "MEMORY.md").write_text(f"round {round_} " * 20)
-        assert cli("backup", "--label", "Research ", "--keep", "2", folder / "MEMORY.md", folder / "notes")[0] == 0
-    infos = ColonyMemory(backend=vault).list_snapshots()
-    assert [info.label for info in infos] == ["research", "research"]
-    assert "MEMORY.md" in ColonyMemory(backend=vault).restore(label="research")
 
 
 def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
@@ -197,21 +165,3 @@ def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
     assert len(cli("list", "--label", "other")[1].splitlines()) == 3
     listed = json.loads(cli("list", "--json", "--label", "default")[1])["snapshots"]
     assert [each["snapshot_id"] for each in listed] == [second.snapshot_id, first.snapshot_id]
-
-
-def test_list_names_the_label_of_the_environment(cli, vault, monkeypatch):
-    save(vault, {"a.md": "x"})
-    save(vault, {"a.md": "x"}, label="other")
-    monkeypatch.setenv("COLONY_MEMORY_LABEL", "other")
-    assert cli("list")[1].splitlines()[-1].startswith("1 snapshot;")
-    monkeypatch.delenv("COLONY_MEMORY_LABEL")
-    assert cli("list")[1].splitlines()[-1].startswith("2 snapshots;")
-
-
-def test_list_warns_of_what_it_leaves_out(cli, vault):
-    info = save(vault, {"a.md": "x"})
-    content_file(vault, info).unlink()
-    code, out, err = cli("list", "--json")
-    assert (code, json.loads(out)) == (0, {"snapshots": []})
-    (line,) = err.splitlines()
-    assert json.loads(line)["warning"].startswith("a snapshot of label 'default' is left out of the list: ")

@@ -19,12 +19,10 @@ from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
 from colony_memory.cli import output
-from colony_memory.cli.parsing import parameters_of
 from colony_memory.cli.verbs import backup
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
 from colony_memory.vaults.local import LocalVault
-from colony_memory.words import errors
 from colony_memory.words.errors import Failure
 
 POSIX = cli_runs.POSIX
@@ -85,18 +83,6 @@ def test_a_line_a_run(cli, waits, vault, folder):
     assert len(ColonyMemory(backend=vault).list_snapshots()) == 2
 
 
-def test_a_folder_that_vanishes_is_a_line_and_a_retry(cli, waits, vault, folder):
-    away = folder.with_name("away")
-    waits += [lambda: folder.rename(away), lambda: None, lambda: away.rename(folder)]
-    code, out, err = cli("watch", "--quiet", "--keep", "1", folder)
-    assert (code, out) == (0, "")
-    first, second = err.splitlines()
-    for line in (first, second):
-        assert re.match(rf"{TIME} failed: '{re.escape(str(folder))}': no such file or directory; next in ", line)
-    assert "next in 15s" <= first[-11:] <= "next in 30s"
-    assert ColonyMemory(backend=vault).restore()["MEMORY.md"] == "two years\r\n"
-
-
 def test_for_programs_a_document_a_run(cli, waits, vault, folder):
     waits += [lambda: folder.rename(folder.with_name("away"))]
     code, out, err = cli("watch", folder, "--json")
@@ -109,20 +95,6 @@ def test_for_programs_a_document_a_run(cli, waits, vault, folder):
     assert last["next_run"] is None
 
 
-def test_the_options_are_those_of_backup(cli, waits, vault, folder):
-    own, theirs = ({each.name: each for each in parameters_of(run)[0]} for run in (backup.run_watch, backup.run_backup))
-    for single in ("dry_run", "no_index", "verbose"):
-        del theirs[single]
-    assert set(own) == {*theirs, "every", "final_timeout", "once"}
-    for name, each in theirs.items():
-        assert (own[name].kind, own[name].default) == (each.kind, each.default)
-        assert vars(own[name].declared) == vars(each.declared), name
-    waits += [lambda n=n: (folder / "MEMORY.md").write_text("x" * n) for n in (5, 6, 7)]
-    assert cli("watch", folder, "--label", "research", "--keep", "2")[0] == 0
-    assert len(ColonyMemory(backend=vault).list_snapshots(label="research")) == 2
-    assert read_last_run(str(vault.path), "research").ok
-
-
 def test_a_run_that_shrinks_the_memory_says_so(cli, waits, vault, folder):
     (folder / "large.md").write_text("x" * 5000)
     waits += [(folder / "large.md").unlink]
@@ -131,13 +103,6 @@ def test_a_run_that_shrinks_the_memory_says_so(cli, waits, vault, folder):
     assert [line for line in err.splitlines() if "holds less than half of the one before" in line]
     infos = ColonyMemory(backend=vault).list_snapshots()
     assert [info.tags for info in infos] == [("hourly",)] * 2
-
-
-def test_once_is_a_backup(cli, vault, folder, state):
-    code, out, err = cli("watch", "--once", folder)
-    assert (code, err) == (0, "")
-    assert out.startswith("saved snapshot ")
-    assert not list(state.rglob("watch"))
 
 
 @POSIX
@@ -155,19 +120,6 @@ def test_names_cannot_move_the_cursor(cli, waits, vault, folder):
     _, _, err = cli("watch", folder, "--quiet")
     assert "a\\x1b[2Jb" in err
     assert "\x1b" not in err
-
-
-def test_nobody_reads_the_lines(monkeypatch, waits, vault, folder):
-    def closed(stream, text):
-        if stream is sys.stdout:
-            raise BrokenPipeError
-        write(stream, text)
-
-    write = errors.write
-    monkeypatch.setattr(output, "write", closed)
-    waits += [lambda: (folder / "MEMORY.md").write_text("three years")]
-    assert cli_runs.main(["watch", str(folder)]) == 0
-    assert ColonyMemory(backend=vault).restore()["MEMORY.md"] == "three years"
 
 
 # What ends it at once.
@@ -189,16 +141,6 @@ def test_nobody_reads_the_lines(monkeypatch, waits, vault, folder):
 def test_bad_arguments(refused, vault, folder, tmp_path, options, line):
     LocalVault(tmp_path / "inside", create=True)
     assert refused(2, "watch", *options).startswith(line)
-
-
-def test_a_key_that_the_vault_refuses(refused, server, folder, monkeypatch):
-    monkeypatch.setenv("COLONY_API_KEY", "col_wrong")
-    line = refused(5, "watch", folder)
-    last = read_last_run("colony:", "default")
-    assert (last.ok, last.next_run) == (False, None)
-    assert line.startswith("error: ")
-    assert last.message == f"failed: {line.removeprefix('error: ').partition('; see ')[0]}"
-    assert "col_wrong" not in last.message
 
 
 def test_a_failure_of_the_command_line_itself(cli, refused, waits, vault, folder, monkeypatch):

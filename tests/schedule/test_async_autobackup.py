@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from agents import Memory, end_of_timers, wait_until
+from agents import end_of_timers, wait_until
 
 from colony_memory import AsyncColonyMemory, ColonyMemory
 from colony_memory.exceptions import VaultUnavailable
@@ -78,15 +78,6 @@ def test_it_saves_on_the_timer_and_at_the_end_in_the_event_loop(amem, store, mem
     assert saved(store) == {"MEMORY.md": "last words"}
 
 
-def test_a_plain_vault_works_too(vault, memory):
-    async def agent():
-        async with AsyncColonyMemory(backend=vault).autobackup(memory):
-            pass
-
-    asyncio.run(agent())
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "first"}
-
-
 def test_backup_now_and_errors_are_as_in_the_other_one(amem, store, memory):
     async def agent():
         auto = amem.autobackup(memory, every=FOREVER)
@@ -143,17 +134,6 @@ def test_bad_arguments(amem, memory, arguments, says):
         amem.autobackup(memory, prune_kep=3)
     with pytest.raises(ValueError, match="the one for ColonyMemory"):
         AsyncAutobackup(ColonyMemory(backend=MemoryVault()), memory)
-
-
-def test_an_exception_leaves_by_a_final_backup(amem, store, memory):
-    async def agent():
-        async with amem.autobackup(memory):
-            memory.documents = {"MEMORY.md": "last words"}
-            raise KeyError("the agent")
-
-    with pytest.raises(KeyError, match="the agent"):
-        asyncio.run(agent())
-    assert saved(store) == {"MEMORY.md": "last words"}
 
 
 # Cancelling.
@@ -457,19 +437,3 @@ asyncio.run(main())
         tmp_path / "vault",
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
-
-
-def test_two_blocks_of_one_label_keep_both_going(amem, store):
-    first, second = Memory(a="1"), Memory(a="1")
-
-    async def agent():
-        async with (
-            amem.autobackup(first, every=0.001, on_conflict="continue") as one,
-            amem.autobackup(second, every=0.001, on_conflict="continue") as other,
-        ):
-            await until(lambda: first.calls > 5 and second.calls > 5)
-            assert one.running
-            assert other.running
-
-    asyncio.run(agent())
-    assert saved(store) == {"a": "1"}

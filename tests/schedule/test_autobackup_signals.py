@@ -6,12 +6,11 @@ import asyncio
 import math
 import os
 import signal
-import sys
 import threading
 import time
 
 import pytest
-from agents import Memory, end_of_timers, wait_until
+from agents import end_of_timers, wait_until
 
 from colony_memory.schedule.autobackup import Autobackup
 
@@ -28,32 +27,6 @@ def former():
     yield received
     for name, handler in before.items():
         signal.signal(getattr(signal, name), handler)
-
-
-@pytest.mark.parametrize("name", ENDING)
-def test_every_ending_signal_saves_and_calls_the_former_handler(mem, memory, former, name):
-    number = getattr(signal, name)
-    before = {each: signal.getsignal(getattr(signal, each)) for each in ENDING}
-    with Autobackup(mem, memory, every=FOREVER):
-        signal.raise_signal(number)
-        assert former == [number]
-        assert mem.restore() == {"MEMORY.md": "first"}
-        memory.documents = {"MEMORY.md": "second"}
-    assert mem.restore() == {"MEMORY.md": "second"}
-    assert {each: signal.getsignal(getattr(signal, each)) for each in ENDING} == before
-
-
-def test_ctrl_c_saves_and_is_an_interrupt_as_ever(mem, memory):
-    seen = []
-    with pytest.raises(KeyboardInterrupt), Autobackup(mem, memory, every=FOREVER):
-        try:
-            signal.raise_signal(signal.SIGINT)
-        finally:
-            seen.append(mem.restore())
-            memory.documents = {"MEMORY.md": "said goodbye"}
-    assert seen == [{"MEMORY.md": "first"}]
-    assert mem.restore() == {"MEMORY.md": "said goodbye"}
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @on_posix
@@ -141,15 +114,6 @@ def test_sigterm_saves_and_calls_the_former_handler_and_the_timer_goes_on(mem, m
     signal.raise_signal(signal.SIGTERM)
     assert sigterm == [signal.SIGTERM] * 3
     assert memory.calls == 4
-
-
-def test_the_former_handler_may_exit(mem, memory, sigterm):
-    signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(7))
-    with pytest.raises(SystemExit) as caught, Autobackup(mem, memory, every=FOREVER):
-        signal.raise_signal(signal.SIGTERM)
-    assert caught.value.code == 7
-    assert memory.calls == 2
-    assert mem.restore() == {"MEMORY.md": "first"}
 
 
 def test_a_late_answer_to_sigterm_does_not_spare_the_next_wait(mem, memory, sigterm):
@@ -266,21 +230,6 @@ def test_where_no_handler_was_there_the_process_dies_of_the_signal(mem, memory, 
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_an_ignored_sigterm_stays_ignored(mem, memory, sigterm):
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with Autobackup(mem, memory):
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-
-
-def test_a_handler_that_is_not_of_python_is_left_alone(mem, memory, monkeypatch):
-    monkeypatch.setattr(signal, "getsignal", lambda signum: None)
-    monkeypatch.setattr(signal, "signal", lambda *args: pytest.fail("it was replaced"))
-    with Autobackup(mem, memory):
-        pass
-    assert memory.calls == 1
-
-
 def test_a_handler_that_was_set_meanwhile_is_left_alone(mem, memory, sigterm):
     theirs = []
     with Autobackup(mem, memory, every=FOREVER):
@@ -296,15 +245,6 @@ def test_a_handler_that_was_set_meanwhile_is_left_alone(mem, memory, sigterm):
     signal.raise_signal(signal.SIGTERM)
     assert theirs == sigterm == [signal.SIGTERM]
     assert memory.calls == 1
-
-
-def test_two_blocks_save_both(mem, memory, sigterm):
-    other = Memory(notes="text")
-    with Autobackup(mem, memory, every=FOREVER), Autobackup(mem, other, every=FOREVER, label="other"):
-        signal.raise_signal(signal.SIGTERM)
-        assert mem.restore() == {"MEMORY.md": "first"}
-        assert mem.restore(label="other") == {"notes": "text"}
-    assert sigterm == [signal.SIGTERM]
 
 
 def test_sigterm_is_left_alone_in_other_threads(mem, memory, sigterm):

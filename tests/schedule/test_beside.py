@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 
 import pytest
 
 from colony_memory import ColonyMemory
-from colony_memory.exceptions import ColonyMemoryError, VaultUnavailable
 from colony_memory.schedule import watch as module
-from colony_memory.schedule.last_run import only_one
-from colony_memory.schedule.watch import Beside, Watch, alone, read_runs
+from colony_memory.schedule.watch import Beside, Watch
 from colony_memory.vaults.memory import MemoryVault
 
 
@@ -43,22 +40,6 @@ def info(name="a.md"):
     return ColonyMemory(backend=MemoryVault()).backup({name: "x"})
 
 
-def test_it_begins_when_it_is_let_go_and_ends_with_a_last_one():
-    saving = Saving(info())
-    before = signal.getsignal(signal.SIGTERM)
-    with Beside(saving.watch(), final_timeout=10) as beside:
-        assert not beside.busy
-        assert saving.told == []
-        beside.go()
-        assert saving.made.acquire(timeout=20)
-        assert signal.getsignal(signal.SIGTERM) is before
-        ended = beside.end("the end of the command")
-    assert ended.last.message.endswith("(last backup, on the end of the command)")
-    assert (ended.last.ok, ended.error, len(saving.told)) == (True, None, 2)
-    beside._thread.join(20)
-    assert not beside.busy
-
-
 def test_where_nothing_was_started_nothing_is_saved():
     saving = Saving(info())
     with Beside(saving.watch(), final_timeout=10) as beside:
@@ -79,32 +60,6 @@ def test_what_the_first_run_fails_of_ends_nothing(error):
     assert ended.last.ok
 
 
-def test_nothing_to_save_yet_is_no_failure(tmp_path):
-    saving = Saving(None)
-    state = tmp_path / "state.json"
-    with Beside(saving.watch(state=state), final_timeout=10) as beside:
-        beside.go()
-        assert saving.made.acquire(timeout=20)
-        ended = beside.end("the end")
-    assert (ended.last.ok, ended.last.snapshot_id) == (True, None)
-    assert saving.told[0].message == "nothing to save yet"
-    with only_one(state) as free:  # the lock is the caller's
-        assert free
-
-
-def test_at_once_when_it_is_asked_for():
-    saving = Saving(info())
-    watch = saving.watch()
-    with Beside(watch, final_timeout=10) as beside:
-        beside.go()
-        assert saving.made.acquire(timeout=20)
-        watch.save_now()
-        assert saving.made.acquire(timeout=20)
-        assert saving.told[1].next_run is not None
-        beside.end("the end")
-    assert len(saving.told) == 3
-
-
 def test_a_limit_holds_what_is_asked_for_up_and_is_told():
     from colony_memory.exceptions import RateLimited
 
@@ -118,23 +73,6 @@ def test_a_limit_holds_what_is_asked_for_up_and_is_told():
         ended = beside.end("the end")
     assert saving.told[1].message.startswith("failed: the vault's rate limit holds for ")
     assert isinstance(ended.error, RateLimited)
-
-
-def test_a_backup_that_hangs_holds_the_end_up_no_longer_than_told(monkeypatch):
-    let_go, began = threading.Event(), threading.Event()
-
-    def hang():
-        began.set()
-        let_go.wait(20)
-
-    saving = Saving(hang)
-    with Beside(saving.watch(final_timeout=0.05), final_timeout=0.05) as beside:
-        beside.go()
-        assert began.wait(20)
-        ended = beside.end("the end")
-    assert isinstance(ended.error, VaultUnavailable)
-    assert beside.busy
-    let_go.set()
 
 
 def test_a_watch_that_does_not_answer_is_left(monkeypatch):
@@ -161,24 +99,3 @@ def test_a_watch_that_does_not_answer_is_left(monkeypatch):
         ended = beside.end("the end")
     assert ended.last.message == "can't start new thread"
     assert isinstance(ended.error, RuntimeError)
-
-
-def test_one_on_a_host_alone(tmp_path):
-    state = tmp_path / "state.json"
-    with alone(state), pytest.raises(ColonyMemoryError, match="another watch or run"), alone(state):
-        raise AssertionError
-    with alone(state):
-        pass
-
-
-def test_what_it_did_is_in_the_log(monkeypatch, tmp_path):
-    from colony_memory.schedule.watch import last_run_path
-
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    saving = Saving(info(), VaultUnavailable("down"))
-    with Beside(saving.watch(state=last_run_path("vault", "default")), final_timeout=10) as beside:
-        beside.go()
-        assert saving.made.acquire(timeout=20)
-        assert beside.end("the end").error.message == "down"
-    log = read_runs("vault", "default")
-    assert (log.last_success.message[:6], log.failed_since) == ("saved ", 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ import sys
 import pytest
 
 from colony_memory.schedule import child as module
-from colony_memory.schedule.child import Child, CommandNotFound, find_command, signals_for_a_child
+from colony_memory.schedule.child import Child, CommandNotFound, find_command
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
 
@@ -47,19 +46,6 @@ def process(monkeypatch, request):
     Process.starting, Process.life = None, lambda self: 0
 
 
-def test_doctests():
-    assert doctest.testmod(module).failed == 0
-
-
-@pytest.mark.parametrize(("returncode", "code"), [(0, 0), (7, 7), (-15, 143), (-9, 137)])
-def test_the_exit_code_is_the_command_s(returncode, code):
-    Process.life = lambda self: returncode
-    with Child(["agent", "-x"]) as child:
-        child.start()
-        assert child.wait() == code
-    assert Process.made.command == ["agent", "-x"]
-
-
 @POSIX
 @pytest.mark.parametrize(
     "name",
@@ -77,13 +63,6 @@ def test_signals_are_sent_on(name):
     assert Process.made.sent == [number, number]
     assert asked == ([number] if name in ("SIGTERM", "SIGHUP", "SIGQUIT") else [])  # once
     assert signal.getsignal(number) is before
-
-
-@POSIX
-def test_job_control_and_faults_are_left_to_the_system():
-    taken = signals_for_a_child()
-    for name in ("SIGTSTP", "SIGTTIN", "SIGCHLD", "SIGSEGV", "SIGKILL", "SIGSTOP"):
-        assert getattr(signal, name) not in taken
 
 
 @POSIX
@@ -115,19 +94,6 @@ def test_after_its_end_an_interrupt_stops_what_waits_and_others_do_nothing():
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert Process.made.sent == []
-
-
-@POSIX
-def test_what_is_ignored_stays_so():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        Process.life = lambda self: signal.raise_signal(signal.SIGHUP) or 0
-        with Child(["agent"]) as child:
-            child.start()
-            child.wait()
-    finally:
-        signal.signal(signal.SIGHUP, before)
     assert Process.made.sent == []
 
 

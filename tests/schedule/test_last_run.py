@@ -44,52 +44,11 @@ def test_what_was_written_is_read_and_only_by_its_owner():
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_what_a_killed_process_left_is_no_hindrance():
-    path = last_run_path("vault", "default")
-    module.write_last_run(path, RUN)
-    path.with_name(f".{path.stem}.{os.getpid()}.tmp").write_text("torn")
-    module.write_last_run(path, RUN)
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
-
-
-def test_each_vault_label_and_account_has_a_file_of_its_own(monkeypatch, tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "vault")
-    same = {
-        last_run_path(url, "default")
-        for url in ("vault", "./vault", "~/vault", str(tmp_path / "vault"), (tmp_path / "vault").as_uri(), "link")
-    }
-    assert len(same) == 1
-    paths = [*same, last_run_path("vault", "other"), last_run_path("vault-2", "default"), last_run_path("s3://a", "x")]
-    for key, address in (("", ""), ("col_secret", ""), ("col_secret", "http://127.0.0.1:1"), ("col_other", "")):
-        monkeypatch.setenv("COLONY_API_KEY", key)
-        monkeypatch.setenv("COLONY_BASE_URL", address)
-        paths.append(last_run_path("colony:", "default"))
-        assert paths[-1] == last_run_path("COLONY:/", "default")
-    assert len(set(paths)) == len(paths)
-    assert not any("secret" in path.name for path in paths)
-    assert len(last_run_path("vault", "x" * 150).name) < 110
-
-
-def test_the_file_holds_nothing_but_the_result(monkeypatch):
-    monkeypatch.setenv("COLONY_API_KEY", "col_secret")
-    path = last_run_path("colony:", "default")
-    module.write_last_run(path, RUN)
-    document = json.loads(path.read_text())
-    assert set(document) == {"version", "failed_since", "runs"}
-    assert [set(each) for each in document["runs"]] == [{each.name for each in dataclasses.fields(LastRun)}]
-    assert "secret" not in path.read_text()
-
-
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="label"):
         last_run_path("vault", "a/b")
     with pytest.raises(ValueError, match="empty vault URL"):
         read_last_run("", "default")
-
-
-def test_it_is_where_the_system_wants_the_state_of_programs(state):
-    platformdirs = pytest.importorskip("platformdirs")
-    assert last_run_path("vault", "default").parent == platformdirs.user_state_path("colony-memory") / "watch"
 
 
 def test_a_user_without_a_home_is_told(monkeypatch):
@@ -187,14 +146,6 @@ def test_the_largest_log_can_be_read_again(monkeypatch):
     module.write_last_run(path, odd)
     monkeypatch.undo()
     assert path.stat().st_size < module._MOST_BYTES
-
-
-def test_only_one_at_a_time():
-    path = last_run_path("vault", "default")
-    with module.only_one(path) as first, module.only_one(path) as second, module.only_one(path.with_stem("b")) as other:
-        assert (first, second, other) == (True, False, True)
-    with module.only_one(path) as again:
-        assert again
 
 
 def test_where_no_lock_can_be_had_everybody_is_the_only_one(monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import json
 import os
 import shlex
 import socket
@@ -17,7 +15,6 @@ from monitors import Monitor
 from colony_memory.exceptions import VaultUnavailable
 from colony_memory.schedule import notify
 from colony_memory.schedule.notify import Notifier, PingFailed, clean, read_ping_url, send_ping
-from colony_memory.schedule.watch import Watch
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
 
@@ -37,22 +34,7 @@ def python(code, *args):
     return shlex.join([sys.executable, "-I", "-S", "-c", code, *map(str, args)])
 
 
-def test_doctests():
-    assert doctest.testmod(notify).failed == 0
-
-
 # Pings.
-
-
-def test_each_event_has_its_address(monitor):
-    send_ping(monitor.url + "/?rid=7", "start")
-    send_ping(monitor.url, "success")
-    send_ping(monitor.url, "fail", "no caf\u00e9 \udcff")
-    assert monitor.told == [
-        ("GET", "/a1b2/start?rid=7", ""),
-        ("GET", "/a1b2", ""),
-        ("POST", "/a1b2/fail", "no caf\u00e9 ?"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -76,13 +58,6 @@ def test_an_address_that_is_none_is_refused_and_not_repeated(url):
     with pytest.raises(ValueError, match="the address to ping") as caught:
         read_ping_url(url)
     assert "secret" not in str(caught.value)
-
-
-def test_an_answer_that_is_a_refusal_is_told_by_host_alone(monitor):
-    monitor.answer = 404
-    with pytest.raises(PingFailed) as caught:
-        send_ping(monitor.url, "success")
-    assert str(caught.value) == "the ping to 127.0.0.1 failed: it answered 404"
 
 
 def test_a_redirect_is_followed_on_its_own_host_only(monitor):
@@ -118,22 +93,6 @@ def test_a_monitor_that_is_silent_or_away(monitor):
     assert "a1b2" not in str(caught.value)
 
 
-def test_what_is_no_answer_of_http():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer():
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(1000)
-                connection.sendall(b"hello\r\n\r\n")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with pytest.raises(PingFailed, match="BadStatusLine"):
-            send_ping(f"http://127.0.0.1:{server.getsockname()[1]}/", "start")
-        thread.join()
-
-
 # What is told.
 
 
@@ -158,24 +117,6 @@ def test_a_run_is_told_from_begin_to_end(monitor, told):
     assert told == []
 
 
-def test_a_watch_tells_of_each_run(monitor, told):
-    runs = [ValueError("odd"), None, VaultUnavailable("down")]
-
-    def save():
-        outcome = runs.pop(0) if runs else None
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
-
-    notifier = Notifier(ping=monitor.url, warn=told.append)
-    with pytest.raises(ValueError, match="odd"):
-        Watch(save, notifier=notifier).run()
-    watch = Watch(save, notifier=notifier, on_run=lambda run: watch.stop() if run.next_run else None)
-    assert watch.run().last.message == "failed: down (last backup, on stop())"
-    notifier.close(20)
-    assert monitor.events == ["start", "fail", "start", "", "start", "fail"]
-
-
 def test_a_monitor_that_hangs_holds_nothing_up(monitor, told):
     monitor.let_go.clear()
     notifier = Notifier(ping=monitor.url, warn=told.append)
@@ -188,25 +129,6 @@ def test_a_monitor_that_hangs_holds_nothing_up(monitor, told):
     monitor.let_go.set()
     notifier._thread.join(20)
     assert len(monitor.told) <= 1
-
-
-def test_a_ping_that_fails_is_a_word_and_no_more(monitor, told):
-    monitor.answer = 500
-    notifier = Notifier(ping=monitor.url, warn=told.append)
-    notifier.succeeded()
-    notifier.close(20)
-    assert told == ["the ping to 127.0.0.1 failed: it answered 500"]
-
-
-def test_where_there_is_nobody_to_tell_there_is_no_thread(told):
-    notifier = Notifier()
-    notifier.failed("x")
-    notifier.close(20)
-    notifier = Notifier(on_error="false")
-    notifier.started()
-    notifier.succeeded()
-    notifier.close(20)
-    assert notifier._thread is None
 
 
 def test_where_no_thread_can_be_started(monkeypatch, told):
@@ -285,9 +207,3 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(told, monkeypatch, t
 def test_a_command_that_is_none_is_refused(command, why):
     with pytest.raises(ValueError, match=why):
         Notifier(on_error=command)
-
-
-def test_by_itself_it_knows_an_error_by_its_name():
-    assert notify._by_name(None) == ("Incomplete", 1)
-    assert notify._by_name(VaultUnavailable("x")) == ("VaultUnavailable", 1)
-    assert json.dumps(notify._by_name(ValueError())) == '["ValueError", 1]'

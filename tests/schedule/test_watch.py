@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import queue
 import random
 import signal
 import threading
-import time
-from datetime import timezone
 
 import pytest
 from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory, SnapshotInfo, save_folder
 from colony_memory.exceptions import (
-    BackupUncertain,
     ColonyMemoryError,
-    QuotaExceeded,
     RateLimited,
-    SnapshotCorrupt,
-    VaultDenied,
     VaultUnavailable,
 )
 from colony_memory.schedule.last_run import only_one
-from colony_memory.schedule.watch import Watch, mends_itself
+from colony_memory.schedule.watch import Watch
 from colony_memory.vaults.memory import MemoryVault
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
@@ -93,23 +86,6 @@ def no_chance(monkeypatch):
 # The schedule.
 
 
-def test_a_run_now_then_every_so_often_and_one_at_the_end():
-    runs = Runs(saved("a"), saved("a", reused=True))
-    ended = runs.go(every=900, stop=2000)
-    assert runs.times == [0, 900, 1800, 2000]
-    assert runs.lines == [
-        "saved a",
-        "unchanged since a",
-        "unchanged since a",
-        "unchanged since a (last backup, on stop())",
-    ]
-    assert runs.next_in == [900, 900, 900, None]
-    assert all(each.ok and each.snapshot_id == "a" and each.pid == os.getpid() for each in runs.told)
-    assert all(each.when.tzinfo is timezone.utc for each in runs.told)
-    assert (ended.last, ended.error) == (runs.told[-1], None)
-    assert not runs.busy
-
-
 def test_an_outage_is_tried_again_later_and_later_for_ever():
     runs = Runs(saved("a"), *[DOWN] * 12, saved("b"))
     runs.go(every=900, stop=9000)
@@ -120,91 +96,10 @@ def test_an_outage_is_tried_again_later_and_later_for_ever():
     assert runs.next_in[1] == 30
 
 
-def test_a_success_begins_the_count_of_errors_anew():
-    runs = Runs(DOWN, DOWN, saved("a"), DOWN, saved("b"))
-    runs.go(every=900, stop=1100)
-    assert runs.times == [0, 30, 90, 990, 1020, 1100]
-
-
-def test_no_retry_waits_longer_than_an_hour():
-    runs = Runs(saved("a"), DOWN)
-    runs.go(every=86_400, stop=86_400 + 40_000)
-    gaps = [later - earlier for earlier, later in zip(runs.times, runs.times[1:], strict=False)]
-    assert gaps[1:-1] == [30, 60, 120, 240, 480, 960, 1920, *[3600] * 10]
-
-
-def test_chance_shortens_the_wait_by_a_half_at_most(monkeypatch):
-    asked = []
-    monkeypatch.setattr(random, "uniform", lambda *span: asked.append(span) or span[0])
-    runs = Runs(DOWN, DOWN, RateLimited("slow down", retry_after=70), saved("a"))
-    runs.go(every=900, stop=120)
-    assert runs.times == [0, 15, 45, 115, 120]
-    assert set(asked) == {(0.5, 1.0)}
-
-
-@pytest.mark.parametrize(("asked", "next_at"), [(2000, 2000), (10, 30), (1e9, 86_400), (None, 30), (-5, 30)])
-def test_what_the_vault_asks_for_is_kept(asked, next_at):
-    runs = Runs(RateLimited("slow down", retry_after=asked), saved("a"))
-    runs.go(every=900, stop=next_at + 1)
-    assert runs.times == [0, next_at, next_at + 1]
-
-
-@pytest.mark.parametrize("error", [ValueError("no such folder"), KeyError("x"), VaultDenied("revoked"), SystemExit(3)])
-def test_once_under_way_nothing_ends_it(error):
-    runs = Runs(saved("a"), error, saved("b"))
-    ended = runs.go(every=900, stop=1000)
-    assert runs.times == [0, 900, 930, 1000]
-    assert ended.error is None
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ValueError("no such folder"),
-        SnapshotCorrupt("x"),
-        VaultDenied("wrong key"),
-        TypeError("x"),
-        ColonyMemoryError("x"),
-    ],
-)
-def test_what_does_not_mend_itself_is_raised_by_the_first_run(error, tmp_path):
-    runs = Runs(error)
-    with pytest.raises(type(error)) as caught:
-        runs.go(state=tmp_path / "state.json")
-    assert caught.value is error
-    assert (runs.times, runs.told) == ([0], [])
-    (noted,) = json.loads((tmp_path / "state.json").read_text())["runs"]
-    assert (noted["ok"], noted["next_run"]) == (False, None)
-
-
-@pytest.mark.parametrize(
-    "error", [DOWN, RateLimited("x"), BackupUncertain("x", snapshot_id="a"), QuotaExceeded("full", needed=2)]
-)
-def test_what_may_mend_itself_is_tried_again_from_the_first_run_on(error):
-    assert mends_itself(error)
-    runs = Runs(error, saved("a"))
-    assert runs.go(stop=50).error is None
-    assert runs.times == [0, 30, 50]
-
-
 def test_an_error_is_one_line_with_its_kind_where_it_was_not_foreseen():
     runs = Runs(DOWN, OSError(5, "Input/output\nerror"), SystemExit(), VaultUnavailable("a\r\n  b"), saved("a"))
     runs.go(stop=500)
     assert runs.lines[1:4] == ["failed: OSError: [Errno 5] Input/output error", "failed: SystemExit", "failed: a b"]
-
-
-def test_what_is_left_out_is_named_and_is_no_success_and_no_error():
-    left_out = tuple(f"{name}: link" for name in "abcde")
-    runs = Runs(saved("x", incomplete=left_out[:1]), saved("x", reused=True, incomplete=left_out))
-    ended = runs.go(every=900, stop=950)
-    assert runs.times == [0, 900, 950]
-    assert runs.lines[:2] == [
-        "saved x; 1 left out: a: link",
-        "unchanged since x; 5 left out: a: link; b: link; c: link; and 2 more",
-    ]
-    assert not any(each.ok for each in runs.told)
-    assert {each.snapshot_id for each in runs.told} == {"x"}
-    assert ended.error is None
 
 
 # Time and what takes it.
@@ -242,27 +137,6 @@ def test_the_last_backup_is_bounded_where_a_run_or_itself_hangs(stop):
     assert runs.busy
 
 
-def test_after_a_run_under_way_there_is_one_more():
-    runs = Runs(HANG, saved("b"))
-    ended = runs.go(at={10: lambda: (runs.watch.stop("SIGTERM"), runs.hanging.put(saved("a")))})
-    assert runs.times == [0, 10]
-    assert runs.lines == ["saved b (last backup, on SIGTERM)"]
-    assert ended.error is None
-
-
-def test_the_last_backup_is_made_although_the_vault_was_away():
-    runs = Runs(saved("a"), DOWN, saved("b"))
-    assert runs.go(every=900, stop=910).error is None
-    assert runs.times == [0, 900, 910]
-
-
-def test_an_error_of_the_last_backup_is_its_result():
-    runs = Runs(saved("a"), DOWN)
-    ended = runs.go(every=900, stop=910)
-    assert ended.error is DOWN
-    assert ended.last.message == "failed: the vault is down (last backup, on stop())"
-
-
 def test_the_last_backup_keeps_to_a_rate_limit():
     runs = Runs(saved("a"), RateLimited("slow down", retry_after=600))
     ended = runs.go(every=900, stop=1000)
@@ -270,21 +144,6 @@ def test_the_last_backup_keeps_to_a_rate_limit():
     assert isinstance(ended.error, RateLimited)
     assert ended.error.retry_after == 500
     assert ended.last.message == "failed: the vault's rate limit holds for 500 s more (last backup, on stop())"
-
-
-def test_to_stop_twice_changes_nothing():
-    runs = Runs(saved("a"))
-    stop = {40: lambda: (runs.watch.stop("SIGTERM"), runs.watch.stop("SIGHUP"))}
-    runs.go(at=stop)
-    assert runs.times == [0, 40]
-    assert runs.lines[-1] == "saved a (last backup, on SIGTERM)"
-
-
-def test_time_in_suspend_counts():
-    runs = Runs(saved("a"))
-    runs.go(every=10_000, at={100: lambda: runs.clock.suspend(20_000)}, stop=200)
-    assert len(runs.times) == 3
-    assert 20_100 <= runs.times[1] <= 20_130
 
 
 @pytest.mark.parametrize("name", ["every", "final_timeout"])
@@ -295,20 +154,6 @@ def test_bad_arguments(name, value):
 
 
 # What is on disk.
-
-
-def test_each_result_is_in_the_state_file(tmp_path):
-    state = tmp_path / "deep" / "state.json"
-    seen = []
-
-    def look(run):
-        seen.append(json.loads(state.read_text())["runs"][-1]["message"] == run.message)
-
-    Runs(saved("a"), DOWN).go(stop=1000, on_run=look, state=state)
-    assert seen == [True] * 5
-    log = json.loads(state.read_text())
-    assert log["runs"][-1]["next_run"] is None
-    assert ([run["ok"] for run in log["runs"]], log["failed_since"]) == ([True, *[False] * 4], 4)
 
 
 def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
@@ -374,26 +219,6 @@ def run_apart(watch):
     return thread, ended
 
 
-def test_in_a_thread_it_runs_until_stop_and_takes_no_signals():
-    before = signal.getsignal(signal.SIGTERM)
-    mem, ran, threads = ColonyMemory(backend=MemoryVault()), threading.Event(), set()
-
-    def save():
-        threads.add(threading.current_thread().name)
-        return mem.backup({"MEMORY.md": "first"})
-
-    watch = Watch(save, every=0.01, on_run=lambda run: run.message.startswith("unchanged") and ran.set())
-    thread, ended = run_apart(watch)
-    assert ran.wait(20)
-    assert signal.getsignal(signal.SIGTERM) is before
-    watch.stop()
-    thread.join(20)
-    assert ended[0].last.ok
-    assert not watch.busy
-    assert threads == {"colony-memory-watch"}
-    assert mem.latest().snapshot_id == ended[0].last.snapshot_id
-
-
 def test_a_run_that_hangs_does_not_keep_the_end_waiting():
     let_go, began = threading.Event(), threading.Event()
 
@@ -424,19 +249,6 @@ def test_where_no_thread_can_be_started_it_raises_and_leaves_nothing(monkeypatch
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_the_handlers_of_the_caller_are_put_back_and_not_called():
-    called = []
-    mine = lambda number, frame: called.append(number)  # noqa: E731
-    before = signal.signal(signal.SIGTERM, mine)
-    try:
-        runs = Runs(saved("a"))
-        runs.go(at={5: lambda: [signal.raise_signal(signal.SIGTERM) for _ in range(300)]})
-        assert signal.getsignal(signal.SIGTERM) is mine
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert (called, runs.times) == ([], [0, 5])
-
-
 @POSIX
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_signals_stop_it_and_are_given_back(name):
@@ -446,30 +258,6 @@ def test_signals_stop_it_and_are_given_back(name):
     runs.go(at={5: lambda: os.kill(os.getpid(), number)})
     assert runs.lines == ["saved a", f"saved a (last backup, on {name})"]
     assert signal.getsignal(number) == before
-
-
-@POSIX
-def test_a_signal_wakes_a_wait_at_once():
-    def kill_later(run):
-        if run.next_run is not None:
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
-
-    began = time.monotonic()
-    ended = Watch(lambda: saved("a"), every=3600, on_run=kill_later).run()
-    assert ended.last.message.endswith("on SIGTERM)")
-    assert time.monotonic() - began < 10
-
-
-@POSIX
-def test_a_signal_that_is_ignored_stays_so():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        runs = Runs(saved("a"))
-        runs.go(at={5: lambda: os.kill(os.getpid(), signal.SIGHUP)}, stop=50)
-        assert runs.times == [0, 50]
-        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 @POSIX
