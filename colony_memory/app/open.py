@@ -15,7 +15,7 @@ from colony_memory._values import dataclass
 from colony_memory.app.place import Place, choose_place
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError
-from colony_memory.vaults._open import VARIABLE
+from colony_memory.vaults import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,8 +14,7 @@ from colony_memory._os.machine import data_directory
 from colony_memory._values import dataclass
 from colony_memory.app.values import read_setting, settled_url
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
-from colony_memory.vaults import open_vault
-from colony_memory.vaults._open import is_path
+from colony_memory.vaults import is_path, open_vault
 from colony_memory.vaults.local import LocalVault
 
 if TYPE_CHECKING:

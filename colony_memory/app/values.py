@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._arguments import require_as_meant
 from colony_memory._os.machine import expanded
-from colony_memory.vaults._open import VARIABLE
+from colony_memory.vaults import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from colony_memory import vaults as open_module
 from colony_memory.exceptions import ColonyMemoryError, VaultMissing
-from colony_memory.vaults import _open as open_module
 from colony_memory.vaults import open_vault
 from colony_memory.vaults.colony import ColonyVault
 from colony_memory.vaults.local import LocalVault
