@@ -8,7 +8,7 @@ import contextlib
 import re
 from typing import TYPE_CHECKING
 
-from colony_memory._arguments import read_written
+from colony_memory._boundary import read_written
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colony_memory import _keys
-from colony_memory._arguments import require_text
+from colony_memory._boundary import require_text
 from colony_memory._format.json import canonical, holds_fraction, shown
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._arguments import several
+from colony_memory._boundary import several
 from colony_memory._format.names import id_order, read_head, require_id
 from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument

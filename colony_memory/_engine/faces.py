@@ -12,8 +12,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory._arguments import is_coroutine
-from colony_memory._boundary import drive
+from colony_memory._boundary import drive, is_coroutine
 from colony_memory._engine.store import StoredFile, Vault, nobody
 from colony_memory.exceptions import VaultUnavailable
 from colony_memory.vaults import VaultBackend

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory._arguments import texts
+from colony_memory._boundary import texts
 from colony_memory._engine import basis as basis_events
 from colony_memory._engine.keep import listed
 from colony_memory._engine.label import has_pointer, read_labels

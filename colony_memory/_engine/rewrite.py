@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._arguments import several
+from colony_memory._boundary import several
 from colony_memory._engine.files import (
     discard,
     prove,

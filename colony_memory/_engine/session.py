@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from colony_memory._arguments import is_coroutine, require_call, require_text, several
+from colony_memory._boundary import is_coroutine, require_call, require_text, several
 from colony_memory._engine.basis import BasisHome, MemoryHome
 from colony_memory._engine.observe import hold, most_held, outside_verbs, tally
 from colony_memory._format.constants import FORMAT, FORMAT_2

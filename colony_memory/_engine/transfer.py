@@ -8,7 +8,7 @@ import copy as copying
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory._arguments import require_call, several
+from colony_memory._boundary import require_call, several
 from colony_memory._engine.deliver import Delivery, needs_conditions
 from colony_memory._engine.files import require_room
 from colony_memory._engine.label import LabelFiles, pin_text, read_labels

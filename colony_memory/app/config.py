@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._arguments import read_written
+from colony_memory._boundary import read_written
 from colony_memory._format.names import require_label
 from colony_memory._os.files import create_file, make_directory, read_file
 from colony_memory._os.machine import config_directory

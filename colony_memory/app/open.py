@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._arguments import read_written, require_as_meant, texts
+from colony_memory._boundary import read_written, require_as_meant, texts
 from colony_memory._format.age import looks_secret
 from colony_memory._keyfile import read_key_file
 from colony_memory._os.files import read_file

@@ -9,7 +9,7 @@ import signal
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._arguments import several
+from colony_memory._boundary import several
 from colony_memory._engine.backup.job import check_arguments
 from colony_memory._values import dataclass
 from colony_memory.app.agents import AGENTS

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory._arguments import require_text
+from colony_memory._boundary import require_text
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, id_time, manifest_filename
 from colony_memory._format.v2.sealed import LEFT_OUT

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from colony_memory._arguments import require_text, require_type
+from colony_memory._boundary import require_text, require_type
 from colony_memory._format.names import read_filename
 from colony_memory._os.files import create_file
 from colony_memory._os.machine import data_directory

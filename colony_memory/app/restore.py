@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._arguments import require_text, several, texts
+from colony_memory._boundary import require_text, several, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, with_merged
 from colony_memory._os.paths import local_name

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
-from colony_memory._arguments import require_type, several
+from colony_memory._boundary import require_type, several
 from colony_memory._engine.backup.job import Unread
 from colony_memory._format.names import manifest_filename
 from colony_memory._format.record import ATTRIBUTES_NAME

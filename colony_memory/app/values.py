@@ -8,7 +8,7 @@ import shlex
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory._arguments import require_as_meant
+from colony_memory._boundary import require_as_meant
 from colony_memory._os.machine import expanded
 from colony_memory.vaults import VARIABLE
 

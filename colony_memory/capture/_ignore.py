@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from colony_memory._arguments import several
+from colony_memory._boundary import several
 from colony_memory._values import dataclass
 from colony_memory.capture._wildmatch import Wildcard, read_pattern
 from colony_memory.exceptions import ColonyMemoryError

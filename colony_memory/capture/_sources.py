@@ -11,7 +11,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._arguments import require_path
+from colony_memory._boundary import require_path
 from colony_memory._format.json import canonical, load_object
 from colony_memory._os.paths import decode_name
 from colony_memory._values import dataclass

@@ -14,7 +14,7 @@ import time
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from colony_memory._arguments import require_call, require_type, several
+from colony_memory._boundary import require_call, require_type, several
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._os.held import settling
 from colony_memory._os.paths import real_path

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from colony_memory._arguments import several
+from colony_memory._boundary import several
 from colony_memory._values import dataclass
 from colony_memory.capture._metadata import METADATA_NAME, describe, load_metadata, split_documents
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound

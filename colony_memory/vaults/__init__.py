@@ -30,7 +30,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from colony_memory._arguments import require_text
+from colony_memory._boundary import require_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence

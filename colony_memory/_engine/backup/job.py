@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._arguments import several
+from colony_memory._boundary import several
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis
 from colony_memory._engine.keep import policy_of

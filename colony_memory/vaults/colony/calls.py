@@ -12,8 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from colony_memory._arguments import require_as_meant
-from colony_memory._boundary import translate
+from colony_memory._boundary import require_as_meant, translate
 from colony_memory.exceptions import ColonyMemoryError, Hint, RateLimited, VaultError, VaultUnavailable, bad_argument
 from colony_memory.vaults._files import check_none_match
 from colony_memory.vaults.colony.transport import (
