@@ -71,7 +71,7 @@ def number_left_out(info: SnapshotInfo) -> str:
     return "something" if LEFT_OUT in info.incomplete else str(count_left_out(info))
 
 
-def told_by(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
+def completed(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
     """The summary with what alone a reading tells: the names, and all of an encrypted snapshot."""
     info = replace(info, doc_names=read.doc_names, doc_count=read.doc_count)
     if not info.encrypted:

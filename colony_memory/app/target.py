@@ -277,11 +277,11 @@ class Target:
     def _question(self, found: Restored) -> Question:
         basis, target = self.basis, found.info.snapshot_id
         latest = None if found.state is None else found.state.decision.follow
-        held = None if basis.not_held else basis.snapshot_id
+        based_on = None if basis.not_held else basis.snapshot_id
         known = {target: found.documents}
         others = [basis.last, latest, *basis.filled, *basis.refused, *basis.pending, *basis.merged]
-        ids = [each for each in dict.fromkeys(others) if each and each not in (held, target)]
-        first = None if held is None else self._holding(held, known, proven=self._proven(held))
+        ids = [each for each in dict.fromkeys(others) if each and each not in (based_on, target)]
+        first = None if based_on is None else self._holding(based_on, known, proven=self._proven(based_on))
         return Question(first, tuple(self._holding(each, known) for each in ids), self._are_listed)
 
     def _holding(

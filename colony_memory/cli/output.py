@@ -300,7 +300,7 @@ def notifier_of(*, ping: str | None, on_error: str | None, label: str, output: O
 
 
 @contextmanager
-def telling(notifier: Notifier, *, patience: float) -> Iterator[Notifier]:
+def notifying(notifier: Notifier, *, patience: float) -> Iterator[Notifier]:
     """Notify of what ends the block by an error; at the end wait for ``patience`` seconds until all is told."""
     try:
         yield notifier

@@ -37,8 +37,8 @@ def backup_lines(saved: Saved, *, now: datetime) -> list[str]:
     info, contents = saved.info, saved.contents
     named = f"snapshot {info.snapshot_id} of label {info.label}"
     left = f"{len(saved.left_out)} left out" if saved.left_out else ""
-    held_here = held(contents) if contents else "" if (texts := count_texts(info)) is None else count(texts, "text")
-    what = ", ".join(filter(None, (held_here, left, size(saved.size), f"stored as {stored(info)}")))
+    files = amount(contents) if contents else "" if (texts := count_texts(info)) is None else count(texts, "text")
+    what = ", ".join(filter(None, (files, left, size(saved.size), f"stored as {stored(info)}")))
     if not info.reused:
         return [f"saved {named}", what]
     made = made_at(info)
@@ -87,7 +87,7 @@ def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: dateti
     return list(map(shown, lines))
 
 
-def held(contents: Contents) -> str:
+def amount(contents: Contents) -> str:
     """How much there is: ``3 files``, ``1 file, 2 empty folders``."""
     folders = f", {count(len(contents.empty_dirs), 'empty folder')}" if contents.empty_dirs else ""
     return f"{count(len(contents.files), 'file')}{folders}"
@@ -95,7 +95,7 @@ def held(contents: Contents) -> str:
 
 def _names(contents: Contents) -> list[str]:
     others = set(contents.others)
-    lines = [f"{held(contents)}:"]
+    lines = [f"{amount(contents)}:"]
     for name in contents.files:
         more = f" -> {contents.links[name]}" if name in contents.links else "  (no text)" if name in others else ""
         lines.append(f"{name}{more}")
@@ -143,7 +143,7 @@ def preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime
     plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
     info, latest = plan.info, unsaved.latest
     more = f", {len(left_out)} left out" if left_out else ""
-    what = f"{held(found.capture.contents)}{more}, {size(found.capture.size)}"
+    what = f"{amount(found.capture.contents)}{more}, {size(found.capture.size)}"
     since = "nothing is saved yet under it"
     if unsaved.problem is not None:
         since = f"the latest cannot be compared: {unsaved.problem}"
@@ -192,7 +192,7 @@ def unsaved_document(found: Unsaved) -> dict[str, Any]:
 
 def shrunk_line(saved: Saved) -> str:
     """That the memory has become much smaller, which it should not unless somebody meant it to."""
-    now = f"{held(saved.capture.contents)}, {size(saved.size)} now"
+    now = f"{amount(saved.capture.contents)}, {size(saved.size)} now"
     return f"this backup holds less than half of the one before: {now}. If that was not meant, get the one before back"
 
 

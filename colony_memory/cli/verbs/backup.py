@@ -88,7 +88,7 @@ def run_backup(
                 opened.output.note("the command of --before was not run, which may change what there is to save")
             _tell(found.capture, common, saving, verbose=verbose)
         return 0 if found else FAILED
-    with outputs.telling(notifier, patience=outputs.AT_LEISURE):
+    with outputs.notifying(notifier, patience=outputs.AT_LEISURE):
         notifier.started()
         with open_memory(common, making=True, wire=format) as opened:
             saved = save(opened, paths, options, index=not no_index)

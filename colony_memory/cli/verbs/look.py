@@ -106,7 +106,7 @@ def run_show(
     read in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and
     the exit code is 4.
     """
-    from colony_memory.app.pick import find, told_by, with_pin
+    from colony_memory.app.pick import completed, find, with_pin
     from colony_memory.app.restore import fetch
     from colony_memory.capture._metadata import contents_of
     from colony_memory.cli.memory import open_memory
@@ -119,7 +119,7 @@ def run_show(
             try:
                 # Its summary does not name the files that are no text.
                 read = fetch(opened.memory, label=info.label, snapshot=info.snapshot_id)
-                info, contents = told_by(info, read.info), contents_of(read.documents)
+                info, contents = completed(info, read.info), contents_of(read.documents)
             except UntrustedSnapshot:
                 raise
             except (SnapshotCorrupt, DecryptionError) as error:
@@ -176,12 +176,12 @@ def run_cat(
         if common.as_json:
             from base64 import b64encode
 
-            held = (
+            text = (
                 {"text": content, "base64": None}
                 if isinstance(content, str)
                 else {"text": None, "base64": b64encode(content).decode("ascii")}
             )
-            opened.output.answer_json({"snapshot": asdict(found.info), "name": name, **held})
+            opened.output.answer_json({"snapshot": asdict(found.info), "name": name, **text})
         else:
             opened.output.answer_content(content, name=name)
     return 0

@@ -107,12 +107,12 @@ def run_run(
             begun = start(opened.memory, dry_run=True)
             _tell_plan(begun, directory, output, verbose=verbose)
         return FAILED if begun.failed else 0
-    with ExitStack() as held:
-        held.enter_context(outputs.telling(notifier, patience=outputs.LAST_WORDS))
-        held.enter_context(outputs.starting(program))
+    with ExitStack() as stack:
+        stack.enter_context(outputs.notifying(notifier, patience=outputs.LAST_WORDS))
+        stack.enter_context(outputs.starting(program))
         state = last_run_path(choose_place(common.vault).url, label)
-        held.enter_context(alone(state))
-        opened = held.enter_context(open_memory(replace(common, quiet=True)))
+        stack.enter_context(alone(state))
+        opened = stack.enter_context(open_memory(replace(common, quiet=True)))
         with outputs.first_interrupt_only():
             begun = start(opened.memory)
         again = commands.command("restore", directory, options=["--snapshot-first"], label=label, given=asdict(common))
@@ -130,8 +130,8 @@ def run_run(
             beside=True,
         )
         # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
-        child = held.enter_context(Child(program, on_end=lambda _: watch.save_now()))
-        beside = held.enter_context(Beside(watch, final_timeout=patience))
+        child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
+        beside = stack.enter_context(Beside(watch, final_timeout=patience))
         save_again = commands.command("backup", directory, label=label, given=asdict(common))
         code = _supervise(child, beside, output, again=save_again)
     if beside.busy:

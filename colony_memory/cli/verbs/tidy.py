@@ -202,10 +202,10 @@ def run_rewrite(
         if not dry_run:
             with opened.working("Rewriting"):
                 reports = [rewrite(label=each) for each in labels]
-        held = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
+        holders = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
         if common.as_json:
             output.answer_json(
-                {"rewritten": [asdict(each) for each in reports], "held_by": [str(each) for each in held]}
+                {"rewritten": [asdict(each) for each in reports], "held_by": [str(each) for each in holders]}
             )
         elif dry_run:
             output.answer("\n".join([*told, "nothing written"]))
@@ -218,9 +218,9 @@ def run_rewrite(
                         f"{count(len(each.left), 'file')} may hold it until {each.until}: then run {PROGRAM} prune "
                         f"--leftovers --label {each.label} --yes"
                     )
-        for file in held:
+        for file in holders:
             output.warn(f"{file} on this host still holds it, and the next backup saves it again")
-    return FAILED if held else 0
+    return FAILED if holders else 0
 
 
 def read_replacements(path: str) -> dict[str, str]:
