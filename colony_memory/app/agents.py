@@ -43,40 +43,25 @@ _SYSTEMS = ("Library", "AppData")
 
 @dataclass(frozen=True)
 class Agent:
-    """A host of agents.
+    """A host of agents."""
 
-    Attributes:
-        name: What ``--agent`` calls it, and its label unless another is given.
-        title: What people call it.
-        variable: The environment variable that says where its folder is.
-        memory: What of its folder is memory, as rules of gitignore have it; empty for all of it.
-        more: What is none and may be saved with it, likewise, by what people call it.
-        has_projects: Whether it has folders that are named after projects, see :mod:`colony_memory.app.claude_code`.
-    """
-
-    name: str
-    title: str
-    variable: str
-    memory: tuple[str, ...]
+    name: str  # what --agent calls it, and its label unless another is given
+    title: str  # what people call it
+    variable: str  # the environment variable that says where its folder is
+    memory: tuple[str, ...]  # what of its folder is memory, as rules of gitignore have it; empty for all of it
     _default: Callable[[], Path]
     _elsewhere: Callable[[Path], Iterator[str]]
-    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what is none and may be saved with it
     _never: tuple[str, ...] = ()
-    has_projects: bool = False
+    has_projects: bool = False  # whether it has folders that are named after projects
 
     def exclude(self, kinds: Iterable[str] = ()) -> tuple[str, ...]:
-        """What a backup of its folder leaves out that takes these kinds besides: rules of gitignore, the last that
-        matches counting.
-        """
+        """The rules of gitignore by which a backup of its folder that takes these kinds besides leaves out the rest."""
         taken = [rule for kind in kinds for rule in self.more[kind]]
         return (*_only((*self.memory, *taken)), *_NEVER, *self._never)
 
     def read_kinds(self, given: Iterable[str]) -> tuple[str, ...]:
-        """Kinds as they are given, commas between some of them.
-
-        Raises:
-            ValueError: It has no such kind.
-        """
+        """Kinds as they are given, commas between some of them."""
         found = tuple(dict.fromkeys(kind.strip() for each in given for kind in each.split(",") if kind.strip()))
         for kind in found:
             if kind not in self.more:
@@ -94,19 +79,11 @@ class Agent:
         ]
 
     def folder(self) -> Path:
-        """Its folder for this user, there or not.
-
-        Raises:
-            ValueError: A variable is empty, holds no absolute path, or no home directory is known.
-        """
+        """Its folder for this user, there or not."""
         return _from_variable(self.variable) or self._default()
 
     def require_folder(self) -> Path:
-        """The same, where it is there to be saved.
-
-        Raises:
-            ValueError: It is not; the message says where it was looked for.
-        """
+        """The same, where it is there to be saved."""
         folder = self.folder()
         if not folder.is_dir():
             raise ValueError(
@@ -116,7 +93,7 @@ class Agent:
         return folder
 
     def holds(self, name: str, kinds: Iterable[str] = ()) -> bool:
-        """Whether a file of this name in its folder is memory or of these kinds, and neither a setting nor a secret."""
+        """A file of this name in its folder is memory or of these kinds, and neither a setting nor a secret."""
         return not _rules(self.exclude(kinds)).covers(name, is_directory=False)
 
     def following(self) -> Following | None:
@@ -131,7 +108,7 @@ class Agent:
             return None
 
     def elsewhere(self, folder: Path) -> list[str]:
-        """What may be memory and is not in this folder, in sentences."""
+        """Places beside this folder that may have memory, in sentences."""
         return list(self._elsewhere(folder))
 
 
@@ -192,7 +169,7 @@ def _hermes() -> Path:
 
 
 def _text_of(path: Path) -> str:
-    """What a file of the host says, to be looked at and not obeyed; nothing where it cannot be read."""
+    """The text of a file of the host, to be looked at and not obeyed; nothing where it cannot be read."""
     try:
         found = read_file(path, _LARGEST_SETTINGS, follow=True)
     except (OSError, ValueError):

@@ -28,32 +28,18 @@ __all__ = ["Host", "Moves", "folder_of_project", "locate_project", "project_name
 
 @dataclass
 class Host:
-    """The folder of a host that a snapshot is going to be written into.
+    """The folder of a host that a snapshot is going to be written into."""
 
-    Attributes:
-        agent: The host.
-        directory: Its folder.
-        moves: Which folders of projects get another name.
-        kinds: What is written besides memory.
-        left: What the snapshot has and is no memory of this host.
-        renamed: The folders of projects that got another name.
-        strange: Those that this machine has no folder for yet.
-    """
-
-    agent: Agent
-    directory: str
-    moves: Moves
-    kinds: tuple[str, ...] = ()
-    left: list[str] = field(default_factory=list)
-    renamed: dict[str, str] = field(default_factory=dict)
-    strange: list[str] = field(default_factory=list)
+    agent: Agent  # the host.
+    directory: str  # its folder
+    moves: Moves  # which folders of projects get another name
+    kinds: tuple[str, ...] = ()  # what is written besides memory
+    left: list[str] = field(default_factory=list)  # what the snapshot has and is no memory of this host
+    renamed: dict[str, str] = field(default_factory=dict)  # the folders of projects that got another name
+    strange: list[str] = field(default_factory=list)  # those that this machine has no folder for yet
 
     def __call__(self, documents: dict[str, str]) -> dict[str, str]:
-        """What of the documents is written: memory alone, under the names that it has here.
-
-        Raises:
-            ValueError: None of it is memory of this host, or a project cannot be moved as it was said.
-        """
+        """The documents that are written: memory alone, under the names that it has here."""
         found = contents_of(documents)
         left = {name for name in found.files if not self.agent.holds(name, self.kinds)}
         self.left = sorted(left)
@@ -77,7 +63,7 @@ _WORKTREE = re.compile(rb"gitdir:.*[/\\]worktrees[/\\]")
 
 
 def folder_of_project(path: str) -> str:
-    """What Claude Code calls the folder of a project: pure, by the code units that JavaScript counts.
+    """Claude Code's name for the folder of a project: pure, by the code units that JavaScript counts.
 
     >>> folder_of_project("/home/ada/my_app.v2")
     '-home-ada-my-app-v2'
@@ -95,11 +81,7 @@ def folder_of_project(path: str) -> str:
 
 
 def locate_project(path: str) -> str:
-    """The path that Claude Code names the folder after, of a project that lies, or will lie, in this directory.
-
-    Raises:
-        ValueError: It is inside a repository, or a worktree of one, for all of which there is one folder.
-    """
+    """The path that Claude Code names the folder after, of a project that lies, or will lie, in this directory."""
     if not path.strip():
         raise ValueError("an empty path")
     real = os.path.realpath(os.path.expanduser(path))  # noqa: PTH111 - as a shell does it
@@ -125,25 +107,16 @@ def project_names(documents: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Moves:
-    """Which folders of projects get another name, as the user has said.
+    """Which folders of projects get another name, as the user has said."""
 
-    Attributes:
-        project: The path of the only project that a snapshot holds, None where it is not said.
-        by_name: From a folder's name to the path of the project here.
-    """
-
-    project: str | None = None
-    by_name: Mapping[str, str] = field(default_factory=dict)
+    project: str | None = None  # the path of the only project that a snapshot holds, None where it is not said
+    by_name: Mapping[str, str] = field(default_factory=dict)  # from a folder's name to the path of the project here
 
     def __bool__(self) -> bool:
         return self.project is not None or bool(self.by_name)
 
     def renamed(self, found: Iterable[str]) -> dict[str, str]:
-        """The names that change, from these folders of a snapshot to the new ones.
-
-        Raises:
-            ValueError: A folder is not there, ``project`` is said of several, or two would be one.
-        """
+        """The names that change, from these folders of a snapshot to the new ones."""
         names = list(found)
         there = f"; there are {', '.join(names)}" if names else "; it has no memory of a project"
         for name in self.by_name:
@@ -164,12 +137,7 @@ class Moves:
         return {name: end for name, end in new.items() if name != end}
 
     def apply(self, documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """The documents under their new names, and which folders changed theirs.
-
-        Raises:
-            ValueError: As :meth:`renamed`.
-            SnapshotCorrupt: The document that describes the folder is malformed.
-        """
+        """The documents under their new names, and which folders changed theirs."""
         changes = self.renamed(_projects_in(documents))
         if not changes:
             return dict(documents), changes
@@ -192,10 +160,8 @@ class Moves:
 
 
 def read_moves(project: str | None, maps: Iterable[str]) -> Moves:
-    """What ``--project PATH`` and each ``--map OLD=NEW`` say. OLD is a path, or a folder's name as the snapshot has it.
-
-    Raises:
-        ValueError: One says nothing that can be done.
+    """The moves of ``--project PATH`` and each ``--map OLD=NEW``. OLD is a path, or a folder's name as the snapshot has
+    it.
     """
     by_name: dict[str, str] = {}
     for each in maps:

@@ -312,11 +312,7 @@ class Writing:
 
 
 def _without_linked(target: Target, documents: dict[str, str]) -> dict[str, str]:
-    """Documents without those of a host's memory that links lead to from here, and that are there already.
-
-    Raises:
-        ColonyMemoryError: Something else is there, and nothing is written through links.
-    """
+    """Documents without those of a host's memory that links lead to from here, and that are there already."""
     if not target.usual.get("agent"):
         return documents
     contents, metadata = split_documents(documents)
