@@ -17,13 +17,13 @@ from colony_memory.words.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failur
 from colony_memory.words.text import age, count, few, shown, signer, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from colony_memory.app.compare import Unsaved
     from colony_memory.app.place import Place
     from colony_memory.app.protection import Checked, Problem, Protection
-    from colony_memory.reports import LabelMap, VaultMap
+    from colony_memory.reports import VaultMap
     from colony_memory.schedule.watch import RunLog
 
 _STYLES = {
@@ -47,14 +47,26 @@ def status_lines(
     ``given`` is what the options of this run came to, which the commands repeat.
     """
     found, verdict = checked.found, checked.verdict
-    ahead = _ahead(checked.unsaved) if checked.unsaved and not verdict.empty else ""
+    ahead, unsaved = "", checked.unsaved
+    if unsaved and unsaved.files_ahead and not verdict.empty:
+        ahead = f"ahead by {count(unsaved.files_ahead, 'file')}, {count(unsaved.lines_ahead, 'line')}"
     state = ahead if verdict.state == "ahead" else f"{verdict.state}, {ahead}" if ahead else verdict.state
-    answer = f"{styled(state, _STYLES[verdict.state])}{_limits(verdict)}: {_answer(checked, place, now)}"
+    limits = ""
+    if verdict.state == "saved":
+        limits = " (not read, so damage would not show)"
+        if verdict.closed:
+            limits = " (encrypted, and no identity opens it here: whole, but its content was not read)"
+    free = "" if found.available_bytes is None else f", {size(found.available_bytes)} free"
+    files = f"in {count(found.files, 'vault file')}"
+    used = f"{size(found.used_bytes)}, {files}; the vault gives room with the first backup"
+    if found.quota_bytes:
+        share = 100 * found.used_bytes / found.quota_bytes
+        used = f"{size(found.used_bytes)} of {size(found.quota_bytes)} ({share:.0f} %), {files}"
     lines = [
-        prose(f"{answer}{_room(found)}"),
+        prose(f"{styled(state, _STYLES[verdict.state])}{limits}: {_answer(checked, place, now)}{free}"),
         "",
         f"vault  {shown(place.url)}{', on the same disk as the memory' if checked.same_disk else ''}",
-        f"used   {_used(found)}",
+        f"used   {used}",
     ]
     lines += few([f"next   {each}" for each in next_backups(found)], verbose=False)
     if checked.points is not None and checked.points[1] > 2 * checked.points[0]:
@@ -158,41 +170,41 @@ def _verdict_document(verdict: Protection) -> dict[str, Any]:
 
 def next_backups(found: VaultMap) -> list[str]:
     """The size of each label's next backup, where that can be told, and how many more fit."""
-    return [_next(each) for each in found.labels if each.next_bytes]
+    lines = []
+    for each in found.labels:
+        of = "" if each.label == "default" else f"label {each.label}: "
+        fits = "" if each.fits is None else f", so that {_many(each.fits)} more fit"
+        if each.next_bytes:
+            lines.append(f"{of}{'at most ' if each.next_at_most else ''}about {size(each.next_bytes)}{fits}")
+    return lines
 
 
 def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     """The command that mends it, for the vault and the trust of these options."""
-    named = problem.snapshot_id
+    named, how, options = problem.snapshot_id, problem.mending, tuple[str, ...]()
     if named is not None and id_time(named) is None:
         # A name that somebody made up may be the beginning of another snapshot's, or "latest".
         named = None
-    if problem.mending == "delete" and named:
-        return command("delete", named, label=problem.label, given=given)
-    if problem.mending == "accept" and named:
-        return command("restore", named, "DIR", label=problem.label, given=given)
-    if problem.mending in ("delete", "judge", "accept") or (problem.mending == "sign" and not given.get("key_file")):
-        return command("verify", *([named] if named else []), label=problem.label, given=given)
-    if problem.mending == "forget":
-        return command("prune", options=("--leftovers",), label=problem.label, given=given)
-    if problem.mending == "prune":
-        return command("prune", options=("--keep", "5"), label=problem.label, given=given)
-    if problem.mending in ("backup", "replace", "sign"):
-        return command("backup", *_paths(problem, given), label=problem.label, given=given)
-    if problem.mending == "join" and named:
-        folder = _paths(problem, given)
-        into = folder[0] if len(folder) == 1 and folder != ["PATH"] else "DIR"
-        return command("restore", named, into, options=("--merge",), label=problem.label, given=given)
-    if problem.mending in ("merge", "join"):
-        options = ("--on-conflict", "merge")
-        return command("backup", *_paths(problem, given), options=options, label=problem.label, given=given)
-    return command("status", given=given)
-
-
-def _paths(problem: Problem, given: Mapping[str, Any]) -> Sequence[str]:
-    """The paths that were looked at, which are those of one label, else those that this host saves under it."""
+    # The paths that were looked at, which are those of one label, else those that this host saves under it.
     asked = given.get("paths") if problem.label == given.get("paths_label") else None
-    return asked or given.get("folders", {}).get(problem.label) or ["PATH"]
+    paths = asked or given.get("folders", {}).get(problem.label) or ["PATH"]
+    if how == "delete" and named:
+        words = ["delete", named]
+    elif how == "accept" and named:
+        words = ["restore", named, "DIR"]
+    elif how in ("delete", "judge", "accept") or (how == "sign" and not given.get("key_file")):
+        words = ["verify", *([named] if named else [])]
+    elif how in ("forget", "prune"):
+        words, options = ["prune"], ("--leftovers",) if how == "forget" else ("--keep", "5")
+    elif how in ("backup", "replace", "sign"):
+        words = ["backup", *paths]
+    elif how == "join" and named:
+        words, options = ["restore", named, paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"], ("--merge",)
+    elif how in ("merge", "join"):
+        words, options = ["backup", *paths], ("--on-conflict", "merge")
+    else:
+        return command("status", given=given)
+    return command(*words, options=options, label=problem.label, given=given)
 
 
 def fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
@@ -217,15 +229,11 @@ def failing(checked: Checked, *, place: Place, max_age: timedelta | None, given:
     if verdict.state in ("at risk", "not protected"):
         label = next(each for each in checked.found.labels if each.label == verdict.label)
         lost = verdict.newest is None and (label.broken or label.unsigned)
-        return Failure(_at_risk(verdict, given), code=NOT_PROVEN if checked.damaged or lost else FAILED)
+        first, *more = verdict.problems
+        others = f" (and {count(len(more), 'more problem')})" if more else ""
+        what = f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
+        return Failure(what, code=NOT_PROVEN if checked.damaged or lost else FAILED)
     return None
-
-
-def _at_risk(verdict: Protection, given: Mapping[str, Any]) -> str:
-    """The first thing that puts the memory at risk, and its mending."""
-    first, *more = verdict.problems
-    others = f" (and {count(len(more), 'more problem')})" if more else ""
-    return f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
 
 
 def _named(problem: Problem) -> str:
@@ -259,58 +267,18 @@ def _answer(checked: Checked, place: Place, now: datetime) -> str:
         return f"no good backup{_of(verdict)}"
     made = made_at(info)
     seen = now - verdict.age if verdict.age is not None else made
+    # A backup that was not read is not called good.
+    good = "known" if verdict.state == "saved" else "good"
+    before_a_loss = [each.shrunk for each in checked.found.labels if each.label == verdict.label and each.shrunk]
     facts = [
-        f"last {_good(verdict)} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
+        f"last {good} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
         *([f"unchanged {age(seen, now)}"] if seen - made > _RUN else []),
         *([f"conflict with {verdict.conflict}"] if verdict.conflict else []),
-        *(f"{each} is kept, as much less followed" for each in _before_a_loss(checked)),
+        *(f"{each.snapshot_id} is kept, as much less followed" for each in before_a_loss),
         f"signed by {signer(info)}" if info.signed else "unsigned",
         "encrypted" if info.encrypted else "not encrypted",
     ]
     return ", ".join(facts)
-
-
-def _before_a_loss(checked: Checked) -> list[str]:
-    """Id of the snapshot that backups keep because much less than it holds followed."""
-    labels = [each for each in checked.found.labels if each.label == checked.verdict.label]
-    return [each.shrunk.snapshot_id for each in labels if each.shrunk is not None]
-
-
-def _ahead(unsaved: Unsaved) -> str:
-    """How much of a folder is not saved."""
-    number = unsaved.files_ahead
-    return f"ahead by {count(number, 'file')}, {count(unsaved.lines_ahead, 'line')}" if number else ""
-
-
-def _good(verdict: Protection) -> str:
-    """A backup that was not read is not called good."""
-    return "known" if verdict.state == "saved" else "good"
-
-
-def _limits(verdict: Protection) -> str:
-    if verdict.state != "saved":
-        return ""
-    if verdict.closed:
-        return " (encrypted, and no identity opens it here: whole, but its content was not read)"
-    return " (not read, so damage would not show)"
-
-
-def _room(found: VaultMap) -> str:
-    return "" if found.available_bytes is None else f", {size(found.available_bytes)} free"
-
-
-def _used(found: VaultMap) -> str:
-    files = f"in {count(found.files, 'vault file')}"
-    if not found.quota_bytes:
-        return f"{size(found.used_bytes)}, {files}; the vault gives room with the first backup"
-    share = 100 * found.used_bytes / found.quota_bytes
-    return f"{size(found.used_bytes)} of {size(found.quota_bytes)} ({share:.0f} %), {files}"
-
-
-def _next(label: LabelMap) -> str:
-    of = "" if label.label == "default" else f"label {label.label}: "
-    fits = "" if label.fits is None else f", so that {_many(label.fits)} more fit"
-    return f"{of}{'at most ' if label.next_at_most else ''}about {size(label.next_bytes)}{fits}"
 
 
 def _many(number: int) -> str:
