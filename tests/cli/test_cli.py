@@ -99,19 +99,22 @@ def test_an_outage_at_boot_is_code_5_and_writes_nothing(cli, refused, folder, se
     assert not (tmp_path / "out").exists()
 
 
-def test_nobody_listening_is_code_5(refused, folder, server):
-    server.close()
-    refused(5, "backup", folder)
-
-
-def test_a_key_that_expires_meanwhile_is_code_5(refused, folder, server):
-    server.fault("GET", "expired", times=None)
-    refused(5, "backup", folder)
-
-
-def test_too_little_karma_is_code_5(refused, folder, server):
-    server.vault.karma_ok = False
-    assert "karma" in refused(5, "backup", folder)
+@pytest.mark.parametrize(
+    ("befall", "code", "says"),
+    [
+        (lambda server: server.close(), 5, ""),
+        (lambda server: server.fault("GET", "drop", times=None), 5, ""),
+        (lambda server: server.fault("GET", "expired", times=None), 5, ""),
+        (lambda server: server.fault("*", "status", status=429, retry_after=0, times=None), 5, "try again"),
+        (lambda server: setattr(server.vault, "karma_ok", False), 5, "karma"),
+        (lambda server: setattr(server.vault, "quota_bytes", 300), 1, ""),
+    ],
+    ids=["nobody listens", "dropped", "an expired key", "too many operations", "too little karma", "full"],
+)
+def test_a_backup_that_fails_has_its_code_and_writes_nothing(refused, folder, server, befall, code, says):
+    befall(server)
+    assert says in refused(code, "backup", folder)
+    assert server.vault.files == {}
 
 
 def test_a_backup_that_may_be_live_is_code_5(refused, folder, server):
