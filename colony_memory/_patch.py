@@ -57,8 +57,6 @@ def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff
     Lines end at a line feed. If a great deal of a large document changed, not every line that stayed is found; such a
     line counts as removed and added, and ``exact`` is false.
     """
-    from colony_memory._lines import Steps
-
     both = [name for name in sorted(before) if name in after]
     # The smallest first, so that no document takes the steps of those that need few.
     differ = [name for name in both if before[name] != after[name]]
@@ -77,8 +75,6 @@ def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff
 
 def count_lines(before: str, after: str, steps: Steps) -> DocumentChange:
     """Lines added and removed from one text to the other."""
-    from colony_memory._lines import changed_part, common_lines, number_of_lines, split_lines
-
     part = changed_part(before, after)
     same, exact = 0, False
     if part.fits:
