@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.constants import FORMAT
+from colony_memory._format import FORMAT
 from colony_memory._version import __version__
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.exceptions import (

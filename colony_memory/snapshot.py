@@ -12,8 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import v1
-from colony_memory._format.constants import FORMAT, FORMAT_2, LATEST_FORMAT, MAX_BYTES
+from colony_memory._format import FORMAT, FORMAT_2, LATEST_FORMAT, MAX_BYTES, v1
 from colony_memory._format.json import encode_documents, load_object, printable
 from colony_memory._format.lineage import Lineage
 from colony_memory._format.manifest import BuiltSnapshot, Manifest, SnapshotInfo, finish_manifest, summarize

@@ -15,7 +15,7 @@ from colony_memory._engine.label import read_label, read_labels
 from colony_memory._engine.observe import observed
 from colony_memory._engine.state import UNREADABLE, State, look
 from colony_memory._engine.verify import listed_and_gone, older_pointer
-from colony_memory._format.constants import FORMAT_2
+from colony_memory._format import FORMAT_2
 from colony_memory._format.names import latest_filename, manifest_filename, require_label
 from colony_memory._format.v2.chain import MAX_ON_BASE
 from colony_memory.exceptions import SnapshotCorrupt, VaultError, message_of

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.decision import Asked, Decision, Read, Wants
 from colony_memory._engine.label import has_pointer
+from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Catalog, Entry
-from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory._format.v2.manifest import ChainManifest

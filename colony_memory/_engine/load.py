@@ -11,8 +11,8 @@ from colony_memory._engine.observe import spending
 from colony_memory._engine.sealed import known_of, open_manifest
 from colony_memory._engine.session import log
 from colony_memory._engine.store import Shelf
+from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Entry
-from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import is_readable, read_documents
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
 from colony_memory._format.v2.build import BuiltChain, read_chain, read_packs, read_parent

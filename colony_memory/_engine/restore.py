@@ -15,8 +15,8 @@ from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import told
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
+from colony_memory._format import NO_DEFAULT
 from colony_memory._format.catalog import Entry
-from colony_memory._format.constants import NO_DEFAULT
 from colony_memory._format.json import shown
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, manifest_filename, read_head, require_id, require_label

@@ -33,8 +33,8 @@ from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, publish, require_signer
 from colony_memory._engine.sealed import lock_for, remember, suits
 from colony_memory._engine.state import State, look, require_believed
+from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
-from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.lineage import stand_ins
 from colony_memory._format.names import (
     id_time,

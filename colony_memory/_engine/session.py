@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from colony_memory._boundary import is_coroutine, require_call, require_text, several
 from colony_memory._engine.basis import BasisHome, MemoryHome
 from colony_memory._engine.observe import hold, most_held, outside_verbs, tally
-from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import printable, weight
 from colony_memory._format.names import manifest_filename, read_head, stamp
 from colony_memory._os.machine import origin_of

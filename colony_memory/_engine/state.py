@@ -11,8 +11,8 @@ from colony_memory._engine.label import LabelFiles, pin_text, read_end, read_lab
 from colony_memory._engine.observe import most_held
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY, StoredFile
+from colony_memory._format import FORMAT
 from colony_memory._format.catalog import weight_of_file
-from colony_memory._format.constants import FORMAT
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename
 from colony_memory._format.pointer import Pointer
 from colony_memory._values import dataclass

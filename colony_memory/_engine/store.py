@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from colony_memory._boundary import may_mean_absent, public_kind, translate, was_refused
 from colony_memory._engine.label import Listing, moment, proves, read_listing, unwrap
 from colony_memory._engine.observe import tally
-from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.names import common_start, read_filename
 from colony_memory.exceptions import SnapshotCorrupt, VaultError, VaultUnavailable
 from colony_memory.vaults import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory._format import v1
-from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format import FORMAT, FORMAT_2, v1
 from colony_memory._format.payload import Spend, spend_freely
 from colony_memory._format.v2 import build as v2
 from colony_memory._format.v2.manifest import ChainManifest

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
 from colony_memory._format.lineage import Lineage, read_lineage
 from colony_memory._values import cached_property, dataclass

@@ -16,8 +16,8 @@ import json
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.catalog import Catalog, read_single
-from colony_memory._format.constants import LATEST_FORMAT
 from colony_memory._format.json import load_object, peak_weight
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
 from colony_memory._format.names import id_order, is_hex16, latest_filename, manifest_filename, require_id, write_head

@@ -7,7 +7,7 @@ from itertools import product
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.constants import FORMAT
+from colony_memory._format import FORMAT
 from colony_memory._format.json import load_object
 from colony_memory._format.lineage import read_lineage
 from colony_memory._format.manifest import SnapshotInfo, read_lacking, read_note, read_tags, read_word

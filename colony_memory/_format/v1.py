@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.constants import FORMAT, MAX_BYTES
+from colony_memory._format import FORMAT, MAX_BYTES
 from colony_memory._format.json import decode_documents, load_object, printable
 from colony_memory._format.manifest import Manifest, summarize
 from colony_memory._format.names import is_digest, manifest_filename, part_filename, read_filename

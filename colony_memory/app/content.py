@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from colony_memory._format.constants import MAX_BYTES
+from colony_memory._format import MAX_BYTES
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order
 from colony_memory._format.v2.sealed import LEFT_OUT

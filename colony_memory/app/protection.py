@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory import _engine
-from colony_memory._format.constants import FORMAT
+from colony_memory._format import FORMAT
 from colony_memory._format.names import id_order, require_label
 from colony_memory._os.paths import real_path
 from colony_memory.app.compare import Unsaved, find_unsaved

@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._boundary import require_call, require_type, several
-from colony_memory._format.constants import MAX_BYTES
+from colony_memory._format import MAX_BYTES
 from colony_memory._os.held import settling
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass

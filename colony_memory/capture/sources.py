@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from colony_memory._boundary import require_type, several
-from colony_memory._format.constants import MAX_BYTES
+from colony_memory._format import MAX_BYTES
 from colony_memory.capture._filenames import name_problem
 from colony_memory.capture._metadata import Metadata, describe, split_documents
 from colony_memory.capture._recover import recover

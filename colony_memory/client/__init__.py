@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from colony_memory._boundary import is_coroutine
-from colony_memory._format.constants import MAX_BYTES, NO_DEFAULT
+from colony_memory._format import MAX_BYTES, NO_DEFAULT
 from colony_memory.client._face import Awaiting, awaited, require_key, require_vault
 from colony_memory.client._verbs import Verbs
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend

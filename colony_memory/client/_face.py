@@ -7,7 +7,7 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
-from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import VaultBackend
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from colony_memory._format.constants import NO_DEFAULT
+from colony_memory._format import NO_DEFAULT
 from colony_memory.client._face import Blocking, wire_of
 
 if TYPE_CHECKING:

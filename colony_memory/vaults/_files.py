@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import load_object
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultUnavailable
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.constants import LATEST_FORMAT
+from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory.exceptions import VaultDenied, VaultError
 from colony_memory.vaults._files import check_none_match, etag_of, time_at

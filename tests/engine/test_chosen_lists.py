@@ -14,7 +14,7 @@ import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt
 from colony_memory._engine import observe
-from colony_memory._format.constants import LATEST_FORMAT
+from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.manifest import MAX_NOTE, read_lacking, read_note, read_word
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.rows import count_values

@@ -32,7 +32,7 @@ from colony_memory._engine.backup import backup
 from colony_memory._engine.basis import MemoryHome
 from colony_memory._engine.prune import delete_snapshot, prune
 from colony_memory._engine.session import Session
-from colony_memory._format.constants import FORMAT_2
+from colony_memory._format import FORMAT_2
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2 import chain as chains

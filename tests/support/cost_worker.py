@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 
 from colony_memory import ColonyMemory, ColonyMemoryError
-from colony_memory._format.constants import FORMAT, FORMAT_2, LATEST_FORMAT
+from colony_memory._format import FORMAT, FORMAT_2, LATEST_FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename, pack_filename, part_filename, pin_filename
 from colony_memory._format.rows import count_values
 from colony_memory._format.v2.state import most_documents, most_line

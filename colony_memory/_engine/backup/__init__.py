@@ -19,7 +19,7 @@ from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look, tell
-from colony_memory._format.constants import FORMAT_2
+from colony_memory._format import FORMAT_2
 from colony_memory._format.formats import is_readable
 from colony_memory._format.v2.state import EMPTY
 from colony_memory._format.v2.zstd import WANTED

@@ -10,8 +10,8 @@ from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis
 from colony_memory._engine.keep import policy_of
 from colony_memory._engine.sealed import suits, told
+from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import few_lines
-from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
 from colony_memory._format.lineage import Lineage, Unmerged, still_unmerged
 from colony_memory._format.manifest import MAX_NOTE, check_tags

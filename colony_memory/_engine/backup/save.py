@@ -31,8 +31,8 @@ from colony_memory._engine.sealed import known_of, lock_for, remember
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import look
 from colony_memory._engine.store import Unanswered, to_public
+from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
-from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
 from colony_memory._format.names import new_id
 from colony_memory._format.pointer import write_pointer

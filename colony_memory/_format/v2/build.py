@@ -7,8 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import age
-from colony_memory._format.constants import MAX_BYTES
+from colony_memory._format import MAX_BYTES, age
 from colony_memory._format.json import encode_texts, printable
 from colony_memory._format.lineage import Lineage
 from colony_memory._format.manifest import BuiltSnapshot, finish_manifest, summarize

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.constants import FORMAT_2
+from colony_memory._format import FORMAT_2
 from colony_memory._format.manifest import Manifest, summarize
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v1 import Fields, is_place

@@ -7,7 +7,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colony_memory._format.constants import FORMAT_2
+from colony_memory._format import FORMAT_2
 from colony_memory._format.json import load_object
 from colony_memory._format.names import is_digest, pack_filename
 from colony_memory._format.payload import decode_base64
