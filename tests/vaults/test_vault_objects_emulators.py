@@ -307,7 +307,7 @@ def test_the_policy_of_the_page_is_enough_and_nothing_in_it_too_much(s3):
         for number, may in ((1, "get"), (2, "put"), (4, "list")):
             with pytest.raises(VaultDenied):
                 _save_and_list(ObjectVault(open_(number)), may)
-        with pytest.warns(ColonyMemoryWarning, match="could not be removed"):
+        with pytest.warns(ColonyMemoryWarning, match="may not delete"):
             ColonyMemory(backend=ObjectVault(open_(3))).backup({"a.md": "delete"}, prune_keep=1)
     finally:
         _without_rights(s3.port, "inf")
