@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import os
 
     from colony_memory._os.directory import Directory
-    from colony_memory.capture._patience import Deadline
+    from colony_memory.capture._steady import Deadline
 
 VANISHED = "vanished before it was read"
 NO_FILE = "no longer a file when it was read"

@@ -8,7 +8,7 @@ from colony_memory._os import paths
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import decode_name, local_name, real_path
 from colony_memory._values import dataclass
-from colony_memory.capture._unsaved import VAULT, is_of_vault, why_unsaved
+from colony_memory.capture._ignore import VAULT, is_of_vault, why_unsaved
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -21,18 +21,17 @@ from colony_memory._os.directory import open_below
 from colony_memory._values import dataclass
 from colony_memory.capture._contents import as_bytes, as_content, up_to_last_line
 from colony_memory.capture._filenames import is_note, parents_of
-from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._rows import is_settled
 from colony_memory.capture._sparse import Sparse, read_sparse
-from colony_memory.capture._steady import LARGE, still_holds, whole_of
+from colony_memory.capture._steady import LARGE, TookTooLong, still_holds, whole_of
 from colony_memory.capture._tree import Change, Look, Watched, changed_at, is_same
 from colony_memory.capture._walk import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from colony_memory.capture._patience import Deadline, Patience
     from colony_memory.capture._reading import Found
+    from colony_memory.capture._steady import Deadline, Patience
     from colony_memory.capture._tree import Entry, Place
 
 SECONDS_IN_ALL = 10.0  # a host that waits for a backup waits 20

@@ -17,11 +17,18 @@ from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, is_file, is_link
 from colony_memory.capture._filenames import parents_of, place_of_state
 from colony_memory.capture._metadata import encode_text
-from colony_memory.capture._patience import patience
 from colony_memory.capture._question import Displaced, find_users
 from colony_memory.capture._sparse import Sparse, read_sparse
 from colony_memory.capture._stage import widened
-from colony_memory.capture._steady import companions_of, holds_database, holds_text, is_database, read_start, whole_of
+from colony_memory.capture._steady import (
+    companions_of,
+    holds_database,
+    holds_text,
+    is_database,
+    patience,
+    read_start,
+    whole_of,
+)
 from colony_memory.capture._tree import Tree
 from colony_memory.capture._walk import walk
 from colony_memory.capture.sqlite import holds_same

@@ -23,11 +23,9 @@ from colony_memory.capture._contents import (
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture._moment import BYTES_A_SECOND, Moment
-from colony_memory.capture._patience import TookTooLong
-from colony_memory.capture._room import cost_of, encoded_size, length_of, measure, shown_size
 from colony_memory.capture._rows import PART
-from colony_memory.capture._steady import JOURNAL, LOG, TooLarge, whole_of
-from colony_memory.capture._tree import LeftOut, Note, Tree, is_same
+from colony_memory.capture._steady import JOURNAL, LOG, TookTooLong, TooLarge, whole_of
+from colony_memory.capture._tree import LeftOut, Note, Tree, cost_of, encoded_size, is_same, length_of, shown_size
 from colony_memory.capture._walk import SECONDS
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle
 
@@ -36,13 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory._os.directory import Directory
-    from colony_memory.capture._patience import Deadline, Patience
-    from colony_memory.capture._room import Room
     from colony_memory.capture._rows import Known, Row
-    from colony_memory.capture._tree import Change, Entry
+    from colony_memory.capture._steady import Deadline, Patience
+    from colony_memory.capture._tree import Change, Entry, Room
     from colony_memory.capture._walk import NamedFile, Walk
 
 _SECONDS_BETWEEN_REPORTS = 0.1
+_LOOKS_FOR_SIZES = 20
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ class Found:
         """
         self.find(patience, changes)
         there = {entry.name: entry for entry in self.tree.files}
-        self.sizes = measure([there[name] for name in growing if name in there], patience)
+        self.sizes = _measure([there[name] for name in growing if name in there], patience)
         chosen = self._choose()
         held = {entry.name for entry in chosen if entry.name not in torn and self._is_held(entry.name, there)}
         held -= {name for name, size in self.sizes.items() if name in held and size != self.status[name].st_size}
@@ -381,3 +379,26 @@ def _read(place: Directory, own: str, limit: int, deadline: Deadline, size: int 
     """What is saved of a file, and what else is known of it."""
     read = read_contents(place, own, limit=limit, deadline=deadline, size=size)
     return bytes(read.data) if read.is_database else as_content(read.data), read
+
+
+def _measure(entries: list[Entry], patience: Patience) -> dict[str, int]:
+    """The sizes that files have at one instant, as far as that can be seen: two looks, with nothing in between."""
+
+    def look(_: Deadline) -> dict[str, int]:
+        found = dict[str, int]()
+        with ExitStack() as stack:
+            places = {where: stack.enter_context(open_below(*where)) for where in {(e.root, e.inside) for e in entries}}
+            for _try in range(_LOOKS_FOR_SIZES):
+                before, found = found, {}
+                for entry in entries:
+                    status = places[entry.root, entry.inside].look(entry.own)
+                    if status is not None:
+                        found[entry.name] = status.st_size
+                if found == before:
+                    break
+        return found
+
+    try:
+        return patience.run(look, seconds=SECONDS) if entries else {}
+    except (OSError, TookTooLong):
+        return {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from colony_memory.capture._patience import Deadline
+    from colony_memory.capture._steady import Deadline
 
 MAGIC = b"colony-memory/sparse/1 "
 HOLES = 1 << 20

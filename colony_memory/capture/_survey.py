@@ -17,6 +17,7 @@ from colony_memory._format.tree import digests_of, document_digest, of_file, tre
 from colony_memory._os.paths import PERMISSIONS
 from colony_memory.capture._contents import NO_FILE, VANISHED
 from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._ignore import VAULT
 from colony_memory.capture._metadata import (
     METADATA_NAME,
     METADATA_NAMES,
@@ -27,10 +28,8 @@ from colony_memory.capture._metadata import (
     dump_attributes,
     metadata_pieces,
 )
-from colony_memory.capture._patience import patience
 from colony_memory.capture._rows import PART, Row, is_settled
-from colony_memory.capture._steady import INDEX, companions_of, whole_of
-from colony_memory.capture._unsaved import VAULT
+from colony_memory.capture._steady import INDEX, companions_of, patience, whole_of
 from colony_memory.capture.secrets import RULES, Pieces, is_allowed, judge_secrets, shown_names
 
 if TYPE_CHECKING:

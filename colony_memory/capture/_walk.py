@@ -23,11 +23,18 @@ from colony_memory._values import dataclass
 from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
 from colony_memory.capture._filenames import link_problem
 from colony_memory.capture._follow import End, NotFollowed, find_end
-from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, Excluded, IgnoreRules
-from colony_memory.capture._patience import TookTooLong
-from colony_memory.capture._steady import TooLarge, companions_of, holds_database
+from colony_memory.capture._ignore import (
+    IGNORE_NAME,
+    LARGEST,
+    VAULT,
+    Excluded,
+    IgnoreRules,
+    is_of_vault,
+    is_vault,
+    why_unsaved,
+)
+from colony_memory.capture._steady import TookTooLong, TooLarge, companions_of, holds_database
 from colony_memory.capture._tree import Change, Entry, LeftOut, Look, Tree, changed_at, is_same
-from colony_memory.capture._unsaved import VAULT, is_of_vault, is_vault, why_unsaved
 from colony_memory.capture.git import GIT_NAME, is_repository
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from colony_memory.capture._follow import Following
-    from colony_memory.capture._patience import Deadline, Patience
+    from colony_memory.capture._steady import Deadline, Patience
 
 SECONDS = 60.0
 """How long the system has to answer for a directory, or for a small file."""

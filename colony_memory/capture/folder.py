@@ -23,14 +23,13 @@ from colony_memory.capture._filenames import name_problem, quoted
 from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._journal import list_records
 from colony_memory.capture._metadata import contents_of, split_documents
-from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
-from colony_memory.capture._room import Room
 from colony_memory.capture._rows import Known
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._sparse import Sparse
+from colony_memory.capture._steady import patience
 from colony_memory.capture._survey import Survey
-from colony_memory.capture._tree import LeftOut, Note, Tree
+from colony_memory.capture._tree import LeftOut, Note, Room, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import RULES, masked_names, read_allowed

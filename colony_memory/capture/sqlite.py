@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.held import Locked, shared_lock
 from colony_memory._os.paths import Identity, is_file
-from colony_memory.capture._patience import Deadline, TookTooLong
 from colony_memory.capture._steady import (
     INDEX,
     JOURNAL,
     LOG,
     TRIES,
+    Deadline,
+    TookTooLong,
     TooLarge,
     Unsteady,
     has_file,

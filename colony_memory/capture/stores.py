@@ -11,8 +11,7 @@ from colony_memory._os.directory import open_below
 from colony_memory._os.paths import local_name
 from colony_memory.capture._contents import NotSaved, read_contents
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._patience import Deadline, TookTooLong
-from colony_memory.capture._steady import TooLarge
+from colony_memory.capture._steady import Deadline, TookTooLong, TooLarge
 from colony_memory.capture.folder import read_named
 from colony_memory.capture.git import (
     BUNDLE_NAME,

@@ -21,8 +21,7 @@ from colony_memory._format.json import load_object
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import local_name
 from colony_memory.capture._contents import reason_of
-from colony_memory.capture._patience import Deadline, TookTooLong
-from colony_memory.capture._steady import TooLarge
+from colony_memory.capture._steady import Deadline, TookTooLong, TooLarge
 from colony_memory.capture._tree import LeftOut
 from colony_memory.capture.sources import Part, file_documents
 from colony_memory.capture.sqlite import DatabaseDamaged, DatabaseLocked, NotMerged, read_database

@@ -18,9 +18,9 @@ from colony_memory._os import directory
 from colony_memory._os.directory import open_below
 from colony_memory.capture import (
     LeftOut,
+    _ignore,
     _reading,
-    _room,
-    _unsaved,
+    _tree,
     differ_in_times_only,
     read_folder,
     read_paths,
@@ -111,7 +111,7 @@ def test_too_little_memory_is_a_reason_and_no_end(tmp_path: Path, monkeypatch: p
     ("size", "shown"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_960, "1.0 MB"), (10**19, "10.0 EB")]
 )
 def test_sizes_are_shown_for_people(size: int, shown: str) -> None:
-    assert _room.shown_size(size) == shown
+    assert _tree.shown_size(size) == shown
 
 
 def test_placeholders_of_sync_services_are_no_files(tmp_path: Path) -> None:
@@ -131,12 +131,12 @@ def test_files_whose_bytes_are_elsewhere_are_not_opened(mark: dict[str, int]) ->
         def __init__(self) -> None:
             vars(self).update(mark)
 
-    assert "elsewhere" in _unsaved.why_unsaved("a.md", "a.md", Status())  # type: ignore[arg-type]
+    assert "elsewhere" in _ignore.why_unsaved("a.md", "a.md", Status())  # type: ignore[arg-type]
 
 
 def test_a_path_that_no_system_takes_is_named() -> None:
     status = os.stat_result((stat.S_IFREG, *[0] * 9))
-    assert "longer" in _unsaved.why_unsaved("x", "x" * 5000, status)
+    assert "longer" in _ignore.why_unsaved("x", "x" * 5000, status)
 
 
 @posix

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colony_memory import capture
-from colony_memory.capture import LeftOut, _filenames, _unsaved, folder, read_folder, read_paths, recover, write_folder
+from colony_memory.capture import LeftOut, _filenames, _ignore, folder, read_folder, read_paths, recover, write_folder
 from colony_memory.capture import _write as write
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.exceptions import ColonyMemoryError
@@ -122,7 +122,7 @@ def test_what_is_left_out_is_told_in_a_line() -> None:
 
 
 def test_devices_are_named() -> None:
-    assert _unsaved._special(os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
+    assert _ignore._special(os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
 
 
 def test_names_that_no_restore_would_take_are_named_at_backup(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from capture_trees import make, posix
 
-from colony_memory.capture import LeftOut, _patience, _reading, _walk, read_folder
-from colony_memory.capture._patience import Deadline, Patience, TookTooLong, patience
+from colony_memory.capture import LeftOut, _reading, _steady, _walk, read_folder
+from colony_memory.capture._steady import Deadline, Patience, TookTooLong, patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ def hung() -> Iterator[threading.Event]:
 def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_walk, "SECONDS", 0.5)
     monkeypatch.setattr(_reading, "SECONDS", 0.5)
-    monkeypatch.setattr(_patience, "_SECONDS_TO_TIDY_UP", 0.1)
+    monkeypatch.setattr(_steady, "_SECONDS_TO_TIDY_UP", 0.1)
 
 
 def hang_at(monkeypatch: pytest.MonkeyPatch, function: str, name: str, hung: threading.Event) -> None:
@@ -113,7 +113,7 @@ def test_a_call_that_works_in_steps_ends_by_itself(hung: threading.Event) -> Non
 
 
 def test_an_interrupt_lets_the_call_tidy_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_patience, "_SECONDS_TO_TIDY_UP", 20)
+    monkeypatch.setattr(_steady, "_SECONDS_TO_TIDY_UP", 20)
     started, tidied = threading.Event(), []
 
     def work(deadline: Deadline) -> None:
@@ -139,13 +139,13 @@ def test_an_interrupt_lets_the_call_tidy_up(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_thread_is_left_after_a_folder_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = _patience._serve
+    real = _steady._serve
 
     def slowly_ending(*args: Any) -> None:
         real(*args)
         time.sleep(0.05)
 
-    monkeypatch.setattr(_patience, "_serve", slowly_ending)
+    monkeypatch.setattr(_steady, "_serve", slowly_ending)
     make(tmp_path, {"a.md": b"text"})
     before = threading.enumerate()
     read_folder(tmp_path)

@@ -16,8 +16,7 @@ from capture_trees import PNG, contents, make, posix
 from colony_memory.capture import LeftOut, Note, _moment, _steady, read_folder
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moment import NEVER_STILL
-from colony_memory.capture._patience import Deadline
-from colony_memory.capture._steady import LARGE, TooLarge, read_steadily
+from colony_memory.capture._steady import LARGE, Deadline, TooLarge, read_steadily
 
 if TYPE_CHECKING:
     from collections.abc import Callable
