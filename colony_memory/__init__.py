@@ -38,8 +38,8 @@ from colony_memory.exceptions import (
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend, open_vault
 
 if TYPE_CHECKING:
-    from colony_memory.app.guard import guard
     from colony_memory.app.restore import restore_folder
+    from colony_memory.app.run import guard
     from colony_memory.app.save import save_folder, save_paths
     from colony_memory.attestation import to_attestation
     from colony_memory.encryption import Passphrase
@@ -126,7 +126,7 @@ _LATE = {
     "VaultMap": "reports",
     "VerifyReport": "reports",
     "Witness": "witness",
-    "guard": "app.guard",
+    "guard": "app.run",
     "restore_folder": "app.restore",
     "save_folder": "app.save",
     "save_paths": "app.save",

@@ -76,7 +76,7 @@ GROUPS = (
             "": ("save_folder", "save_paths", "restore_folder", "guard"),
             "app.save": ("Saved",),
             "app.restore": ("RestoredFolder",),
-            "app.guard": ("Guarded",),
+            "app.run": ("Guarded",),
             "capture": (),
         },
     ),

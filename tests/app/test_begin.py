@@ -15,7 +15,7 @@ from colony_memory import (
     VaultUnavailable,
     save_folder,
 )
-from colony_memory.app.begin import begin
+from colony_memory.app.run import begin
 from colony_memory.testing import FaultyVault
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault

@@ -19,7 +19,7 @@ from colony_memory import (
     restore_folder,
     save_folder,
 )
-from colony_memory.app.begin import begin
+from colony_memory.app.run import begin
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._swap import Moves
 

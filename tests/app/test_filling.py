@@ -12,7 +12,7 @@ from capture_trees import linux, make, posix
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, open_vault, restore_folder, save_folder
 from colony_memory._os.paths import UnfitFile
-from colony_memory.app.begin import begin
+from colony_memory.app.run import begin
 from colony_memory.capture import _reading, read_folder
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 

@@ -43,7 +43,7 @@ DOCUMENTS = [*PAGES, CHANGELOG, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 DOCTESTED = (
     "colony_memory",
     "colony_memory._format.rows",
-    "colony_memory.app.guard",
+    "colony_memory.app.run",
     "colony_memory.app.verdict",
     "colony_memory.app.save",
     "colony_memory.client",

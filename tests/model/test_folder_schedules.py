@@ -24,7 +24,7 @@ from colony_memory import (
     restore_folder,
     save_folder,
 )
-from colony_memory.app.begin import begin
+from colony_memory.app.run import begin
 
 pytestmark = posix
 

@@ -33,8 +33,8 @@ from colony_memory.words.text import now_utc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from colony_memory.app.begin import Begun
     from colony_memory.app.options import BackupOptions
+    from colony_memory.app.run import Begun
     from colony_memory.app.save import Saved
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.output import Output
@@ -78,8 +78,8 @@ def run_run(
     once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
     signal ended it. Where it succeeded and its memory is not saved, it is 1.
     """
-    from colony_memory.app.begin import begin
     from colony_memory.app.place import choose_place
+    from colony_memory.app.run import begin
     from colony_memory.app.values import read_seconds, show_duration
     from colony_memory.cli.memory import host_of, open_memory, tell_elsewhere, tell_host
     from colony_memory.schedule.child import Child
@@ -245,7 +245,7 @@ def run_guard(
     the command that restores what was there. The exit code is the command's, 128 and the number where a signal ended
     it.
     """
-    from colony_memory.app.guard import keep_for_way_back
+    from colony_memory.app.run import keep_for_way_back
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.verbs import backup
     from colony_memory.schedule.child import Child

@@ -1,17 +1,21 @@
-"""A start with the memory that was saved, or as a proven first one; nobody looks on."""
+"""Before a program runs: the memory that was saved, or a snapshot to come back to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
 from colony_memory.app.content import Filled, replaced_by, take_lacking
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import refuse_vault_inside
-from colony_memory.app.restore import RestoredFolder, Writing
+from colony_memory.app.restore import RestoredFolder, Writing, restore_folder
+from colony_memory.app.save import FolderSave
 from colony_memory.app.target import Target, has_all_lines, same_files
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._recover import Unsettled
@@ -21,13 +25,15 @@ from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultE
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from colony_memory._engine.restore import Restored
     from colony_memory._engine.state import State
-    from colony_memory.app.options import BackupOptions
     from colony_memory.app.save import Saved
     from colony_memory.client import ColonyMemory
+    from colony_memory.snapshot import SnapshotInfo
+
+__all__ = ["Begun", "Guarded", "begin", "guard", "keep_for_way_back"]
 
 
 # How often a folder that changes between the question and the answer is looked at anew.
@@ -223,3 +229,93 @@ class _Start:
 def _names(documents: dict[str, str]) -> frozenset[str]:
     contents, metadata = split_documents(documents)
     return frozenset((*contents, *metadata.links))
+
+
+_NAMED = 3
+_LASTS = timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A folder as it was before.
+
+    Attributes:
+        info: The snapshot of it, pinned.
+        directory: The folder.
+    """
+
+    info: SnapshotInfo
+    directory: str | os.PathLike[str]
+    _memory: ColonyMemory = field(repr=False)
+
+    def restore(self, *, delete: bool = False) -> RestoredFolder:
+        """Make the folder what it was: replace what was changed since, and with ``delete`` remove what has come.
+
+        Raises:
+            ColonyMemoryError: As :func:`restore_folder`.
+        """
+        info = self.info
+        return restore_folder(
+            self._memory, self.directory, label=info.label, snapshot=info.snapshot_id, force=True, delete=delete
+        )
+
+
+@contextmanager
+def guard(
+    memory: ColonyMemory,
+    directory: str | os.PathLike[str],
+    *,
+    label: str = "default",
+    note: str = "before something dangerous",
+    on_progress: Callable[[int, int, str], None] | None = None,
+    **options: Any,
+) -> Iterator[Guarded]:
+    """Save a folder, and keep that snapshot for 30 days whatever a retention says, before a block that may spoil the
+    folder. Where the latest is pinned already and the folder is unchanged, that is the snapshot.
+
+    Where not all of it can be saved, the block is not entered. Nothing is restored by itself, however the block ends.
+
+    >>> import pathlib, tempfile
+    >>> from colony_memory import ColonyMemory, guard, open_vault
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> plan = folder / "plan.md"
+    >>> _ = plan.write_text("see the sea")
+    >>> with guard(ColonyMemory(backend=open_vault("memory:")), folder, note="before the clean-up") as before:
+    ...     plan.unlink()
+    >>> before.restore().written.created
+    ('plan.md',)
+
+    Args:
+        memory: Where to.
+        directory: The folder. It must not hold the vault.
+        label: Label to save under.
+        note: What to say of the snapshot.
+        on_progress: As for :func:`save_folder`, and so are
+        options: ``exclude``, ``secrets`` and so on.
+
+    Raises:
+        ValueError: As :func:`save_folder`.
+        ColonyMemoryError: As :func:`save_folder` and :meth:`ColonyMemory.pin`; or something had to be left out.
+    """
+    asked = BackupOptions(label=label, note=note, **{"secrets": "warn", **options})
+    with FolderSave(memory, directory, asked, unattended=True) as saving:
+        saved = saving.save(saving.read(on_progress=on_progress), reuses_pinned=True)
+    yield Guarded(keep_for_way_back(memory, saved), directory, memory)
+
+
+def keep_for_way_back(memory: ColonyMemory, saved: Saved) -> SnapshotInfo:
+    """Pin what was saved for 30 days from now, unless it is pinned for longer; the snapshot."""
+    from colony_memory._engine.prune import pin
+
+    if not saved:
+        named = "; ".join(map(str, saved.left_out[:_NAMED]))
+        more = f" and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
+        raise ColonyMemoryError(
+            f"there would be no way back for what had to be left out of the snapshot, {named}{more}: "
+            "exclude what does not matter"
+        )
+    info = saved.info
+    memory._run(  # noqa: SLF001
+        pin, label=info.label, snapshot_id=info.snapshot_id, lasts=_LASTS
+    )
+    return info
