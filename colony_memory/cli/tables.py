@@ -1,24 +1,19 @@
-"""Tables of the vault for people, fitted to a terminal, and never cut where they go into a file or a pipe.
-
-Columns for people: fitted to a terminal, and never cut where they go into a file or a pipe.
-"""
+"""Tables of the vault for people, fitted to a terminal, and never cut where they go into a file or a pipe."""
 
 from __future__ import annotations
 
-import io
+import re
 import sys
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
 from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
-from colony_memory.words.text import age, columns_of, count, fitted, shown, signer, size, stored
+from colony_memory.words.text import age, columns_of, count, fitted, shown, signer, size, stored, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
-
-    from rich.console import Console
-    from rich.table import Table
 
     from colony_memory.app.verdict import Protection
     from colony_memory.reports import LabelMap, VaultMap, VerifyReport
@@ -26,7 +21,6 @@ if TYPE_CHECKING:
 
 
 _UNBOUNDED = 100_000
-_RESET = "\x1b[0m"
 _GAP, _NARROW_GAP = 2, 1
 
 
@@ -47,12 +41,23 @@ def is_terminal() -> bool:
 
 def styled(text: str, style: str) -> str:
     """The text, on a terminal in this style; colour follows ``NO_COLOR`` and ``TERM``."""
-    if not is_terminal():
+    if not (style and is_terminal()):
         return text
+    import io
+
+    from rich.console import Console
     from rich.text import Text
 
     drawn = io.StringIO()
-    _console(drawn, _UNBOUNDED).print(Text(text, style=style), end="", soft_wrap=True)
+    Console(
+        file=drawn,
+        force_terminal=True,
+        width=_UNBOUNDED,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        legacy_windows=False,
+    ).print(Text(text, style=style), end="", soft_wrap=True)
     return drawn.getvalue()
 
 
@@ -67,85 +72,47 @@ def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     A terminal that is too narrow first gets the folding columns folded, then fewer columns, which is said below, and
     last lines that it wraps itself: a cell is never cut.
     """
-    if not is_terminal():
-        return _drawn_in_full(columns, rows)
-    import shutil
-
-    drawn = io.StringIO()
-    width = shutil.get_terminal_size().columns
-    console = _console(drawn, width)
+    room = width_of(sys.stdout) if is_terminal() else _UNBOUNDED
     kept = list(range(len(columns)))
     for at in [None, *sorted((at for at in kept if columns[at].spare), key=lambda at: -columns[at].spare)]:
         kept = [each for each in kept if each != at]
-        shown = [columns[each] for each in kept]
-        cells = [[row[each] for each in kept] for row in rows]
-        least, full = _widths(shown, cells)
-        gaps = len(shown) - 1
-        gap = _GAP if full + gaps * _GAP <= width else _NARROW_GAP
-        if least + gaps * gap <= width:
+        lines = [[columns[each].head for each in kept], *([row[each] for each in kept] for row in rows)]
+        widths = [max(map(columns_of, cells)) for cells in zip(*lines, strict=True)]
+        least = [min(columns[each].folds or width, width) for each, width in zip(kept, widths, strict=True)]
+        gap = _GAP if sum(widths) + (len(kept) - 1) * _GAP <= room else _NARROW_GAP
+        gaps = (len(kept) - 1) * gap
+        if sum(least) + gaps <= room:
             break
     else:
-        console.width = _UNBOUNDED
-    console.print(_build(shown, cells, gap))
-    lines = [_unpadded(line) for line in drawn.getvalue().splitlines()]
+        least = widths
+    while sum(widths) + gaps > room and widths != least:
+        widest = max((at for at, width in enumerate(widths) if width > least[at]), key=widths.__getitem__)
+        widths[widest] -= 1
+    drawn = []
+    for number, line in enumerate(lines):
+        for cells in zip_longest(*map(_folded, line, widths), fillvalue=""):
+            padded = []
+            for each, cell, width in zip(kept, cells, widths, strict=True):
+                blanks = " " * (width - columns_of(cell))
+                padded.append(blanks + cell if columns[each].right else cell + blanks)
+            drawn.append(styled((" " * gap).join(padded).rstrip(" "), "" if number else "bold"))
     left_out = [column.head for at, column in enumerate(columns) if at not in kept]
-    return "\n".join([*lines, *([f"narrow terminal, not shown: {', '.join(left_out)}"] if left_out else [])])
+    return "\n".join([*drawn, *([f"narrow terminal, not shown: {', '.join(left_out)}"] if left_out else [])])
 
 
-def _drawn_in_full(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    lines = [[column.head for column in columns], *rows]
-    widths = [max(map(columns_of, cells)) for cells in zip(*lines, strict=True)]
-    return "\n".join(
-        (" " * _GAP).join(map(_padded, line, widths, (column.right for column in columns))).rstrip(" ")
-        for line in lines
-    )
-
-
-def _padded(cell: str, width: int, right: bool) -> str:
-    blanks = " " * (width - columns_of(cell))
-    return blanks + cell if right else cell + blanks
-
-
-def _unpadded(line: str) -> str:
-    """A line without the blanks at its end. Heads are padded inside of their style."""
-    line = line.rstrip(" ")
-    return f"{line.removesuffix(_RESET).rstrip(' ')}{_RESET}" if line.endswith(_RESET) else line
-
-
-def _build(columns: Sequence[Column], rows: Sequence[Sequence[str]], gap: int) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(
-            column.head, justify="right" if column.right else "left", no_wrap=not column.folds, overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """The cells of a line where all that may be folded is, and where nothing is."""
-    from rich.cells import cell_len
-
-    full = [max(map(cell_len, (column.head, *cells))) for column, *cells in zip(columns, *rows, strict=True)]
-    least = [min(column.folds or width, width) for column, width in zip(columns, full, strict=True)]
-    return sum(least), sum(full)
-
-
-def _console(file: io.StringIO, width: int) -> Console:
-    from rich.console import Console
-
-    return Console(
-        file=file,
-        force_terminal=is_terminal(),
-        width=width,
-        markup=False,
-        highlight=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+def _folded(cell: str, width: int) -> list[str]:
+    """A cell as lines of at most so many columns, broken between words where that can be."""
+    if columns_of(cell) <= width:
+        return [cell]
+    lines = [""]
+    for word in re.split(r"(?<= )", cell):
+        if lines[-1] and columns_of(lines[-1] + word.rstrip(" ")) > width:
+            lines.append("")
+        for char in word:
+            if char != " " and columns_of(lines[-1] + char) > width:
+                lines.append("")
+            lines[-1] += char
+    return [line.rstrip(" ") for line in lines]
 
 
 _SNAPSHOTS = (

@@ -26,7 +26,7 @@ def fitted(line: str, stream: TextIO | None) -> str:
     """A line of prose as this stream shows it: folded to the width of a terminal, and else as it is."""
     if stream is None or not stream.isatty():
         return line
-    return folded(line, _columns(stream))
+    return folded(line, width_of(stream))
 
 
 def folded(line: str, width: int) -> str:
@@ -65,7 +65,8 @@ def columns_of(text: str) -> int:
     )
 
 
-def _columns(stream: TextIO) -> int:
+def width_of(stream: TextIO) -> int:
+    """The columns of the terminal that a stream goes to, 80 where it does not tell."""
     with suppress(ValueError):  # what it is set to counts more than what the terminal says, as everywhere
         given = int(os.environ.get("COLUMNS", ""))
         if given > 0:
