@@ -21,31 +21,21 @@ class Host:
     """A program that runs agents and calls commands at its events.
 
     Attributes:
-        name: As options name it.
-        title: As people name it.
         tells: The events at which the agent is told; at any other its memory is saved.
-        saves: The events that an installation has the memory saved at.
-        blocks: The events that can be kept from going on, and how.
-        again: The field of an event that says that it comes because it was blocked before.
-        variable: Environment variable of the directory that it keeps its settings in.
-        directory: That directory in the home directory where the variable is not set.
-        file: The settings in it that hold hooks; empty where there is no such file.
-        second: What one second is in the unit of its timeouts.
-        switch: The file in it that can switch hooks off, and a pattern of what it says then.
         afterwards: What a person has to do once the hooks are in, or how they get in where there is no such file.
     """
 
-    name: str
-    title: str
+    name: str  # as options name it
+    title: str  # as people name it
     tells: tuple[str, ...] = ("SessionStart",)
-    saves: tuple[str, ...] = ()
-    blocks: Mapping[str, Block] = field(default_factory=dict)
-    again: str = "stop_hook_active"
-    variable: str = ""
-    directory: str = ""
-    file: str = ""
-    second: int = 1
-    switch: tuple[str, str] = ("", "")
+    saves: tuple[str, ...] = ()  # the events that an installation has the memory saved at
+    blocks: Mapping[str, Block] = field(default_factory=dict)  # the events that can be kept from going on, and how
+    again: str = "stop_hook_active"  # the field of an event that says that it comes because it was blocked before
+    variable: str = ""  # environment variable of the directory that it keeps its settings in
+    directory: str = ""  # that directory in the home directory where the variable is not set
+    file: str = ""  # the settings in it that hold hooks; empty where there is no such file
+    second: int = 1  # what one second is in the unit of its timeouts
+    switch: tuple[str, str] = ("", "")  # the file in it that can switch hooks off, and a pattern of what it says then
     afterwards: str = ""
 
     def deed(self, event: str) -> Deed:

@@ -26,19 +26,12 @@ _MOST_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a settings file; true where it changes anything.
-
-    Attributes:
-        path: The file.
-        before: Its text, empty where it is not there.
-        after: What that becomes.
-        facts: The file's facts, None where it is not there.
-    """
+    """A change of a settings file; true where it changes anything."""
 
     path: Path
-    before: str
-    after: str
-    facts: os.stat_result | None
+    before: str  # its text, empty where it is not there
+    after: str  # what that becomes
+    facts: os.stat_result | None  # the file's facts, None where it is not there
 
     def __bool__(self) -> bool:
         return self.before != self.after
@@ -51,11 +44,7 @@ class Change:
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
     def make(self) -> None:
-        """Write it, whole or not at all. A file that is there keeps its owner and its mode.
-
-        Raises:
-            ColonyMemoryError: The file was changed meanwhile, or cannot be written.
-        """
+        """Write it, whole or not at all. A file that is there keeps its owner and its mode."""
         if not self:
             return
         data = self.after.encode()
@@ -72,11 +61,7 @@ class Change:
 
 
 def settings_path(host: Host) -> Path:
-    """The user's own settings file of a host.
-
-    Raises:
-        ValueError: It has none that hooks are in, or a variable holds a relative path.
-    """
+    """The user's own settings file of a host."""
     if not host.file:
         raise ValueError(f"{host.title} has no settings for hooks: {host.afterwards}")
     chosen = os.environ.get(host.variable, "") if host.variable else ""
@@ -97,11 +82,7 @@ def switched_off(path: Path, host: Host) -> str | None:
 
 
 def change_settings(path: Path, edit: Callable[[str], str]) -> Change:
-    """What an edit would make of a settings file. Where a link leads to it, the file that it leads to is meant.
-
-    Raises:
-        ValueError: What is there cannot be edited: it is no plain file, or nothing that the edit takes.
-    """
+    """What an edit would make of a settings file. Where a link leads to it, the file that it leads to is meant."""
     real = real_path(path)
     try:
         found = read_file(real, _MOST_BYTES)

@@ -23,15 +23,12 @@ class Node:
     """A value, and where it stands.
 
     Attributes:
-        value: The value.
-        start: Index of its first character.
-        end: Index after its last one.
         items: Of an object or a list, each member: where its name or itself begins, its name or None, and its value.
     """
 
     value: Any
-    start: int
-    end: int
+    start: int  # index of its first character
+    end: int  # index after its last one
     items: tuple[tuple[int, str | None, Node], ...] = ()
 
     def member(self, name: str) -> Node | None:
@@ -40,11 +37,7 @@ class Node:
 
 
 def read_json_text(text: str) -> Node:
-    """Read one JSON document.
-
-    Raises:
-        ValueError: It is none. The message says where and, where it has comments, that.
-    """
+    """Read one JSON document."""
     try:
         json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
         node, _ = _read(text, _skip(text, 0))

@@ -33,9 +33,6 @@ def program_words() -> list[str]:
 
     Python's isolated mode (``-I``) takes nothing from the directory and from variables. Where the package is found only
     by a variable or in the user's own packages, the words say where it is. That they do it is tried.
-
-    Raises:
-        ColonyMemoryError: There are none.
     """
     python = os.path.abspath(sys.executable) if sys.executable else ""  # noqa: PTH100 - a link stays
     if python and getattr(sys, "frozen", False):

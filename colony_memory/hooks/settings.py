@@ -23,30 +23,19 @@ _OPERATORS = frozenset(";&|<>()\n")
 
 
 class _Saves(NamedTuple):
-    """What a hook is for; another command for the same takes its place.
-
-    Attributes:
-        folder: The folder.
-        vault: The vault that the command names.
-        label: The label that it names.
-    """
+    """What a hook is for; another command for the same takes its place."""
 
     folder: str
-    vault: str | None
-    label: str | None
+    vault: str | None  # the vault that the command names
+    label: str | None  # the label that it names
 
 
 @dataclass(frozen=True)
 class Handler:
-    """What a host is to run.
+    """What a host is to run."""
 
-    Attributes:
-        words: The command, word by word; the last one is the folder.
-        seconds: How long the host may let it run.
-    """
-
-    words: tuple[str, ...]
-    seconds: int
+    words: tuple[str, ...]  # the command, word by word; the last one is the folder
+    seconds: int  # how long the host may let it run
 
     @property
     def folder(self) -> str:
@@ -64,16 +53,7 @@ class Handler:
 
 
 def with_hooks(text: str, host: Host, handler: Handler) -> str:
-    """The settings with a hook at each event of the host, in the place of those for the same folder, vault and label.
-
-    Args:
-        text: The settings, empty where there are none yet.
-        host: Whose they are.
-        handler: What is to be run.
-
-    Raises:
-        ValueError: They are not JSON, or not of the form that hooks have.
-    """
+    """The settings with a hook at each event of the host, in the place of those for the same folder, vault and label."""
     events, entry = (*host.tells, *host.saves), handler.entry(host)
     text = text if text.strip() else "{}\n"
     is_same = lambda command: own_folder(command) is not None and _saves(shlex.split(command)) == handler.saves  # noqa: E731
@@ -86,30 +66,18 @@ def with_hooks(text: str, host: Host, handler: Handler) -> str:
 
 
 def without_hooks(text: str, folder: str | None = None) -> str:
-    """The settings without the hooks of this package, for one folder or for all; what they leave empty goes too.
-
-    Raises:
-        ValueError: They are not JSON, or not of the form that hooks have.
-    """
+    """The settings without the hooks of this package, for one folder or for all; what they leave empty goes too."""
     return _without(text, lambda command: own_folder(command) is not None and folder in (None, own_folder(command)))
 
 
 def other_folders(text: str, handler: Handler) -> list[str]:
-    """The other folders that the settings have saved under the same label of the same vault.
-
-    Raises:
-        ValueError: The settings are not JSON, or not of the form that hooks have.
-    """
+    """The other folders that the settings have saved under the same label of the same vault."""
     others = [_saves(shlex.split(each)) for each in commands(text, lambda command: own_folder(command) is not None)]
     return [each.folder for each in others if each[1:] == handler.saves[1:] and each.folder != handler.folder]
 
 
 def commands(text: str, is_meant: Callable[[Any], bool]) -> list[str]:
-    """The commands of all hooks that are meant, each once.
-
-    Raises:
-        ValueError: The settings are not JSON, or not of the form that hooks have.
-    """
+    """The commands of all hooks that are meant, each once."""
     if not text.strip():
         return []
     hooks = _require(read_json_text(text), dict, "the settings are").value.get("hooks")

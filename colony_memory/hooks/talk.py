@@ -25,17 +25,11 @@ _LONGEST_WORD = 2000
 
 @dataclass(frozen=True)
 class Said:
-    """What a host has said.
+    """What a host has said."""
 
-    Attributes:
-        event: The event's name, empty where it could not be read.
-        fields: Those of its other fields that are true or false.
-        problem: Why it could not be read, empty where it could.
-    """
-
-    event: str = ""
-    fields: frozenset[str] = frozenset()
-    problem: str = ""
+    event: str = ""  # the event's name, empty where it could not be read
+    fields: frozenset[str] = frozenset()  # those of its other fields that are true or false
+    problem: str = ""  # why it could not be read, empty where it could
 
     def is_again(self, host: Host) -> bool:
         """Whether the host is going on because it was kept from it before."""
@@ -44,17 +38,11 @@ class Said:
 
 @dataclass(frozen=True)
 class Told:
-    """What a hook has to tell.
+    """What a hook has to tell."""
 
-    Attributes:
-        context: For the agent.
-        problem: For the person: what is wrong.
-        unsaved: For the agent, where its memory could not be saved, or not all of it: that, and what to do.
-    """
-
-    context: str = ""
-    problem: str = ""
-    unsaved: str = ""
+    context: str = ""  # for the agent
+    problem: str = ""  # for the person: what is wrong
+    unsaved: str = ""  # for the agent, where its memory could not be saved, or not all of it: that, and what to do
 
 
 def read_event(data: bytes) -> Said:
@@ -80,14 +68,7 @@ def read_event(data: bytes) -> Said:
 
 
 def answer(host: Host, said: Said, told: Told, *, block: bool) -> str:
-    """What is written to stdout for the host: one JSON object on a line, and nothing else.
-
-    Args:
-        host: Whom it is for.
-        said: What it said.
-        told: What there is to tell.
-        block: Keep it from going on where the memory is not saved, at the events that can be.
-    """
+    """What is written to stdout for the host: one JSON object on a line, and nothing else."""
     document: dict[str, Any] = {}
     if told.context and said.event in host.tells:
         document["hookSpecificOutput"] = {"hookEventName": said.event, "additionalContext": told.context}

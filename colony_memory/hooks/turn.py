@@ -72,21 +72,7 @@ def stand_of(
     way_back: str,
     log: RunLog | None = None,
 ) -> str:
-    """Compare a folder with what is saved of it, in sentences.
-
-    Args:
-        memory: Where it is saved.
-        directory: The folder.
-        label: Under which label.
-        exclude: What is left out of it.
-        agent: The host whose memory it is, if it is one's.
-        way_back: The command that restores the latest snapshot into the folder.
-        log: How the last runs on this host ended.
-
-    Raises:
-        ValueError: The folder or an argument cannot be used.
-        ColonyMemoryError: The vault cannot be reached, or what is in it is not to be trusted.
-    """
+    """Compare a folder with what is saved of it, in sentences."""
     said = [_begin(directory, label)]
     if is_empty(directory):
         latest = memory.latest(label=label)
@@ -138,17 +124,11 @@ _LONGEST_NOTE = 2.0
 
 @dataclass
 class Worker(Generic[_T]):
-    """Does something in a thread of its own, so that a vault that hangs does not hold the host up.
-
-    Attributes:
-        work: What to do.
-        result: What it returned.
-        error: What it failed of.
-    """
+    """Does something in a thread of its own, so that a vault that hangs does not hold the host up."""
 
     work: Callable[[], _T]
-    result: _T | None = None
-    error: BaseException | None = None
+    result: _T | None = None  # what it returned
+    error: BaseException | None = None  # what it failed of
 
     def within(self, seconds: float) -> bool:
         """Start it and wait; whether it ended in time. What goes on after that ends with the process."""
@@ -166,15 +146,10 @@ class Worker(Generic[_T]):
 
 @dataclass(frozen=True)
 class Turn:
-    """What became of one call.
+    """What became of one call."""
 
-    Attributes:
-        run: What was noted; None where there was nothing to do.
-        warnings: What was said meanwhile.
-    """
-
-    run: LastRun | None
-    warnings: tuple[str, ...] = ()
+    run: LastRun | None  # what was noted; None where there was nothing to do
+    warnings: tuple[str, ...] = ()  # what was said meanwhile
 
 
 def late(seconds: float) -> VaultUnavailable:
@@ -203,15 +178,7 @@ class AsSaved(Exception):
 
 
 def save_once(save: Callable[[Sequence[str]], Saved | None], *, state: Path) -> Turn:
-    """Save a folder, and note in the log of runs what was done.
-
-    Args:
-        save: Makes one backup; None where there is nothing to save yet. It gets what was said until then.
-        state: The log of runs, see :func:`colony_memory.schedule.watch.last_run_path`.
-
-    Raises:
-        Exception: What ``save`` failed of, which is noted.
-    """
+    """Save a folder, and note in the log of runs what was done."""
     with heard() as said:
         try:
             saved = save(said)

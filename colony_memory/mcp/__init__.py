@@ -13,11 +13,7 @@ __all__ = ["require_mcp"]
 
 
 def require_mcp() -> None:
-    """Go on only with the library of the protocol.
-
-    Raises:
-        ColonyMemoryError: It is missing, or too old.
-    """
+    """Go on only with the library of the protocol."""
     try:
         from mcp.server.mcpserver.exceptions import UnexpectedToolError  # noqa: F401 - 2.0 has none
     except ImportError as error:

@@ -130,21 +130,16 @@ class Plan:
     """What a restore would do.
 
     Attributes:
-        snapshot_id: The one that is restored, whatever becomes the latest meanwhile.
         question: What the person is asked. An answer counts for these words only: where the folder or the vault has
             changed so that they would be others, it is asked anew.
     """
 
-    snapshot_id: str
+    snapshot_id: str  # the one that is restored, whatever becomes the latest meanwhile
     question: str
 
 
 def plan_restore(served: Served, job: Job, *, snapshot: str, files: Sequence[str], force: bool, fallback: bool) -> Plan:
-    """Find out what would be written; nothing is changed.
-
-    Raises:
-        ColonyMemoryError: It would be refused.
-    """
+    """Find out what would be written; nothing is changed."""
     memory = served.open(job.on_event)
     named = find_id(memory, snapshot, label=served.label, elsewhere=False)
     with served.fixed():

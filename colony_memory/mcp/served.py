@@ -30,27 +30,19 @@ class Served:
     """A folder, and where and how its memory is kept.
 
     Attributes:
-        place: The vault.
-        root: The folder, as a real path.
         options: How it is saved; the label is the only one that is read and written.
         trust: The arguments of :class:`ColonyMemory` that say what is trusted.
-        wire: Format to write, None for what the vault is for.
-        restore: Whether files may be restored into the folder.
     """
 
-    place: Place
-    root: Path
+    place: Place  # the vault
+    root: Path  # the folder, as a real path
     options: BackupOptions = field(default_factory=BackupOptions)
     trust: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    wire: Literal[1, 2] | None = None
-    restore: RestoreRight = "no"
+    wire: Literal[1, 2] | None = None  # format to write, None for what the vault is for
+    restore: RestoreRight = "no"  # whether files may be restored into the folder
 
     def __post_init__(self) -> None:
-        """Refuse before a host is answered what every call would be refused for.
-
-        Raises:
-            ValueError: The folder is missing or none, or it holds the vault.
-        """
+        """Refuse before a host is answered what every call would be refused for."""
         if not os.path.isdir(self.root) and (self.restore == "no" or os.path.lexists(self.root)):  # noqa: PTH112
             raise ValueError(f"{str(self.root)!r} is not a directory")
         refuse_vault_inside(self.open(), [self.root])
@@ -68,11 +60,7 @@ class Served:
         return {spelling for each in found for spelling in (each, repr(each)[1:-1])}
 
     def fixed(self) -> AbstractContextManager[None]:
-        """Do something with the folder, where it is still the one that the server was started for.
-
-        Raises:
-            ColonyMemoryError: A link stands in its place, or did when it was done.
-        """
+        """Do something with the folder, where it is still the one that the server was started for."""
         return unmoved({str(self.root): self.root})
 
     def open(self, on_event: Callable[[Event | LifecycleEvent], None] | None = None) -> ColonyMemory:
@@ -81,11 +69,7 @@ class Served:
 
 
 def real_folder(directory: str) -> Path:
-    """The folder that a path leads to, once and for all: what a link says later moves nothing.
-
-    Raises:
-        ValueError: The path is empty or cannot be one.
-    """
+    """The folder that a path leads to, once and for all: what a link says later moves nothing."""
     if not directory or "\0" in directory:
         raise ValueError("an empty path" if not directory else f"{directory!r} is not a path")
     return real_path(os.path.expanduser(directory))  # noqa: PTH111 - Path's raises RuntimeError

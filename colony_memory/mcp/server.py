@@ -205,11 +205,7 @@ class MemoryServer(MCPServer):
         return done[0]
 
     async def do(self, call: Callable[..., _T], told: Reporting) -> tuple[_T, Any]:
-        """What a call gives, and what it warned of.
-
-        Raises:
-            ToolError: It failed; the text is for the model.
-        """
+        """What a call gives, and what it warned of."""
 
         def run(job: Job) -> _T:
             return call(job=job)
@@ -231,11 +227,7 @@ class MemoryServer(MCPServer):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool; every error is one sentence, and how to take what stands in it.
-
-        Raises:
-            ToolError: It failed, or there is no such tool, or not with these arguments.
-        """
+        """Call a tool; every error is one sentence, and how to take what stands in it."""
         if name not in self._names:
             raise ToolError(f"there is no such tool: the tools are {', '.join(self._names)}")
         try:
@@ -288,11 +280,7 @@ _LAST = 5.0
 
 
 def serve_stdio(server: MemoryServer) -> None:
-    """Serve until the input ends, or a signal comes. Nothing but the protocol goes to stdout, whoever prints.
-
-    Raises:
-        ColonyMemoryError: The host cannot be read from or written to any more.
-    """
+    """Serve until the input ends, or a signal comes. Nothing but the protocol goes to stdout, whoever prints."""
     with _signals_end(server):
         try:
             anyio.run(server.run_stdio_async)

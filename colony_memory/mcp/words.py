@@ -58,14 +58,7 @@ def is_foreseen(error: BaseException) -> bool:
 
 
 class Words:
-    """How one server says things.
-
-    Args:
-        root: The folder: its path is left out, and what is in it is named from there.
-        tools: The tools that there are.
-        makes_vault: The first backup makes the vault, as nobody chose one.
-        hidden: Paths and addresses to leave out, such as the vault's, which may hold blanks.
-    """
+    """How one server says things."""
 
     def __init__(
         self, root: Path, tools: Collection[str], *, makes_vault: bool = False, hidden: Iterable[str] = ()

@@ -74,14 +74,7 @@ class AsyncAutobackup(AutobackupBase):
                 self._future.cancel()
 
     async def backup_now(self) -> SnapshotInfo | None:
-        """Make a backup, after one that is under way. To cancel this does not cancel the backup.
-
-        Returns:
-            The snapshot, or None where it failed (see :attr:`last_error`) or a rate limit still holds.
-
-        Raises:
-            RuntimeError: Called outside the block, in a forked child, or from within ``collect()``.
-        """
+        """Make a backup, after one that is under way. To cancel this does not cancel the backup."""
         self._require_running(in_collect=self._collecting is not None and self._collecting is asyncio.current_task())
         request, answered = self._post(LONGEST_ASKED, final=False)
         await answered

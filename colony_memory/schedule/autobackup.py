@@ -260,14 +260,7 @@ class Autobackup(AutobackupBase):
             atexit.unregister(self._finish)
 
     def backup_now(self) -> SnapshotInfo | None:
-        """Make a backup in the caller's thread, after one that is under way.
-
-        Returns:
-            The snapshot, or None where it failed (see :attr:`last_error`) or a rate limit still holds.
-
-        Raises:
-            RuntimeError: Called outside the block, in a forked child, or from within ``collect()``.
-        """
+        """Make a backup in the caller's thread, after one that is under way."""
         self._require_running(in_collect=self._loop.holds(threading.get_ident()))
         try:
             return self._loop.run_here()

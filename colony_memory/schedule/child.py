@@ -145,11 +145,7 @@ class CommandNotFound(Exception):
 
 
 def find_command(command: Sequence[str]) -> None:
-    """Look whether a command could be run.
-
-    Raises:
-        CommandNotFound: It could not.
-    """
+    """Look whether a command could be run."""
     import shutil
 
     if shutil.which(command[0]) is None:
@@ -188,11 +184,7 @@ class Child:
         self._signals.give_back()
 
     def start(self) -> None:
-        """Start it.
-
-        Raises:
-            CommandNotFound: It cannot be run.
-        """
+        """Start it."""
         try:
             self._process = subprocess.Popen(self._command)  # noqa: S603 - it is the user's
         except (OSError, ValueError) as error:
@@ -260,9 +252,6 @@ def become_init(tell: Callable[[str], object]) -> None:
     on here must not: it could not tell them from children of its own. So it goes on in a child, and this process passes
     signals on, reaps, and ends with the child's exit code. Where the child is killed it waits for the others: they are
     the command that goes on without it. To be called before there are threads.
-
-    Args:
-        tell: Is told in a line that the child was killed.
     """
     if os.getpid() != 1:
         return

@@ -191,14 +191,7 @@ def read_runs(vault_url: str, label: str) -> RunLog | None:
 
 
 def write_last_run(path: Path, run: LastRun) -> None:
-    """Add a result to those before, whole or not at all, for the file's owner alone.
-
-    Raises:
-        OSError: It could not be written, or what was there not be read.
-
-    Warns:
-        ColonyMemoryWarning: What was there cannot be read. The log begins anew.
-    """
+    """Add a result to those before, whole or not at all, for the file's owner alone."""
     try:
         earlier = _read(path)
     except (ValueError, RecursionError) as error:
@@ -283,11 +276,7 @@ def _warn_unreadable(path: Path, error: Exception) -> None:
 
 
 def _parse(data: bytes) -> RunLog:
-    """The results in a file's bytes.
-
-    Raises:
-        ValueError: They hold none.
-    """
+    """The results in a file's bytes."""
     found: Any = json.loads(data)
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         raise ValueError("not of a form that this version knows")

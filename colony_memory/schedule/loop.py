@@ -56,25 +56,15 @@ class Clock:
 
 @dataclass(frozen=True)
 class Outcome(Generic[_R]):
-    """What a run came to: a result, an error, or neither where a rate limit held it up.
+    """What a run came to: a result, an error, or neither where a rate limit held it up."""
 
-    Attributes:
-        when: When it ended, in UTC.
-        next_in: Seconds from there to the next run.
-        result: What it returned.
-        error: What it failed of.
-        held: Seconds that the vault's rate limit still holds; the run was not made then.
-        failures: Errors in a row: up to this one, or before this success.
-        final: Whether it was made because of the end.
-    """
-
-    when: datetime
-    next_in: float = math.inf
-    result: _R | None = None
-    error: BaseException | None = None
-    held: float = 0.0
-    failures: int = 0
-    final: bool = False
+    when: datetime  # when it ended, in UTC
+    next_in: float = math.inf  # seconds from there to the next run
+    result: _R | None = None  # what it returned
+    error: BaseException | None = None  # what it failed of
+    held: float = 0.0  # seconds that the vault's rate limit still holds; the run was not made then
+    failures: int = 0  # errors in a row: up to this one, or before this success
+    final: bool = False  # whether it was made because of the end
 
 
 class Request(Generic[_R]):
@@ -116,16 +106,6 @@ class Request(Generic[_R]):
 
 class Loop(Generic[_R]):
     """Calls ``run()`` when it is due, in a daemon thread, one at a time and until told to end.
-
-    Args:
-        run: What to do. Whatever it raises is the outcome, and ends nothing.
-        name: Of the thread.
-        every: Seconds from the end of a run to the next.
-        first: Seconds to the first one.
-        longest_retry: Most seconds to the next try after an error.
-        share: Part of that wait to take each time, by chance.
-        clock: Time, and how to sleep.
-        tell: Hears of every outcome, in the thread of the run.
 
     Attributes:
         last_success: Time in UTC of the latest success, None before the first.
@@ -172,14 +152,7 @@ class Loop(Generic[_R]):
         self._late: Request[_R] | None = None  # what was waited for in vain
 
     def start(self, *, may_lack_thread: bool = False) -> None:
-        """Start the thread; once.
-
-        Args:
-            may_lack_thread: Where the system gives no more threads, make the last run in the thread that asks for it.
-
-        Raises:
-            ColonyMemoryError: The system gives no more threads.
-        """
+        """Start the thread; once."""
         if self._thread is not None:
             raise RuntimeError("this can be entered only once: make a new one")
         self._pid = os.getpid()

@@ -36,12 +36,7 @@ class PingFailed(Exception):
 
 
 def read_ping_url(text: str) -> str:
-    """The address of a check, as it may be used.
-
-    Raises:
-        ValueError: It is none of http or https, or has what does not belong there. The message does not repeat it, as
-            whoever knows it can ping.
-    """
+    """The address of a check, as it may be used."""
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
@@ -65,17 +60,7 @@ def ping_address(url: str, event: Event) -> str:
 
 
 def send_ping(url: str, event: Event, body: str = "", *, timeout: float = PATIENCE) -> None:
-    """Tell a check of an event.
-
-    Args:
-        url: What :func:`read_ping_url` gave.
-        event: What happened.
-        body: Plain text to go with it.
-        timeout: Seconds that it may take.
-
-    Raises:
-        PingFailed: It did not arrive, was refused, or was to go to another host.
-    """
+    """Tell a check of an event."""
     import http.client
     import urllib.error
     import urllib.request

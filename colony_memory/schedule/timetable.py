@@ -35,21 +35,13 @@ def passed(before: Reading, now: Reading) -> float:
 
 @dataclass(frozen=True)
 class Timetable:
-    """What has happened so far, as far as it decides on the next run.
+    """What has happened so far, as far as it decides on the next run."""
 
-    Attributes:
-        every: Seconds between runs.
-        due: When the next one is due.
-        longest_retry: Most seconds to wait after an error where the vault asks for nothing.
-        failures: Errors in a row.
-        barred_until: When the vault's rate limit ends.
-    """
-
-    every: float
-    due: float
-    longest_retry: float
-    failures: int = 0
-    barred_until: float = -math.inf
+    every: float  # seconds between runs
+    due: float  # when the next one is due
+    longest_retry: float  # most seconds to wait after an error where the vault asks for nothing
+    failures: int = 0  # errors in a row
+    barred_until: float = -math.inf  # when the vault's rate limit ends
 
     def wait(self, now: float) -> float:
         """Seconds to sleep before the next look; 0 where a run is due."""
@@ -64,13 +56,7 @@ class Timetable:
         return replace(self, due=now + self.every, failures=0)
 
     def after_failure(self, now: float, error: BaseException, *, share: float = 1.0) -> Timetable:
-        """Try again in 30 s, doubled with each further error, and not before what the vault asked for.
-
-        Args:
-            now: When the run ended.
-            error: What it failed of.
-            share: Part of that wait to take, above 0 and up to 1: by chance, many clients do not come back as one.
-        """
+        """Try again in 30 s, doubled with each further error, and not before what the vault asked for."""
         asked = asked_wait(error)
         wait = min(self.longest_retry, _FIRST_RETRY * 2.0 ** min(self.failures, 20))
         return replace(
@@ -89,11 +75,7 @@ def asked_wait(error: BaseException) -> float:
 
 
 def require_seconds(name: str, value: object, *, most: float) -> float:
-    """The value as a float.
-
-    Raises:
-        ValueError: It is no number above 0 and up to ``most``.
-    """
+    """The value as a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
         bound = "" if most == math.inf else f" and up to {most:.0f}"
         msg = f"{name} must be a number of seconds above 0{bound}, not {value!r}"

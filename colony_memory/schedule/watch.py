@@ -182,13 +182,7 @@ class Watch:
         self._loop.post(self._final_timeout, final=False)
 
     def run(self) -> Ended:
-        """Make backups until told to stop; called once.
-
-        Raises:
-            ColonyMemoryError: Another watch writes the same state file.
-            KeyboardInterrupt: SIGINT came again during the last backup.
-            Exception: What the first run failed of, where that does not mend itself.
-        """
+        """Make backups until told to stop; called once."""
         with contextlib.ExitStack() as held:
             if not self._beside:
                 if self._state is not None:
@@ -281,11 +275,7 @@ class Watch:
 
 @contextlib.contextmanager
 def alone(state: Path) -> Iterator[None]:
-    """Be the one process on this host that saves what this state file is of, as long as the block runs.
-
-    Raises:
-        ColonyMemoryError: Another one does.
-    """
+    """Be the one process on this host that saves what this state file is of, as long as the block runs."""
     with only_one(state) as free:
         if not free:
             raise ColonyMemoryError(
@@ -320,10 +310,6 @@ class Beside:
 
     The thread is there from the ``with`` on, so that what has begun is never without one; backups begin with
     :meth:`go`.
-
-    Args:
-        watch: The watch.
-        final_timeout: Seconds that its last backup may take.
     """
 
     def __init__(self, watch: Watch, *, final_timeout: float) -> None:
@@ -352,11 +338,7 @@ class Beside:
         self._decided.set()
 
     def end(self, reason: str) -> Ended:
-        """Have the last backup made, and wait for it no longer than it may take; how that went.
-
-        Raises:
-            KeyboardInterrupt: SIGINT came meanwhile.
-        """
+        """Have the last backup made, and wait for it no longer than it may take; how that went."""
         self._watch.stop(reason)
         self._thread.join(self._final_timeout + _GRACE)
         if self._ended is not None:
