@@ -15,9 +15,8 @@ from colony_memory._values import dataclass
 from colony_memory.cli import output as outputs
 from colony_memory.cli.memory import open_memory
 from colony_memory.exceptions import ConflictDetected, PruneIncomplete
-from colony_memory.hooks import talk, turn
-from colony_memory.hooks.hosts import HOSTS
-from colony_memory.hooks.talk import Told
+from colony_memory.hooks import hosts, turn
+from colony_memory.hooks.hosts import HOSTS, Told
 from colony_memory.words.commands import command
 from colony_memory.words.errors import Failure, describe, kind_of
 from colony_memory.words.text import shown
@@ -62,7 +61,7 @@ def answer_host(call: Call) -> int:
     host = HOSTS[call.host]
     # At a terminal nobody is going to say anything.
     patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
-    said = talk.read_event(turn.read_input(0, limit=talk.LONGEST_INPUT, patience=patience))
+    said = hosts.read_event(turn.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
     task = _Task(call, began + call.seconds)
     worker: turn.Worker[Told] = turn.Worker(task.tell if host.deed(said.event) == "tell" else task.save)
     with _outliving_the_terminal():
@@ -76,7 +75,7 @@ def answer_host(call: Call) -> int:
         output.warn(told.problem if output.as_json else f"warning: {told.problem}")
     # A host that does not wait may be gone by now.
     with suppress(Failure):
-        outputs.Output().answer(talk.answer(host, said, told, block=call.block))
+        outputs.Output().answer(hosts.answer(host, said, told, block=call.block))
     task.close()
     if not in_time:
         outputs.leave(0)

@@ -33,21 +33,6 @@ if TYPE_CHECKING:
     from colony_memory.schedule.last_run import LastRun, RunLog
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = [
-    "AsSaved",
-    "Turn",
-    "Worker",
-    "heard",
-    "is_empty",
-    "late",
-    "note_run",
-    "read_input",
-    "save_once",
-    "stand_of",
-    "unknown",
-]
-
-
 _WHEN = "It is saved at the end of a turn and before the context is compacted."
 
 

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from colony_memory.app.restore import RestoredFolder
     from colony_memory.capture._metadata import Contents
-    from colony_memory.mcp.served import Served
+    from colony_memory.mcp.served import Job, Served
     from colony_memory.mcp.words import Words
-    from colony_memory.mcp.work import Job
 
 
 def list_snapshots(served: Served, job: Job, *, limit: int, before: str | None, tag: str | None) -> replies.ListReply:

@@ -2,7 +2,6 @@
 
 The server on standard input and output, as hosts start it.
 """
-# ruff: noqa: TC001 - the library reads the annotations
 
 from __future__ import annotations
 
@@ -30,9 +29,8 @@ from colony_memory._version import __version__
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.mcp import replies, restoring, tools
 from colony_memory.mcp.asking import restore_tool
-from colony_memory.mcp.served import Served
+from colony_memory.mcp.served import Job, Reporting, Served, Worker
 from colony_memory.mcp.words import Words, is_foreseen
-from colony_memory.mcp.work import Job, Reporting, Worker
 from colony_memory.words.errors import say
 
 if TYPE_CHECKING:

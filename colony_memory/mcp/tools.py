@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from colony_memory.app.compare import Side, Unsaved
     from colony_memory.client import ColonyMemory
-    from colony_memory.mcp.served import Served
+    from colony_memory.mcp.served import Job, Served
     from colony_memory.mcp.words import Words
-    from colony_memory.mcp.work import Job
     from colony_memory.reports import Change, DocumentChange, SnapshotCheck, VerifyReport
 
 #: What stands for the folder as it is now, where a snapshot may be named.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.schedule.autobackup import AutobackupBase
-from colony_memory.schedule.timetable import LONGEST_ASKED
+from colony_memory.schedule.loop import LONGEST_ASKED
 
 if TYPE_CHECKING:
     from colony_memory.client import AsyncColonyMemory

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.names import require_label
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.schedule.child import TakenSignals, is_taken, send_again
-from colony_memory.schedule.loop import Clock, Loop, Outcome
-from colony_memory.schedule.timetable import LONGEST_ASKED, require_seconds
+from colony_memory.schedule.loop import LONGEST_ASKED, Clock, Loop, Outcome, require_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -47,8 +47,7 @@ from colony_memory.schedule.last_run import (
     run_of,
     write_last_run,
 )
-from colony_memory.schedule.loop import Clock, Loop, Outcome
-from colony_memory.schedule.timetable import LONGEST_ASKED, LOOK, require_seconds
+from colony_memory.schedule.loop import LONGEST_ASKED, LOOK, Clock, Loop, Outcome, require_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

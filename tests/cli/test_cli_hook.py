@@ -27,7 +27,7 @@ from colony_memory.cli import memory as memory_module
 from colony_memory.cli import output
 from colony_memory.cli.options import CommonOptions, SavingOptions
 from colony_memory.cli.verbs import hook as hook_verb
-from colony_memory.hooks import program, turn
+from colony_memory.hooks import install, turn
 from colony_memory.hooks.hosts import HOSTS
 from colony_memory.schedule.watch import read_runs
 from colony_memory.testing import FakeVault, FaultyVault
@@ -479,7 +479,7 @@ def test_nothing_that_lies_in_the_directory_of_a_hook_is_run(
     cli, vault, folder, tmp_path, monkeypatch, variables, finds
 ):
     if finds:
-        monkeypatch.setattr(program, "_finds_us", lambda python, code: bool(code))
+        monkeypatch.setattr(install, "_finds_us", lambda python, code: bool(code))
     assert cli("hook", "install", "codex", folder)[0] == 0
     (command,) = {shlex.join(each) for each in installed(tmp_path / "home" / ".codex" / "hooks.json").values()}
     project = tmp_path / "cloned project"
@@ -507,29 +507,29 @@ def test_the_command_that_is_told_of_failures_is_the_same_everywhere(cli, vault,
 
 
 def test_how_this_program_is_called(monkeypatch, tmp_path):
-    monkeypatch.setattr(program, "_finds_us", lambda python, code: not code)
-    assert program.program_words() == [sys.executable, "-I", "-m", "colony_memory"]
+    monkeypatch.setattr(install, "_finds_us", lambda python, code: not code)
+    assert install.program_words() == [sys.executable, "-I", "-m", "colony_memory"]
     monkeypatch.setattr(sys, "executable", "bin/python")
-    assert Path(program.program_words()[0]).is_absolute()
-    monkeypatch.setattr(program, "_finds_us", lambda python, code: False)
+    assert Path(install.program_words()[0]).is_absolute()
+    monkeypatch.setattr(install, "_finds_us", lambda python, code: False)
     with pytest.raises(ColonyMemoryError, match="pipx"):
-        program.program_words()
+        install.program_words()
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert program.program_words() == [str(Path("bin/python").absolute())]
+    assert install.program_words() == [str(Path("bin/python").absolute())]
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "archive" / "env"))
-    assert not program.in_a_cache()
+    assert not install.in_a_cache()
     (tmp_path / "CACHEDIR.TAG").touch()
-    assert program.in_a_cache()
+    assert install.in_a_cache()
 
 
 def test_a_python_that_is_none_is_no_way():
     for python in ("/missing/python", "/bin/false"):
-        assert not program._finds_us(python, "")
+        assert not install._finds_us(python, "")
 
 
 def test_what_was_built_on_a_hook_is_left_and_said(cli, folder, tmp_path, monkeypatch):
     settings, theirs = tmp_path / "settings.json", "colony-memory hook memory && say saved"
-    monkeypatch.setattr(program, "in_a_cache", lambda: True)
+    monkeypatch.setattr(install, "in_a_cache", lambda: True)
     settings.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": theirs}]}]}}))
     for deed in (("install", "codex"), ("uninstall", "codex")):
         assert (

@@ -13,7 +13,7 @@ import pytest
 from cut_off import cut_off
 
 from colony_memory import ColonyMemoryError
-from colony_memory.hooks import install, json_text, program, settings
+from colony_memory.hooks import install, settings
 from colony_memory.hooks.hosts import HOSTS
 from colony_memory.hooks.install import change_settings, settings_path
 from colony_memory.hooks.settings import Handler, built_on, commands, own_folder, with_hooks, without_hooks
@@ -56,7 +56,7 @@ def without_ours(value):
     return json.loads(without_hooks(json.dumps(value)))
 
 
-@pytest.mark.parametrize("module", [json_text, program, settings])
+@pytest.mark.parametrize("module", [install, settings])
 def test_doctests(module):
     assert doctest.testmod(module).failed == 0
     assert doctest.testmod(module).attempted > 0
@@ -136,7 +136,7 @@ def test_what_only_looks_alike_stays():
     theirs = [{"type": "command", "command": "colony-memory backup /m"}, {"type": "http"}]
     kept = {"hooks": {"Stop": [{"hooks": theirs}]}}
     assert without_ours(kept) == kept
-    for called in ("-m colony_memory", "-I -m colony_memory", "-I -c 'x; " + program._MAIN + "'"):
+    for called in ("-m colony_memory", "-I -m colony_memory", "-I -c 'x; " + install._MAIN + "'"):
         assert own_folder(f"/usr/bin/python3 {called} hook --format gemini /m") == "/m"
     for called in ("-m colony", "-c 'import colony_memory'", "x.py -m colony_memory", "-m"):
         assert own_folder(f"/usr/bin/python3 {called} hook /m") is None

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from colony_memory.hooks.hosts import HOSTS
-from colony_memory.hooks.talk import LONGEST_INPUT, Said, Told, answer, read_event
+from colony_memory.hooks.hosts import HOSTS, LONGEST_INPUT, Said, Told, answer, read_event
 
 CLAUDE, CODEX, GEMINI, OPENCLAW = (HOSTS[each] for each in ("claude-code", "codex", "gemini", "openclaw"))
 EVERY = {"session_id": "abc123", "transcript_path": "/home/ada/t.jsonl", "cwd": "/home/ada"}

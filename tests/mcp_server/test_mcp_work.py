@@ -14,7 +14,7 @@ from mcp_calls import ERAS, Desk, desk
 from snapshots import files_of
 
 from colony_memory import ColonyMemory
-from colony_memory.mcp import tools, work
+from colony_memory.mcp import served, tools
 from colony_memory.testing import FakeVault
 
 __all__ = ["desk"]
@@ -60,7 +60,7 @@ def test_a_backup_that_is_called_off_while_it_reads_writes_nothing(desk, era, mo
     for number in range(50):
         desk.write(f"notes/{number}.md", "x")
     here, go_on = threading.Event(), threading.Event()
-    real = work.Job.on_reading
+    real = served.Job.on_reading
 
     def slowly(self, *args):
         here.set()
@@ -69,7 +69,7 @@ def test_a_backup_that_is_called_off_while_it_reads_writes_nothing(desk, era, mo
         assert self._stop.wait(30)
         real(self, *args)
 
-    monkeypatch.setattr(work.Job, "on_reading", slowly)
+    monkeypatch.setattr(served.Job, "on_reading", slowly)
     listed = called_off(desk, "backup", until=here, then=go_on)
     assert listed["snapshots"] == []
     assert list(desk.vault_path.glob("cmem.*")) == []
@@ -94,7 +94,7 @@ def test_a_restore_that_is_called_off_while_it_writes_changes_nothing(tmp_path, 
     for number in range(20):
         desk.write(f"notes/{number}.md", "spoilt")
     here, go_on = threading.Event(), threading.Event()
-    real = work.Job.on_writing
+    real = served.Job.on_writing
 
     def slowly(self, *args):
         if args[0] > 10:
@@ -103,7 +103,7 @@ def test_a_restore_that_is_called_off_while_it_writes_changes_nothing(tmp_path, 
             assert self._stop.wait(30)
         real(self, *args)
 
-    monkeypatch.setattr(work.Job, "on_writing", slowly)
+    monkeypatch.setattr(served.Job, "on_writing", slowly)
     called_off(desk, "restore", until=here, then=go_on, arguments={"force": True})
     assert {each.read_text() for each in (desk.root / "notes").iterdir()} == {"spoilt"}
     assert sorted(each.name for each in desk.root.parent.iterdir()) == ["memory", "vault"]
@@ -111,7 +111,7 @@ def test_a_restore_that_is_called_off_while_it_writes_changes_nothing(tmp_path, 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_progress_is_told_and_only_grows(tmp_path, era, monkeypatch):
-    monkeypatch.setattr(work, "_EVERY", 0.01)
+    monkeypatch.setattr(served, "_EVERY", 0.01)
     vault = Slow()
     desk = Desk(tmp_path, vault)
     desk.era, told = era, []
@@ -163,13 +163,13 @@ def test_calls_at_once_are_made_one_after_the_other(desk, monkeypatch):
 
 
 def test_a_call_that_the_end_of_the_server_stops_is_told_so(desk, monkeypatch):
-    real = work.Job.on_reading
+    real = served.Job.on_reading
 
     def at_the_end(self, *args):
         desk.server().worker.rest(0)
         real(self, *args)
 
-    monkeypatch.setattr(work.Job, "on_reading", at_the_end)
+    monkeypatch.setattr(served.Job, "on_reading", at_the_end)
     assert desk.refused("backup") == "the call was stopped, as the server is about to end"
     assert list(desk.vault_path.glob("cmem.*")) == []
 

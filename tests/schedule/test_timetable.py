@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colony_memory.exceptions import VaultUnavailable
-from colony_memory.schedule.timetable import LOOK, Reading, Timetable, passed
+from colony_memory.schedule.loop import LOOK, Reading, Timetable, passed
 
 DAY, YEAR = 86_400.0, 365 * 86_400.0
 DOWN = VaultUnavailable("down")

@@ -584,14 +584,14 @@ def test_a_request_that_breaks_the_vault_is_logged_and_not_answered(
     server.vault.files["a.md"] = 7  # type: ignore[assignment]
     with caplog.at_level(logging.ERROR), pytest.raises(http.client.RemoteDisconnected):
         client.vault_get_file("a.md")
-    assert [record.name for record in caplog.records if record.exc_info] == ["colony_memory.testing._http"]
+    assert [record.name for record in caplog.records if record.exc_info] == ["colony_memory.testing.server"]
 
 
 def test_a_client_that_goes_away_is_no_error(server: VaultServer, caplog: pytest.LogCaptureFixture) -> None:
     import struct
 
     address = urlsplit(server.url)
-    with caplog.at_level(logging.DEBUG, logger="colony_memory.testing._http"):
+    with caplog.at_level(logging.DEBUG, logger="colony_memory.testing.server"):
         with socket.create_connection((str(address.hostname), address.port)) as gone:
             gone.sendall(b"PUT /api/v1/vault/files/a.md HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
             gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset, not end

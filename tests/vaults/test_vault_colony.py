@@ -24,7 +24,7 @@ from colony_memory.exceptions import (
     VaultUnavailable,
 )
 from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
-from colony_memory.testing._http import Listener, Reply
+from colony_memory.testing.server import Listener, Reply
 from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
 from colony_memory.vaults.colony import ColonyVault, calls, transport
 from colony_memory.vaults.colony.transport import Reply as ApiReply

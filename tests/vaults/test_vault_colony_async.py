@@ -25,7 +25,7 @@ from test_vault_colony import (
 
 from colony_memory.exceptions import ColonyMemoryError, VaultError, VaultUnavailable
 from colony_memory.testing import VaultBackendTests
-from colony_memory.testing._http import Reply
+from colony_memory.testing.server import Reply
 from colony_memory.vaults import ConditionalUpload, OperationBudget, OperationReset, PrefixListing, VaultBackend
 from colony_memory.vaults.colony import AsyncColonyVault
 

@@ -126,7 +126,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.cli.memory import make_unchosen, tell_elsewhere, trust_of
     from colony_memory.client import ColonyMemory
     from colony_memory.hooks.hosts import HOSTS
-    from colony_memory.hooks.program import in_a_cache
+    from colony_memory.hooks.install import in_a_cache
     from colony_memory.hooks.settings import Handler, other_folders, with_hooks
     from colony_memory.schedule.notify import Notifier
 
@@ -199,7 +199,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     from colony_memory.app.agents import AGENTS
     from colony_memory.app.open import settled, settled_identities, settled_recipients
     from colony_memory.app.options import settled_command
-    from colony_memory.hooks.program import program_words
+    from colony_memory.hooks.install import program_words
 
     given, common, agent = call.saving, call.common, call.common.agent
     url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
