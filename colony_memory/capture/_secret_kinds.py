@@ -81,15 +81,19 @@ class Kind:
 def find(text: bytes) -> list[Span]:
     """Find what looks like a secret, in no order; two may overlap, but for two of a kind with the same literal."""
     found: list[Span] = []
-    for hint, kinds in _ANYWHERE.items():
-        place, behind = text.find(hint), dict[Kind, int]()
-        while place >= 0:
-            for kind in kinds:
-                if behind.get(kind, 0) <= place and (kind.by_hand or kind.pattern.match(text, place)):
-                    for span in kind.match(text, place):
-                        behind[kind] = span.end
-                        found.append(span)
-            place = text.find(hint, place + len(hint))
+    lowered = text.lower()
+    for stem, hints in _ANYWHERE.items():
+        at, size, behind = lowered.find(stem), len(stem), dict[Kind, int]()
+        while at >= 0:
+            # Told by the case of the stem, and by what stands before it.
+            for shift, hint, kinds in (*hints.get(text[at : at + size], ()), *hints.get(text[at - 1 : at + size], ())):
+                place = at - shift
+                for kind in kinds if text.startswith(hint, place) and place >= 0 else ():
+                    if behind.get(kind, 0) <= place and (kind.by_hand or kind.pattern.match(text, place)):
+                        for span in kind.match(text, place):
+                            behind[kind] = span.end
+                            found.append(span)
+            at = lowered.find(stem, at + size)
     spaced = b" " + text.translate(_SPACED)
     words = _Words(text, spaced)
     for match in _STARTS.finditer(spaced):
@@ -365,13 +369,23 @@ _BY_HAND: dict[str, Callable[[bytes, int], Iterator[Place]]] = {
 KINDS = tuple(Kind(line) for line in TABLE.decode("ascii").splitlines() if line and not line.startswith("#"))
 _INSIDE = [kind for kind in KINDS if kind.place == "*"]
 _HINT_INSIDE = re.compile(b"|".join(re.escape(hint) for kind in _INSIDE for hint in kind.hints))
-_ANYWHERE: dict[bytes, list[Kind]] = {}
+# What is looked for in place of the literals that may stand anywhere: of many there are these parts, in one case.
+_STEMS = (b"token", b"secret", b"key", b"uth", b"pass", b"pwd", b"hook", b"~")
+_ANYWHERE: dict[bytes, dict[bytes, list[tuple[int, bytes, list[Kind]]]]] = {}
 _BY_BEGIN: dict[bytes, list[Kind]] = {}  # by the first three letters of a literal, or by the only one
 _seconds: dict[str, set[str]] = {}
 for _kind in KINDS:
     for _hint in _kind.hints if _kind.place != "*" else ():
         if _kind.place:
-            _ANYWHERE.setdefault(_hint, []).append(_kind)
+            _low = _hint.lower()
+            _stem = next((each for each in _STEMS if each in _low), _low)
+            _shift = _low.index(_stem)
+            _hints = _ANYWHERE.setdefault(_stem, {}).setdefault(_hint[max(0, _shift - 1) : _shift + len(_stem)], [])
+            _same = next((each for _, literal, each in _hints if literal == _hint), None)
+            if _same is None:
+                _hints.append((_shift, _hint, [_kind]))
+            else:
+                _same.append(_kind)
             continue
         # Of a literal of two letters, each third one may follow.
         for _third in [bytes([code]) for code in _LETTERS] if len(_hint) == 2 else [_hint[2:3]]:
