@@ -18,7 +18,7 @@ from colony_memory.capture.secrets import TABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["KINDS", "Kind", "Span", "find"]
+__all__ = ["KINDS", "Kind", "Span", "find", "find_behind_escapes"]
 
 
 class Span(NamedTuple):
@@ -108,6 +108,26 @@ def find(text: bytes) -> list[Span]:
         if match.start() >= words.passed:
             found += words.matches_at(match.start(), match[1])
     return found
+
+
+def find_behind_escapes(text: bytes) -> Iterator[Span]:
+    """Find what begins behind a backslash, with a letter that the two are an escape with."""
+    windows = list[tuple[int, int]]()
+    for match in _BEHIND_BACKSLASH.finditer(text):
+        place = match.end()
+        for kind in (*_BY_BEGIN.get(text[place : place + 3], ()), *_BY_BEGIN.get(text[place : place + 1], ())):
+            if text.startswith(kind.hints, place):
+                yield from kind.match(text, place)
+        if text[max(0, place - _SHORTEST_WORD) : place].rstrip(b"\\ \t").endswith((b":", b"=")):
+            first = max(0, place - _LONGEST_WORD)
+            if windows and first < windows[-1][1]:
+                first = windows.pop()[0]
+            windows.append((first, place + _TRIED))
+    for first, last in windows:
+        for span in find(text[first:last]):
+            if _ESCAPE.search(text, span.start + first, span.hidden[0] + first + 1):
+                hidden = (span.hidden[0] + first, span.hidden[1] + first)
+                yield Span(span.start + first, span.end + first, hidden, span.kind)
 
 
 class _Words:
@@ -398,4 +418,7 @@ _BEGINS = "|".join(
     for first, seconds in _seconds.items()
 )
 _STARTS = re.compile(rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode("ascii"))
-_BEHIND_SIGN = re.compile(rf"\.(?=({_BEGINS}))".encode("ascii"))  # one may stand right behind another
+_BEHIND_BACKSLASH = re.compile(rb"\\(?=[ntr][A-Za-z0-9_.+/=~-]{%d})" % (_SHORTEST_WORD - 1))
+_ESCAPE = re.compile(rb"\\[ntr]")
+# One may stand right behind another.
+_BEHIND_SIGN = re.compile(rf"\.(?=[^ ]{{{_SHORTEST_WORD}}})(?=({_BEGINS}))".encode("ascii"))

@@ -13,19 +13,20 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._values import cached_property
-from colony_memory.capture._secret_kinds import find
+from colony_memory.capture._secret_kinds import find, find_behind_escapes
 from colony_memory.capture.secrets import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from colony_memory.capture._secret_kinds import Kind
+    from colony_memory.capture._secret_kinds import Kind, Span
 
 __all__ = ["Place", "places"]
 
 _BY = RULES.encode("ascii")  # by other rules something else is found
 _TIMES = 4  # how often escapes are undone
 _SIZE, _BEFORE, _BEHIND = 1024 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
+_DENSE = 512  # bytes for each backslash, at most, in what is full of escapes
 _LEFT, _RIGHT = 64, 128  # bytes around an escape that are looked at again
 _GAP = b"\0"  # what was left out between two of these
 _LONGEST = 8192  # word that is followed
@@ -54,6 +55,9 @@ _ESCAPES = [
 _IN_ASCII = 4  # of the signs
 _LETTERS = {"a": b"\a", "b": b"\b", "e": b"\x1b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"}
 _NAMES = {"amp": b"&", "quot": b'"', "apos": b"'", "lt": b"<", "gt": b">"}
+# Escapes of JSON, and what they stand for; of several backslashes in a row, one counts.
+_OF_JSON = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\r": b"\r"}
+_RUNS = re.compile(rb'\\+[n"tr]|\\{2,}')
 _KNOWN = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\\\n": b"\n", b'\\\\\\"': b'"'}  # those that there are most of
 _OF_WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=-")
 _WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
@@ -107,6 +111,22 @@ class _View:
         return where, where + 1
 
 
+class _Plain(_View):
+    """A text with the escapes undone of which JSON has most, however often it lies within JSON."""
+
+    def __init__(self, text: bytes) -> None:
+        self._before = text
+        while b"\\\\" in text:
+            text = text.replace(b"\\\\", b"\\")
+        for sign, undone in _OF_JSON.items():
+            text = text.replace(sign, undone)
+        self.text = text
+
+    @cached_property
+    def _cuts(self) -> list[tuple[int, int, bytes]]:  # type: ignore[override]
+        return [(*each.span(), _OF_JSON.get(b"\\" + each[0][-1:], b"\\")) for each in _RUNS.finditer(self._before)]
+
+
 def places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
     """Yield what looks like a secret in a text or in what is left of it when its escapes are undone.
 
@@ -150,20 +170,26 @@ def _of_part(text: bytes) -> Iterator[Place]:
 
 
 def _in_views(text: bytes) -> Iterator[Place]:
-    for span in find(text):
+    # Nearly all is left of what is full of escapes, so that this is searched in place of the text.
+    views: list[_View] = [_Plain(text)] if text.count(b"\\") * _DENSE > len(text) else []
+    for span in find_behind_escapes(text) if views else find(text):
         yield Place(*span, text[slice(*span.hidden)])
-    views: list[_View] = []
-    while len(views) < _TIMES:
+    if views:
+        yield from (_place(span, views) for span in find(views[0].text))
+    deepest = len(views) + _TIMES
+    while len(views) < deepest:
         view = _undone(views[-1].text if views else text)
         if view is None:
             break
         views.append(view)
-        for span in find(view.text):
-            if view.is_changed(span.start, span.end):
-                found, hidden = (span.start, span.end), span.hidden
-                for each in reversed(views):
-                    found, hidden = each.source(*found), each.source(*hidden)
-                yield Place(*found, hidden, span.kind, view.text[slice(*span.hidden)])
+        yield from (_place(span, views) for span in find(view.text) if view.is_changed(span.start, span.end))
+
+
+def _place(span: Span, views: list[_View]) -> Place:
+    found, hidden = (span.start, span.end), span.hidden
+    for each in reversed(views):
+        found, hidden = each.source(*found), each.source(*hidden)
+    return Place(*found, hidden, span.kind, views[-1].text[slice(*span.hidden)])
 
 
 def _undone(text: bytes) -> _View | None:
