@@ -13,11 +13,7 @@ from colony_memory.app.pick import change_word, find_id, made_at, may_name_a_sna
 from colony_memory.app.protection import check_protection
 from colony_memory.app.save import FolderSave, read_for
 from colony_memory.capture._metadata import contents_of
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    ColonyMemoryWarning,
-    Hint,
-)
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
 from colony_memory.mcp import replies
 from colony_memory.mcp.replies import REPLY_CHARS, cut_text, snapshot_of, some, within
 from colony_memory.reports import SnapshotDiff
@@ -34,6 +30,7 @@ if TYPE_CHECKING:
 
 #: What stands for the folder as it is now, where a snapshot may be named.
 FOLDER = "folder"
+_FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
 
 
 def backup(served: Served, job: Job, words: Words, *, note: str | None, tags: Sequence[str]) -> replies.BackupReply:
@@ -94,13 +91,7 @@ def _check(check: SnapshotCheck, words: Words) -> replies.Check:
     return replies.Check(
         id=check.snapshot_id,
         good=bool(check),
-        manifest=check.manifest,
-        parts=check.parts,
-        digest=check.digest,
-        signature=check.signature,
-        trust=check.trust,
-        catalog=check.catalog,
-        chain=check.chain,
+        **{name: getattr(check, name) for name in _FACTS},
         problem=None if check.problem is None else words.clean(check.problem),
     )
 

@@ -22,29 +22,13 @@ if TYPE_CHECKING:
     from colony_memory.app.protection import Problem
 
 #: The tool that does what a verb of the library does.
-_TOOLS = {
-    "backup": "backup",
-    "restore": "restore",
-    "list_snapshots": "list",
-    "verify": "verify",
-    "status": "status",
-    "inspect": "status",
-}
+_TOOLS = {each: each for each in ("backup", "restore", "verify", "status")}
+_TOOLS |= {"list_snapshots": "list", "inspect": "status"}
 #: Options of the server that a person may start it with.
-_FLAGS = frozenset(
-    {
-        "--accept-legacy-pointer",
-        "--accept-unsigned",
-        "--allow-secret",
-        "--keep",
-        "--key-file",
-        "--on-conflict",
-        "--secrets",
-        "--trust",
-        "--vault",
-        "--witness",
-    }
-)
+_FLAGS = frozenset((
+    "--accept-legacy-pointer", "--accept-unsigned", "--allow-secret", "--keep", "--key-file", "--on-conflict",
+    "--secrets", "--trust", "--vault", "--witness",
+))  # fmt: skip
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;()]+", re.IGNORECASE)
 _QUOTED = re.compile(r"(['\"])(?:~?/|[A-Za-z]:[\\/])[^'\"\n]*\1")
 _BARE = re.compile(r"(?<![\w./:\\-])(?:~?/|[A-Za-z]:[\\/])[^\s'\",;:()]+")

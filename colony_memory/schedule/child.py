@@ -162,10 +162,6 @@ class Child:
     it to both. Once it has ended they do nothing but for SIGINT, which raises KeyboardInterrupt: whoever presses Ctrl-C
     then does not want to wait. What is ignored stays ignored, here and there. It is told to go, and never killed: where
     this process dies, the command goes on.
-
-    Args:
-        command: Its words.
-        on_end: Called with the first signal that ends it, SIGTERM, SIGHUP or SIGQUIT, in the signal handler.
     """
 
     def __init__(self, command: Sequence[str], *, on_end: Callable[[int], object] | None = None) -> None:

@@ -113,11 +113,10 @@ class RunLog:
 
     Attributes:
         runs: The latest 200, the newest last; at least one. The newest that succeeded is always among them.
-        failed_since: How many runs have failed since that one, or at all where none did succeed.
     """
 
     runs: tuple[LastRun, ...]
-    failed_since: int
+    failed_since: int  # how many runs have failed since that one, or at all where none did succeed
 
     @property
     def last(self) -> LastRun:
@@ -149,14 +148,6 @@ def last_run_path(vault_url: str, label: str) -> Path:
 
     The hosted vault is told apart by ``COLONY_BASE_URL`` and by the account, which ``COLONY_API_KEY`` names; of these
     only a hash is in the file's name. A directory is the same one whichever way its path is written.
-
-    Args:
-        vault_url: As :func:`colony_memory.open_vault` takes it.
-        label: Label of the snapshots.
-
-    Raises:
-        ValueError: The label or the URL is not a usable one.
-        ColonyMemoryError: This user has no home.
     """
     usable = require_label(label)
     named = json.dumps([*_identify(vault_url), usable])
@@ -174,7 +165,7 @@ def read_last_run(vault_url: str, label: str) -> LastRun | None:
 
     Arguments, errors and warnings are those of :func:`read_runs`.
     """
-    log = _read_told(vault_url, label)
+    log = read_runs(vault_url, label)
     return None if log is None else log.last
 
 
@@ -183,11 +174,16 @@ def read_runs(vault_url: str, label: str) -> RunLog | None:
     a user without a home.
 
     Arguments and errors are those of :func:`last_run_path`.
-
-    Warns:
-        ColonyMemoryWarning: The file is there and cannot be read. The answer is None then too.
     """
-    return _read_told(vault_url, label)
+    try:
+        path = last_run_path(vault_url, label)
+    except ColonyMemoryError:  # no watch can have noted how it ended
+        return None
+    try:
+        return _read(path)
+    except (OSError, ValueError, RecursionError) as error:
+        _warn_unreadable(path, error)
+        return None
 
 
 def write_last_run(path: Path, run: LastRun) -> None:
@@ -251,18 +247,6 @@ def _identify(vault_url: str) -> list[str]:
     from colony_memory.vaults import open_vault
 
     return ["file:", str(Path(getattr(open_vault(vault_url), "path", vault_url)).resolve())]
-
-
-def _read_told(vault_url: str, label: str) -> RunLog | None:
-    try:
-        path = last_run_path(vault_url, label)
-    except ColonyMemoryError:  # no watch can have noted how it ended
-        return None
-    try:
-        return _read(path)
-    except (OSError, ValueError, RecursionError) as error:
-        _warn_unreadable(path, error)
-        return None
 
 
 def _read(path: Path) -> RunLog | None:

@@ -124,19 +124,6 @@ class Notifier:
     What goes out is what happened in a line or two, with likely secrets, keys and the user names of addresses taken
     out; of what is saved nothing but names can be in it. Where telling is slower than what happens, the oldest is left
     out. What cannot be told is said to ``warn``.
-
-    Args:
-        label: The label that is saved.
-        ping: The address of a check, as healthchecks.io gives it: ``/start`` is added before a run, and ``/fail`` with
-            the message as its body after one that failed.
-        on_error: A command for each run that failed, split as a shell would and run without one, for 30 seconds at
-            most. ``COLONY_MEMORY_ERROR`` in its environment is the message, ``COLONY_MEMORY_KIND`` the name of the
-            error, ``COLONY_MEMORY_CODE`` the exit code of the command line, ``COLONY_MEMORY_LABEL`` the label.
-        classify: The name and the exit code of an error; of None for a run that left something out.
-        warn: Is told in a line what could not be told. By default it is logged.
-
-    Raises:
-        ValueError: The address or the command cannot be used.
     """
 
     def __init__(

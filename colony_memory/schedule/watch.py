@@ -83,15 +83,10 @@ _MENDING = (BackupUncertain, ConflictDetected, PruneIncomplete, QuotaExceeded, R
 
 @dataclass(frozen=True)
 class Ended:
-    """How a watch ended.
+    """How a watch ended."""
 
-    Attributes:
-        last: The last backup, made when it was told to stop.
-        error: What that failed of, or None.
-    """
-
-    last: LastRun
-    error: BaseException | None
+    last: LastRun  # the last backup, made when it was told to stop
+    error: BaseException | None  # what that failed of, or None
 
 
 def mends_itself(error: BaseException) -> bool:
@@ -116,20 +111,6 @@ class Watch:
 
     **Beside something else** that has the main thread, such as the agent's own process, with ``beside``: signals and
     the state's lock are then the caller's, and nothing that a run fails of ends it, the first one neither.
-
-    Args:
-        save: Makes one backup. It returns what :meth:`ColonyMemory.backup` does, or :func:`save_folder`; None where
-            there is nothing to save yet.
-        every: Seconds between runs.
-        final_timeout: Seconds for the last backup.
-        state: File for the result of each run, see :func:`last_run_path`. It also keeps a second watch out.
-        on_run: Called with the result of each run, in the thread of :meth:`run`.
-        notifier: Is told of each run, too.
-        beside: It runs beside something else, which has the signals and the lock.
-        clock: For tests.
-
-    Raises:
-        ValueError: A bad argument.
     """
 
     def __init__(

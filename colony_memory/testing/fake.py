@@ -11,7 +11,7 @@ from colony_memory.vaults import ConditionalUpload, FileLookup, OperationBudget,
 from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Mapping
 
     from typing_extensions import Self
 
@@ -21,21 +21,8 @@ __all__ = ["EXTENSIONS", "AsyncFakeVault", "FakeVault", "error_envelope", "exten
 
 #: The file extensions that the hosted vault takes.
 EXTENSIONS = (
-    ".md",
-    ".txt",
-    ".html",
-    ".json",
-    ".yaml",
-    ".yml",
-    ".toml",
-    ".xml",
-    ".csv",
-    ".cfg",
-    ".ini",
-    ".conf",
-    ".env",
-    ".log",
-)
+    ".md", ".txt", ".html", ".json", ".yaml", ".yml", ".toml", ".xml", ".csv", ".cfg", ".ini", ".conf", ".env", ".log",
+)  # fmt: skip
 
 _MAX_BODY_CHARS = 1_100_000
 _MAX_NAME_CHARS = 255
@@ -181,6 +168,18 @@ class FakeVault(MemoryVault):
         self._spent += 1
 
 
+def _awaited(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """The method of this name of the vault behind, after a turn of the event loop."""
+
+    async def call(self: AsyncFakeVault, *args: Any, **options: Any) -> Any:
+        await self._suspend()
+        return getattr(self.vault, name)(*args, **options)
+
+    call.__name__, call.__qualname__ = name, f"AsyncFakeVault.{name}"
+    call.__doc__ = f"See :class:`colony_memory.vaults.VaultBackend` and the optional methods there: ``{name}``."
+    return call
+
+
 class AsyncFakeVault:
     """Any vault behind coroutines, each of which really suspends before it calls the vault.
 
@@ -198,72 +197,22 @@ class AsyncFakeVault:
 
     def __new__(cls, vault: VaultBackend | None = None, *_: object, **__: object) -> Self:
         """Choose the class that has the optional methods of this vault."""
-        return object.__new__(extend_class(cls, FakeVault if vault is None else vault, _EXTRAS))
+        return object.__new__(extend_class(cls, FakeVault if vault is None else vault, _OPTIONAL))
 
     def __init__(self, vault: VaultBackend | None = None, *, delay: float = 0.0) -> None:
         self.vault: Any = FakeVault() if vault is None else vault
         self.delay = delay
 
-    async def vault_status(self) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_status`."""
-        await self._suspend()
-        return self.vault.vault_status()
-
-    async def vault_list_files(self) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_list_files`."""
-        await self._suspend()
-        return self.vault.vault_list_files()
-
-    async def vault_get_file(self, filename: str) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_get_file`."""
-        await self._suspend()
-        return self.vault.vault_get_file(filename)
-
-    async def vault_upload_file(self, filename: str, content: str) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_upload_file`."""
-        await self._suspend()
-        return self.vault.vault_upload_file(filename, content)
-
-    async def vault_delete_file(self, filename: str) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_delete_file`."""
-        await self._suspend()
-        return self.vault.vault_delete_file(filename)
+    vault_status = _awaited("vault_status")
+    vault_list_files = _awaited("vault_list_files")
+    vault_get_file = _awaited("vault_get_file")
+    vault_upload_file = _awaited("vault_upload_file")
+    vault_delete_file = _awaited("vault_delete_file")
 
     async def _suspend(self) -> None:
         await asyncio.sleep(0)
         if self.delay > 0:
             await asyncio.sleep(self.delay)
-
-
-class _AsyncConditional(AsyncFakeVault):
-    async def vault_upload_file_if(
-        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
-    ) -> Any:
-        """See :meth:`colony_memory.vaults.ConditionalUpload.vault_upload_file_if`."""
-        await self._suspend()
-        return self.vault.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
-
-
-class _AsyncPrefix(AsyncFakeVault):
-    async def vault_list_prefix(self, prefix: str) -> Any:
-        """See :meth:`colony_memory.vaults.PrefixListing.vault_list_prefix`."""
-        await self._suspend()
-        return self.vault.vault_list_prefix(prefix)
-
-
-class _AsyncLookup(AsyncFakeVault):
-    async def vault_look_up_files(self, filenames: Sequence[str]) -> Any:
-        """See :meth:`colony_memory.vaults.FileLookup.vault_look_up_files`."""
-        await self._suspend()
-        return self.vault.vault_look_up_files(filenames)
-
-
-class _AsyncBudget(AsyncFakeVault):
-    async def vault_operations_left(self) -> int | None:
-        """See :meth:`colony_memory.vaults.OperationBudget.vault_operations_left`."""
-        await self._suspend()
-        left: int | None = self.vault.vault_operations_left()
-        return left
 
 
 def error_envelope(status: int, code: str | None, message: str) -> dict[str, Any]:
@@ -273,26 +222,27 @@ def error_envelope(status: int, code: str | None, message: str) -> dict[str, Any
     return {"detail": {"message": message, "code": code}}
 
 
-def extend_class(cls: type[_T], vault: object, extras: Iterable[tuple[type, type[Any]]]) -> type[_T]:
-    """``cls`` together with those subclasses in ``extras`` whose protocol ``vault`` keeps.
+def extend_class(cls: type[_T], vault: object, optional: Mapping[type, Callable[..., Any]]) -> type[_T]:
+    """``cls`` together with those optional methods whose protocol ``vault`` keeps.
 
     A wrapper that must show the methods of what it wraps needs them on its class: since Python 3.12 a check
     against a runtime-checkable protocol does not see what ``__getattr__`` would give.
     """
-    found = tuple(extra for protocol, extra in extras if isinstance(vault, protocol))
-    if not found:
+    kept = tuple(protocol for protocol in optional if isinstance(vault, protocol))
+    if not kept:
         return cls
-    bases = found if all(issubclass(extra, cls) for extra in found) else (cls, *found)
-    if bases not in _EXTENDED:
-        _EXTENDED[bases] = type(cls.__name__, bases, {"__module__": cls.__module__, "__doc__": cls.__doc__})
-    return _EXTENDED[bases]
+    if (cls, kept) not in _EXTENDED:
+        methods = {optional[each].__name__: optional[each] for each in kept}
+        facts = {"__module__": cls.__module__, "__doc__": cls.__doc__}
+        _EXTENDED[cls, kept] = type(cls.__name__, (cls,), {**facts, **methods})
+    return _EXTENDED[cls, kept]
 
 
-_EXTENDED: dict[tuple[type[Any], ...], type[Any]] = {}
+_EXTENDED: dict[tuple[type[Any], tuple[type, ...]], type[Any]] = {}
 
-_EXTRAS: tuple[tuple[type, type[AsyncFakeVault]], ...] = (
-    (ConditionalUpload, _AsyncConditional),
-    (PrefixListing, _AsyncPrefix),
-    (FileLookup, _AsyncLookup),
-    (OperationBudget, _AsyncBudget),
-)
+_OPTIONAL: dict[type, Callable[..., Any]] = {
+    ConditionalUpload: _awaited("vault_upload_file_if"),
+    PrefixListing: _awaited("vault_list_prefix"),
+    FileLookup: _awaited("vault_look_up_files"),
+    OperationBudget: _awaited("vault_operations_left"),
+}

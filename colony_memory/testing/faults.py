@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import common_start
 from colony_memory.testing.fake import extend_class
-from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
+from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, ManyDeletion, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import TypeAlias
 
     from typing_extensions import Self
@@ -83,6 +83,19 @@ class Injection:
         return self.match in filename if isinstance(self.match, str) else self.match(filename)
 
 
+def _counted(name: str, verb: str) -> Callable[..., Any]:
+    """The method of this name of the wrapped vault, counted as this verb, with what is injected on its way."""
+
+    def call(self: FaultyVault, *args: Any, **options: Any) -> Any:
+        first = args[0] if args else options.get("filename", options.get("prefix", ""))
+        named = first if isinstance(first, str) else common_start(first)
+        return self._call(verb, named, lambda: getattr(self.vault, name)(*args, **options))
+
+    call.__name__, call.__qualname__ = name, f"FaultyVault.{name}"
+    call.__doc__ = f"See :class:`colony_memory.vaults.VaultBackend` and the optional methods there: ``{name}``."
+    return call
+
+
 class FaultyVault:
     """A vault that does as the wrapped one does, except where it was told to fail, to lie or to die.
 
@@ -101,7 +114,7 @@ class FaultyVault:
 
     def __new__(cls, vault: VaultBackend, *_: object, **__: object) -> Self:
         """Choose the class that has the optional methods of this vault."""
-        return object.__new__(extend_class(cls, vault, _EXTRAS))
+        return object.__new__(extend_class(cls, vault, _OPTIONAL))
 
     def __init__(self, vault: VaultBackend) -> None:
         self.vault: Any = vault
@@ -183,25 +196,11 @@ class FaultyVault:
                 injections.clear()
             self._last_call = None
 
-    def vault_status(self) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_status`."""
-        return self._call("status", "", self.vault.vault_status)
-
-    def vault_list_files(self) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_list_files`."""
-        return self._call("list", "", self.vault.vault_list_files)
-
-    def vault_get_file(self, filename: str) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_get_file`."""
-        return self._call("get", filename, lambda: self.vault.vault_get_file(filename))
-
-    def vault_upload_file(self, filename: str, content: str) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_upload_file`."""
-        return self._call("upload", filename, lambda: self.vault.vault_upload_file(filename, content))
-
-    def vault_delete_file(self, filename: str) -> Any:
-        """See :meth:`colony_memory.vaults.VaultBackend.vault_delete_file`."""
-        return self._call("delete", filename, lambda: self.vault.vault_delete_file(filename))
+    vault_status = _counted("vault_status", "status")
+    vault_list_files = _counted("vault_list_files", "list")
+    vault_get_file = _counted("vault_get_file", "get")
+    vault_upload_file = _counted("vault_upload_file", "upload")
+    vault_delete_file = _counted("vault_delete_file", "delete")
 
     def _add(self, injections: list[Injection], injection: Injection) -> Injection:
         if injection.verb not in (*VERBS, "*"):
@@ -249,52 +248,19 @@ class FaultyVault:
         return struck
 
 
-class _FaultyConditional(FaultyVault):
-    def vault_upload_file_if(
-        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
-    ) -> Any:
-        """See :meth:`colony_memory.vaults.ConditionalUpload.vault_upload_file_if`."""
-
-        def apply() -> Any:
-            return self.vault.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
-
-        return self._call("upload", filename, apply)
+def vault_operations_left(self: FaultyVault) -> int | None:
+    left: int | None = self.vault.vault_operations_left()
+    return left
 
 
-class _FaultyPrefix(FaultyVault):
-    def vault_list_prefix(self, prefix: str) -> Any:
-        """See :meth:`colony_memory.vaults.PrefixListing.vault_list_prefix`."""
-        return self._call("list", prefix, lambda: self.vault.vault_list_prefix(prefix))
-
-
-class _FaultyLookup(FaultyVault):
-    def vault_look_up_files(self, filenames: Sequence[str]) -> Any:
-        """See :meth:`colony_memory.vaults.FileLookup.vault_look_up_files`."""
-        prefix = common_start(filenames)
-        return self._call("list", prefix, lambda: self.vault.vault_look_up_files(filenames))
-
-
-class _FaultyBudget(FaultyVault):
-    def vault_operations_left(self) -> int | None:
-        """See :meth:`colony_memory.vaults.OperationBudget.vault_operations_left`."""
-        left: int | None = self.vault.vault_operations_left()
-        return left
-
-
-class _FaultyFreeSpace(FaultyVault):
-    def vault_free_bytes(self) -> int | None:
-        """See :meth:`colony_memory.vaults.FreeSpace.vault_free_bytes`."""
-        free: int | None = self._call("status", "", self.vault.vault_free_bytes)
-        return free
-
-
-_EXTRAS: tuple[tuple[type, type[FaultyVault]], ...] = (
-    (ConditionalUpload, _FaultyConditional),
-    (PrefixListing, _FaultyPrefix),
-    (FileLookup, _FaultyLookup),
-    (OperationBudget, _FaultyBudget),
-    (FreeSpace, _FaultyFreeSpace),
-)
+_OPTIONAL: dict[type, Callable[..., Any]] = {
+    ConditionalUpload: _counted("vault_upload_file_if", "upload"),
+    PrefixListing: _counted("vault_list_prefix", "list"),
+    FileLookup: _counted("vault_look_up_files", "list"),
+    ManyDeletion: _counted("vault_delete_files", "delete"),
+    OperationBudget: vault_operations_left,
+    FreeSpace: _counted("vault_free_bytes", "status"),
+}
 
 
 def _make_error(error: Error, call: str) -> BaseException:
