@@ -290,14 +290,14 @@ def test_of_a_large_file_only_the_pieces_that_changed_are_searched(place, vault,
     """Also beside a likely secret in another piece, and where one lies across two pieces."""
     from colony_memory.capture import _secret_views as views
 
-    looked, size = [], views._SIZE
-    real = views.find
+    looked, size, real = [], 128 * 1024, views.find
 
     def find(text):
         looked.append(len(text))
         return real(text)
 
     monkeypatch.setattr(views, "find", find)
+    monkeypatch.setattr(views, "_SIZE", size)
     lines = [f"line {number:06} of notes that say nothing secret\n" for number in range(5 * size // 46)]
     lines[10] = f"{TOKEN}\n"
 
@@ -314,7 +314,7 @@ def test_of_a_large_file_only_the_pieces_that_changed_are_searched(place, vault,
         return sum(each >= size for each in looked), len(told)
 
     assert searched()[1] == 1
-    again, found = searched((60_000, "a word more"))
+    again, found = searched((7_500, "a word more"))
     assert again <= 2 + 6 * (choice == "mask")  # the piece with the token, which is never clean, and that of the word
     assert found == 1
     across = bisect_right([*itertools.accumulate(map(len, lines))], 3 * size)
