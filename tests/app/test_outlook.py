@@ -63,7 +63,7 @@ def test_in_format_2_the_next_is_like_the_changes_and_a_base_is_shared_by_256():
 def test_what_is_said_comes_true(format_):
     """A vault is filled to the brim; what was said a third of the way is what fitted then, more or less."""
     now = [datetime(2026, 11, 1, tzinfo=timezone.utc)]
-    vault = FakeVault(operations_per_hour=None, quota_bytes=80_000)
+    vault = FakeVault(operations_per_hour=None, quota_bytes=50_000)
     memory = ColonyMemory(backend=vault, format=format_)
     memory._session.now = lambda: now[-1]
     rng = random.Random(1)
