@@ -138,7 +138,8 @@ class Moves:
 
     def apply(self, documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """The documents under their new names, and which folders changed theirs."""
-        changes = self.renamed(_projects_in(documents))
+        contents, metadata = split_documents(documents)
+        changes = self.renamed(project_names([*contents, *metadata.links]))
         if not changes:
             return dict(documents), changes
 
@@ -173,11 +174,6 @@ def read_moves(project: str | None, maps: Iterable[str]) -> Moves:
             raise ValueError(f"{old!r} is neither an absolute path nor the name of a folder, or goes to two places")
         by_name[name] = locate_project(new)
     return Moves(None if project is None else locate_project(project), by_name)
-
-
-def _projects_in(documents: Mapping[str, str]) -> list[str]:
-    contents, metadata = split_documents(documents)
-    return project_names([*contents, *metadata.links])
 
 
 def _is_worktree(git: str) -> bool:

@@ -159,7 +159,7 @@ def read_config(document: Mapping[str, Any], *, path: Path, home: str) -> Config
         vaults=vaults,
         sets=sets,
         retention={
-            _label(label, f"retention.{label}"): _rules_of(table, f"retention.{label}")
+            at_key(f"retention.{label}", require_label, label): _rules_of(table, f"retention.{label}")
             for label, table in _named(document, "retention", _table).items()
         },
         lenses={name: tuple(globs) for name, globs in _named(document, "lenses", texts, _NAME).items()},
@@ -177,16 +177,14 @@ def _set(name: str, table: Mapping[str, Any], *, vaults: Mapping[str, str], home
         raise ValueError(f"{at}.paths may be the one folder of the agent's host: there are {len(paths)}")
     if agent is None and "with" in table:
         raise ValueError(f"{at}.with is for the memory of a host: give it an agent")
-    kinds = () if agent is None else _kinds(agent, table, f"{at}.with")
-    label = _label(table.get("label", name), f"{at}.label" if "label" in table else at)
+    kinds: tuple[str, ...] = ()
+    if agent is not None and "with" in table:
+        kinds = at_key(f"{at}.with", lambda each: AGENTS[agent].read_kinds(texts(each)), table["with"])
+    label = at_key(f"{at}.label" if "label" in table else at, require_label, table.get("label", name))
     found = [os.path.normpath(at_key(f"{at}.paths", lambda each: path_of(each, home=home), each)) for each in paths]
     return BackupSet(
         name, label, tuple(dict.fromkeys(found)), agent, kinds, _settings(table, f"{at}.", vaults=vaults, home=home)
     )
-
-
-def _kinds(agent: str, table: Mapping[str, Any], at: str) -> tuple[str, ...]:
-    return at_key(at, lambda each: AGENTS[agent].read_kinds(texts(each)), table["with"]) if "with" in table else ()
 
 
 def _settings(table: Mapping[str, Any], lead: str, *, vaults: Mapping[str, str], home: str) -> dict[str, Any]:
@@ -212,10 +210,6 @@ def _rules_of(table: Mapping[str, Any], at: str) -> dict[str, Any]:
     if not table:
         raise ValueError(f"{at} says nothing of what to keep; known are {', '.join(_RULES)}")
     return {key: at_key(f"{at}.{key}", _RULES[key], value) for key, value in table.items()}
-
-
-def _label(given: object, at: str) -> str:
-    return at_key(at, require_label, given)
 
 
 def _named(

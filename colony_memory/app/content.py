@@ -153,7 +153,11 @@ def take_lacking(
             left.remove(names)
             part = _part(source, names)
             if part:
-                why = _why_torn(documents, part, names) or _why_left(target, found, part, names)
+                is_text = all(isinstance(content, str) for content in split_documents(part)[0].values())
+                if not is_text and _held_of(documents, names):
+                    why = "the snapshot has another part of it"  # it would be of two snapshots
+                else:
+                    why = _why_left(target, found, part, names)
                 told.append(Filled(names, info.snapshot_id, stamp(made_at(info)), why))
                 documents = documents if why else _with_part(documents, part, names)
         if not left:
@@ -247,12 +251,6 @@ def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
     """A snapshot has something whose name begins as those of a set do."""
     contents, metadata = split_documents(documents)
     return any(_is_part(name, names) for name in (*contents, *metadata.links))
-
-
-def _why_torn(documents: Mapping[str, str], part: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """Why a set would be of two snapshots; empty where it would not."""
-    is_text = all(isinstance(content, str) for content in split_documents(part)[0].values())
-    return "" if is_text or not _held_of(documents, names) else "the snapshot has another part of it"
 
 
 def _why_left(target: Target, found: Restored, part: dict[str, str], names: tuple[str, ...]) -> str:

@@ -199,7 +199,8 @@ def _split(given: Iterable[str]) -> Iterator[str]:
     """Each recipient. An SSH key is of two words, and a third one that says whose it is only where it is quoted."""
     words = list[str]()
     for text in given:
-        if _is_one(text):
+        is_key = text.strip().startswith("ssh-") and len(text.split()) > 1
+        if is_key or os.path.isfile(_home(text)):  # noqa: PTH113 - never raises
             yield text.strip()
         else:
             words += filter(None, re.split(r"[\s,]+", text))
@@ -210,11 +211,6 @@ def _split(given: Iterable[str]) -> Iterator[str]:
 
 def _home(path: str) -> str:
     return os.path.expanduser(path)  # noqa: PTH111 - never raises
-
-
-def _is_one(text: str) -> bool:
-    """It has blanks and is an SSH key all the same, or the name of a file."""
-    return (text.strip().startswith("ssh-") and len(text.split()) > 1) or os.path.isfile(_home(text))  # noqa: PTH113 - never raises
 
 
 def _recipients(name: str) -> list[str]:

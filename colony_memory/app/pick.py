@@ -144,7 +144,13 @@ def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = No
     """Pure: the one snapshot of these that the text names."""
     counted = _LATEST.fullmatch(text)
     if counted:
-        return _count_back(infos, int(counted[1] or 0), latest)
+        # What only met a conflict is not counted: no restore gives that unasked while there is another.
+        back, refused = int(counted[1] or 0), refused_only(infos)
+        ordered = newest_first([info for info in infos if info.snapshot_id not in refused] or infos)
+        at = next((place for place, info in enumerate(ordered) if info.snapshot_id == latest or info.head), 0) + back
+        if at >= len(ordered):
+            raise SnapshotNotFound(f"latest~{back} is further back than the oldest snapshot")
+        return ordered[at]
     if not _BEGINNING.fullmatch(text):
         raise ValueError(
             f"{text!r} names no snapshot: give an id from 'list', the beginning of one, latest, or latest~2"
@@ -165,20 +171,6 @@ def nothing_saved(memory: ColonyMemory, label: str) -> SnapshotNotFound:
     from colony_memory._engine.load import nothing_saved
 
     return memory._run(nothing_saved, label=label)  # noqa: SLF001
-
-
-def _count_back(infos: Sequence[SnapshotInfo], back: int, latest: str | None) -> SnapshotInfo:
-    ordered = _in_turn(infos)
-    at = next((place for place, info in enumerate(ordered) if info.snapshot_id == latest or info.head), 0) + back
-    if at >= len(ordered):
-        raise SnapshotNotFound(f"latest~{back} is further back than the oldest snapshot")
-    return ordered[at]
-
-
-def _in_turn(infos: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
-    """Newest first, without what only met a conflict: no restore gives that unasked while there is another."""
-    refused = refused_only(infos)
-    return newest_first([info for info in infos if info.snapshot_id not in refused] or infos)
 
 
 def find(memory: ColonyMemory, text: str, *, label: str, elsewhere: bool = True) -> SnapshotInfo:

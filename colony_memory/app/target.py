@@ -210,7 +210,7 @@ class Target:
         """Remember what the folder is based on, now that it is."""
         if self.index.problem is None:
             self.index.reload()
-        if self.index.problem is not None or self._is_another():
+        if self.index.problem is not None or not self.index.is_of([self.directory]):
             # It has come to be there, or is another directory by now.
             self._stack.close()
             self._open()
@@ -221,9 +221,6 @@ class Target:
             self.index.write(basis)
             self.index.update(attributes=self._attributes)
             end_others(self.directory, self.index)
-
-    def _is_another(self) -> bool:
-        return not self.index.is_of([self.directory])
 
     def has_any_of(self, basis: Basis) -> bool:
         """Any file is there that the folder had when it was saved or restored last."""
