@@ -14,8 +14,8 @@ from colony_memory._format.v2.zstd import is_installed
 from colony_memory.app.protection import check_protection, read_newest
 from colony_memory.app.verdict import Newest, Problem, Protection, assess, least_protected
 from colony_memory.exceptions import ConflictDetected
-from colony_memory.schedule import watch
-from colony_memory.schedule.watch import LastRun, RunLog
+from colony_memory.schedule import last_run
+from colony_memory.schedule.last_run import LastRun, RunLog
 from colony_memory.testing import FakeVault
 from colony_memory.vaults.local import LocalVault
 
@@ -230,7 +230,7 @@ def test_a_run_of_watch_on_this_host_counts(vault, monkeypatch):
         return log if label == "default" else None
 
     log = RunLog((run,), 0)
-    monkeypatch.setattr(watch, "read_runs", read_runs)
+    monkeypatch.setattr(last_run, "read_runs", read_runs)
     options = {"now": now, "max_age": timedelta(days=1)}
     memory = ColonyMemory(backend=vault)
     checked = check_protection(memory, url="the vault", **options)

@@ -341,7 +341,7 @@ TAG_EXAMPLES = ("colony-memory tag --add release latest", "colony-memory tag --r
 
 
 def run_tag(
-    snapshot: Annotated[str, Argument(metavar="ID")],
+    snapshot: Annotated[str, Argument("ID")],
     *,
     add: Annotated[list[str] | None, Option("--add NAME", "Give it this tag. Repeatable.")] = None,
     remove: Annotated[list[str] | None, Option("--remove NAME", "Take this tag from it. Repeatable.")] = None,
