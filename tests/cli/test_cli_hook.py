@@ -540,6 +540,16 @@ def test_what_was_built_on_a_hook_is_left_and_said(cli, folder, tmp_path, monkey
     assert json.loads(settings.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"] == theirs
 
 
+def test_one_folder_may_go_to_several_vaults(cli, vault, folder, tmp_path):
+    other = LocalVault(tmp_path / "other vault", create=True)
+    for options in ((), ("--vault", other.path), ("--label", "more"), ("--keep", "3")):
+        assert cli("hook", "install", "codex", *options, folder)[0] == 0
+    found = json.loads((tmp_path / "home" / ".codex" / "hooks.json").read_text())["hooks"]["Stop"]
+    assert len(found) == 3
+    assert cli("hook", "uninstall", "codex", folder)[0] == 0
+    assert not json.loads((tmp_path / "home" / ".codex" / "hooks.json").read_text())
+
+
 def test_two_folders_share_no_label(cli, refused, vault, folder, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

@@ -131,6 +131,14 @@ def test_a_monitor_that_hangs_holds_nothing_up(monitor, told):
     assert len(monitor.told) <= 1
 
 
+def test_a_ping_that_fails_is_a_word_and_no_more(monitor, told):
+    monitor.answer = 500
+    notifier = Notifier(ping=monitor.url, warn=told.append)
+    notifier.succeeded()
+    notifier.close(20)
+    assert told == ["the ping to 127.0.0.1 failed: it answered 500"]
+
+
 def test_where_no_thread_can_be_started(monkeypatch, told):
     def fail(self):
         raise RuntimeError("can't start new thread")
