@@ -104,7 +104,7 @@ class World:
     def check(self):
         """Everything that the catalogue lists is there, with every file that it needs."""
         files = self.vault.files
-        pointer = read_pointer(files[latest_filename("default")], label="default")
+        pointer = read_pointer(files[latest_filename("default")], label="default", files=files)
         for row in pointer.entries or ():
             file = manifest_filename("default", row.snapshot_id)
             assert file in files, f"{row.snapshot_id} is listed, and gone"
