@@ -96,6 +96,34 @@ def test_a_new_base_where_a_patch_is_no_smaller():
     assert kinds(built) == "bbp"
 
 
+def test_a_memory_that_grew_to_more_than_twice_and_came_back_takes_a_patch():
+    first = {f"{n}.md": f"{n * 7919:x} " * 9 + f"{n * 104729:x}" for n in range(60)}
+    jump = {**first, **{f"new/{n}.md": f"{n * 15485863:x} " * 9 + f"{n * 32452843:x}" for n in range(50)}}
+    _, built = build_all([first, jump, first, jump, first])
+    assert kinds(built)[:3] == "bbp"
+    assert len(links_of(built[2])[-1].pack.frame) < 1000
+
+
+def test_a_memory_that_shrank_for_good_takes_a_base():
+    first = {f"{n}.md": f"{(n + 7) ** 19:x}" for n in range(400)}
+    few = {name: first[name] for name in sorted(first)[:20]}
+    _, built = build_all([first, few, {**few, "0.md": "new"}])
+    assert kinds(built) == "bbp"
+
+
+def test_a_run_that_takes_much_is_carried_and_folded_where_there_are_too_many(monkeypatch):
+    monkeypatch.setattr(chains, "MAX_PACKS", 3)
+    monkeypatch.setattr(chains, "MOST_PACKS", 6)
+    monkeypatch.setattr(chains, "_pays", lambda *_: True)
+    history = growing(9)
+    assert [len(links_of(each)) for each in build_all(history)[1]] == [1, 2, 3, 2, 3, 3, 2, 3, 3]
+    monkeypatch.setattr(chains, "_WORTH", 0)
+    monkeypatch.setattr(chains, "_SMALL", 0)
+    files, built = build_all(history)
+    assert [len(links_of(each)) for each in built] == [1, 2, 3, 4, 5, 6, 2, 3, 4]
+    assert read_at(files, 8)[1] == history[8]
+
+
 def test_a_new_base_after_so_many_snapshots(monkeypatch):
     monkeypatch.setattr(chains, "MAX_ON_BASE", 5)
     _, built = build_all(growing(12))

@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
     from colony_memory._format.age import Lock
 
-#: Packs in a chain that a writer makes.
-MAX_PACKS = 16
+#: Packs in a chain from which on a writer folds where that is cheap, and those that it makes at most.
+MAX_PACKS, MOST_PACKS = 16, 32
+# Bytes that are worth writing anew: for each pack as many as it takes in the manifests until the next fold, and a part
+# of the base beside which they are small.
+_WORTH, _SMALL = 700, 1 / 16
+# How much the packs of a chain take together, in times of what a base would by now: what readers get for naught.
+_MOST_READ, _LEAST_READ = 8, 2000
 #: Packs in a chain that a reader takes, each of which may inflate to as much as the memory.
 MAX_READ_PACKS = 64
 #: Snapshots on one base, which are lost together where it rots.
@@ -149,31 +154,39 @@ def _run(state: State, against: Sequence[tuple[int, int]] | None) -> Iterable[by
     return state.run() if against is None else chain.from_iterable(state.cut(*part) for part in against)
 
 
+def _as_base(parent: Chain, state: State) -> float:
+    """Bytes that a base of this state would take, about."""
+    base = parent.links[0]
+    return len(base.pack.frame) * len(state) / max(1, base.size)
+
+
 def _stays(parent: Chain, state: State) -> bool:
     """Whether the base of the parent is to be the new snapshot's too.
 
     Where little is left of what was once there, a new base is small, and spares every reader what is gone.
     """
-    largest = max(link.size for link in parent.links)
-    return parent.on_base + 1 < MAX_ON_BASE and 2 * len(state) >= largest
+    read = sum(len(link.pack.frame) for link in parent.links)
+    return parent.on_base + 1 < MAX_ON_BASE and read <= _MOST_READ * _as_base(parent, state) + _LEAST_READ
 
 
 def _fold(parent: Chain, room: int) -> tuple[tuple[Link, ...], int]:
     """The packs that stay below the new one, and the level of that; ``room`` is for their work."""
     links = parent.links
-    if len(links) < MAX_PACKS and _work_above_base(links) <= room:
+    over = len(links) >= MOST_PACKS or _work_above_base(links) > room
+    if len(links) < MAX_PACKS and not over:
         return links, 0
     level, start = links[-1].level, len(links) - 1
     while start > 1 and links[start - 1].level == level:
         start -= 1
+    anew = sum(len(link.pack.frame) for link in links[start:])
+    if not over and anew > max(_WORTH * (len(links) - start), _SMALL * len(links[0].pack.frame)):
+        return links, 0
     return links[:start], level + 1
 
 
 def _pays(frame: bytes, parent: Chain, state: State) -> bool:
     """Whether a patch is worth writing: one file, and at most half of what a base would take by now."""
-    base = parent.links[0]
-    as_base = len(base.pack.frame) * len(state) / max(1, base.size)
-    return len(frame) * 4 <= (PACK_CHARS - _AGE) * 3 and len(frame) <= as_base / 2
+    return len(frame) * 4 <= (PACK_CHARS - _AGE) * 3 and 2 * len(frame) <= _as_base(parent, state)
 
 
 def replay(
