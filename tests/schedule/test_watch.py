@@ -102,6 +102,20 @@ def test_an_error_is_one_line_with_its_kind_where_it_was_not_foreseen():
     assert runs.lines[1:4] == ["failed: OSError: [Errno 5] Input/output error", "failed: SystemExit", "failed: a b"]
 
 
+def test_what_is_left_out_is_named_and_is_no_success_and_no_error():
+    left_out = tuple(f"{name}: link" for name in "abcde")
+    runs = Runs(saved("x", incomplete=left_out[:1]), saved("x", reused=True, incomplete=left_out))
+    ended = runs.go(every=900, stop=950)
+    assert runs.times == [0, 900, 950]
+    assert runs.lines[:2] == [
+        "saved x; 1 left out: a: link",
+        "unchanged since x; 5 left out: a: link; b: link; c: link; and 2 more",
+    ]
+    assert not any(each.ok for each in runs.told)
+    assert {each.snapshot_id for each in runs.told} == {"x"}
+    assert ended.error is None
+
+
 # Time and what takes it.
 
 
