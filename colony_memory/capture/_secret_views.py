@@ -25,7 +25,7 @@ __all__ = ["Place", "places"]
 
 _BY = RULES.encode("ascii")  # by other rules something else is found
 _TIMES = 4  # how often escapes are undone
-_SIZE, _BEFORE, _BEHIND = 1024 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
+_SIZE, _BEFORE, _BEHIND = 256 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
 _DENSE = 512  # bytes for each backslash, at most, in what is full of escapes
 _LEFT, _RIGHT = 64, 128  # bytes around an escape that are looked at again
 _GAP = b"\0"  # what was left out between two of these

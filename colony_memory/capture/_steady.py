@@ -148,7 +148,7 @@ TRIES = 3
 LARGE = 1 << 16
 """Bytes from which on a file is a large one."""
 
-_STEP = 1 << 17  # memory of this size is used again
+_STEP, _AT_ONCE = 1 << 17, 1 << 26  # memory of this size is used again; what is read in one need not be copied
 
 
 class Unsteady(Exception):
@@ -190,7 +190,7 @@ def read_steadily(descriptor: int, *, limit: int, deadline: Deadline, size: int 
     raise Unsteady("changed each time that it was read")
 
 
-def read_bytes(descriptor: int, *, limit: int, deadline: Deadline, size: int | None = None) -> bytearray | None:
+def read_bytes(descriptor: int, *, limit: int, deadline: Deadline, size: int | None = None) -> bytes | bytearray | None:
     """The bytes that a file has now, no more than ``size``, or None where it shrank meanwhile.
 
     Raises:
@@ -200,6 +200,9 @@ def read_bytes(descriptor: int, *, limit: int, deadline: Deadline, size: int | N
     size = there if size is None else min(size, there)
     if size > limit:
         raise TooLarge(size)
+    at_once = _read_at(descriptor, size, 0) if size <= _AT_ONCE else b""
+    if len(at_once) == size:
+        return at_once
     data = bytearray(size)
     for start in range(0, size, _STEP):
         deadline.check()

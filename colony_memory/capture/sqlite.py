@@ -67,10 +67,10 @@ class DatabaseDamaged(Exception):
 class _Files:
     """The bytes of a database and of what is beside it, empty where there is no such file."""
 
-    database: bytearray
-    log: bytearray
-    journal: bytearray
-    index: bytearray
+    database: bytes | bytearray
+    log: bytes | bytearray
+    journal: bytes | bytearray
+    index: bytes | bytearray
 
     @property
     def has_log(self) -> bool:
@@ -157,7 +157,7 @@ def reads_as_journal(name: str, data: bytes) -> bool:
     return name.endswith(JOURNAL) and (data.startswith(_JOURNAL_MAGIC) or data.endswith(_JOURNAL_MAGIC))
 
 
-def _check_header(data: bytearray) -> None:
+def _check_header(data: bytes | bytearray) -> None:
     size = int.from_bytes(data[16:18], "big")
     size = _LARGEST_PAGE if size == 1 else size
     if len(data) < _HEADER_SIZE or size < _SMALLEST_PAGE or size & (size - 1):
@@ -210,7 +210,7 @@ def _read_once(place: Directory, name: str, descriptor: int, *, limit: int, dead
             if has_file(place, name + suffix):
                 with contextlib.suppress(FileNotFoundError):
                     opened[name + suffix], _ = stack.enter_context(place.file(name + suffix))
-        data: dict[str, bytearray] = {}
+        data: dict[str, bytes | bytearray] = {}
         for each, open_one in opened.items():
             size = os.fstat(open_one).st_size
             if size > limit:
@@ -220,7 +220,7 @@ def _read_once(place: Directory, name: str, descriptor: int, *, limit: int, dead
                 raise Unsteady(f"{each!r} shrank")
             limit -= len(found)
             data[each] = found
-        index = data.pop(name + INDEX, bytearray())  # which readers change too, and nothing is taken from
+        index = data.pop(name + INDEX, b"")  # which readers change too, and nothing is taken from
         opened.pop(name + INDEX, None)
         # What is appended to log or journal meanwhile belongs to a later moment.
         for each in reversed(opened):
@@ -231,8 +231,7 @@ def _read_once(place: Directory, name: str, descriptor: int, *, limit: int, dead
         for each in (name, name + LOG, name + JOURNAL):
             if _identity(place, each) != _identity_of(opened.get(each)):
                 raise Unsteady(f"{each!r} was replaced")
-    empty = bytearray()
-    return _Files(data[name], data.get(name + LOG, empty), data.get(name + JOURNAL, empty), index)
+    return _Files(data[name], data.get(name + LOG, b""), data.get(name + JOURNAL, b""), index)
 
 
 def _identity(place: Directory, name: str) -> Identity | None:
