@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import FORMAT, FORMAT_2, LATEST_FORMAT, MAX_BYTES, v1
-from colony_memory._format.json import encode_documents, load_object, printable
+from colony_memory._format.json import encode_documents, exact_documents, load_object, printable
 from colony_memory._format.lineage import Lineage
 from colony_memory._format.manifest import BuiltSnapshot, Manifest, SnapshotInfo, finish_manifest, summarize
 from colony_memory._format.names import (
@@ -26,13 +25,12 @@ from colony_memory._format.names import (
     require_label,
     sanitize_label,
 )
-from colony_memory._format.payload import pack, sha256
-from colony_memory._format.tree import tree_of
+from colony_memory._format.payload import pack, sha256, tree_of
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from colony_memory.signing import Signer
 
@@ -63,35 +61,6 @@ __all__ = [
 PART_CHARS = 700_000
 #: Bytes that a vault file may have.
 MAX_FILE_BYTES = 1_000_000
-
-
-def exact_documents(documents: object) -> dict[str, str]:
-    """The documents as a dict and strings, and nothing that is one by inheritance: what is checked is what is saved.
-
-    Raises:
-        ValueError: They are no non-empty dict of strings. The message names the document.
-    """
-    # By their classes: a mock of a dict or of a text says that it is one.
-    if isinstance(documents, Mapping) and not issubclass(type(documents), dict):
-        msg = f"documents must be a dict {{name: text}}, not a {type(documents).__name__}: give dict(documents)"
-        raise ValueError(msg)  # noqa: TRY004 - published behaviour
-    if not isinstance(documents, dict) or not documents:
-        raise ValueError("documents must be a non-empty {name: text} mapping; there is nothing to back up")
-    exact: dict[str, str] = {}
-    for name, text in list(documents.items()):  # at once: another thread may change it
-        if not issubclass(type(name), str):
-            msg = f"document names must be strings, {name!r} is a {type(name).__name__}"
-            raise ValueError(msg)  # noqa: TRY004 - published behaviour
-        if not issubclass(type(text), str):
-            msg = f"document {name!r} must be a string, not {type(text).__name__}"
-            raise ValueError(msg)  # noqa: TRY004 - published behaviour
-        plain = str.__str__(name)
-        if plain in exact:
-            raise ValueError(f"document {plain!r} is there twice")
-        exact[plain] = str.__str__(text)
-    if not exact:
-        raise ValueError("documents must be a non-empty {name: text} mapping; there is nothing to back up")
-    return exact
 
 
 def digest(documents: Mapping[str, str]) -> str:
@@ -236,7 +205,7 @@ def parse(
     """
     checked = _checked(manifest, "", label=label, snapshot_id=snapshot_id)
     OPEN.judge(manifest, verify=verify_signature)
-    from colony_memory._format.formats import read_documents
+    from colony_memory._format.v2.build import read_documents
 
     return read_documents(checked, dict(parts), max_bytes=max_bytes)
 

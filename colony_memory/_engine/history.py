@@ -14,6 +14,7 @@ from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, require_believed, require_listed, tell
 from colony_memory._engine.store import Shelf, StoredFile
+from colony_memory._format.json import exact_documents
 from colony_memory._format.names import id_order, manifest_filename, read_filename, require_label
 from colony_memory._lines import Steps
 from colony_memory._matching import Found, Pattern
@@ -29,7 +30,6 @@ from colony_memory.exceptions import (
     message_of,
 )
 from colony_memory.reports import Change, Match, SearchReport, SnapshotDiff, compare, count_lines
-from colony_memory.snapshot import exact_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,9 +11,9 @@ from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, publish
 from colony_memory._engine.sealed import known_of, told
 from colony_memory._engine.state import forget
-from colony_memory._format.formats import is_readable
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import read_stamp, stamp
+from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import dataclass
 from colony_memory.retention import Retention, Shrink, is_much_smaller
 from colony_memory.snapshot import SnapshotInfo

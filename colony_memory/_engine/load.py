@@ -13,10 +13,10 @@ from colony_memory._engine.session import log
 from colony_memory._engine.store import Shelf
 from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Entry
-from colony_memory._format.formats import is_readable, read_documents
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
-from colony_memory._format.v2.build import BuiltChain, read_chain, read_packs, read_parent
+from colony_memory._format.v2.build import BuiltChain, read_chain, read_documents, read_packs, read_parent
 from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.state import State
     from colony_memory._engine.store import StoredFile
     from colony_memory._format.age import Identities, Lock
-    from colony_memory._format.v2.chain import Chain
-    from colony_memory._format.v2.pack import Pack
+    from colony_memory._format.v2.chain import Chain, Pack
     from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
 
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.

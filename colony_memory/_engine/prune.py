@@ -17,9 +17,9 @@ from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, may_write, publish, require_signer, show_time
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
-from colony_memory._format.formats import is_readable
 from colony_memory._format.manifest import check_tags
 from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
+from colony_memory._format.v2.zstd import is_readable
 from colony_memory.exceptions import (
     ConflictDetected,
     UnsupportedFormat,

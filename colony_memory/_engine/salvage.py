@@ -13,8 +13,8 @@ from colony_memory._engine.state import UNREADABLE, State, look, read_manifests,
 from colony_memory._engine.store import Shelf
 from colony_memory._format.json import printable, shown
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
+from colony_memory._format.payload import digests_of, tree_of
 from colony_memory._format.record import fold
-from colony_memory._format.tree import digests_of, tree_of
 from colony_memory._format.v2.build import read_proven
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory.exceptions import (

@@ -9,8 +9,7 @@ from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import read_manifests
 from colony_memory._format import age
 from colony_memory._format.v2.build import BuiltChain
-from colony_memory._format.v2.manifest import ChainManifest
-from colony_memory._format.v2.sealed import Facts, lock_of, unseal
+from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
 from colony_memory.exceptions import ConflictDetected, DecryptionError, SnapshotCorrupt, message_of
 
 if TYPE_CHECKING:

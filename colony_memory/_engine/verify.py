@@ -11,9 +11,9 @@ from colony_memory._engine.observe import observed, spending
 from colony_memory._engine.salvage import with_costs
 from colony_memory._engine.state import State, look, read_pointer_file, require_listed
 from colony_memory._engine.store import Shelf
-from colony_memory._format.formats import read_documents
 from colony_memory._format.names import manifest_filename, require_id, require_label
 from colony_memory._format.pointer import read_pointer
+from colony_memory._format.v2.build import read_documents
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 import reprlib
+from collections.abc import Mapping
 from itertools import chain, islice, starmap
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 _SURROGATES = re.compile("[\ud800-\udfff]+")
@@ -72,6 +73,35 @@ def printable(name: str) -> str:
 def shown(value: object) -> str:
     """A value as Python writes it, shortened, for a message about what came out of a vault."""
     return _SHORT.repr(value)
+
+
+def exact_documents(documents: object) -> dict[str, str]:
+    """The documents as a dict and strings, and nothing that is one by inheritance: what is checked is what is saved.
+
+    Raises:
+        ValueError: They are no non-empty dict of strings. The message names the document.
+    """
+    # By their classes: a mock of a dict or of a text says that it is one.
+    if isinstance(documents, Mapping) and not issubclass(type(documents), dict):
+        msg = f"documents must be a dict {{name: text}}, not a {type(documents).__name__}: give dict(documents)"
+        raise ValueError(msg)  # noqa: TRY004 - published behaviour
+    if not isinstance(documents, dict) or not documents:
+        raise ValueError("documents must be a non-empty {name: text} mapping; there is nothing to back up")
+    exact: dict[str, str] = {}
+    for name, text in list(documents.items()):  # at once: another thread may change it
+        if not issubclass(type(name), str):
+            msg = f"document names must be strings, {name!r} is a {type(name).__name__}"
+            raise ValueError(msg)  # noqa: TRY004 - published behaviour
+        if not issubclass(type(text), str):
+            msg = f"document {name!r} must be a string, not {type(text).__name__}"
+            raise ValueError(msg)  # noqa: TRY004 - published behaviour
+        plain = str.__str__(name)
+        if plain in exact:
+            raise ValueError(f"document {plain!r} is there twice")
+        exact[plain] = str.__str__(text)
+    if not exact:
+        raise ValueError("documents must be a non-empty {name: text} mapping; there is nothing to back up")
+    return exact
 
 
 def encode_documents(documents: Mapping[str, str]) -> Iterator[bytes]:

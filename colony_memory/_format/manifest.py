@@ -180,7 +180,7 @@ class BuiltSnapshot:
         inherited: Names of files that it needs and that earlier snapshots wrote.
         packs: Ids of the packs of its chain, from the base to its own; empty in format 1.
         public: The summary without what is encrypted; None if nothing is.
-        tree: Digest of its names and their contents, see :mod:`colony_memory._format.tree`.
+        tree: Digest of its names and their contents, see :func:`.payload.tree_of`.
     """
 
     info: SnapshotInfo
@@ -209,7 +209,7 @@ class Manifest:
         part_files: Names of the part files, in order.
         blob_chars: Base64 characters in all parts together.
         packs: Ids of the packs of its chain, from the base to its own; empty in format 1.
-        tree: Digest of its names and their contents, see :mod:`colony_memory._format.tree`; empty where it tells none,
+        tree: Digest of its names and their contents, see :func:`.payload.tree_of`; empty where it tells none,
             or that is encrypted.
     """
 

@@ -11,8 +11,7 @@ from colony_memory._format import FORMAT, MAX_BYTES
 from colony_memory._format.json import decode_documents, load_object, printable
 from colony_memory._format.manifest import Manifest, summarize
 from colony_memory._format.names import is_digest, manifest_filename, part_filename, read_filename
-from colony_memory._format.payload import Spend, sha256, spend_freely, unpack
-from colony_memory._format.tree import check_tree, digests_of, read_tree
+from colony_memory._format.payload import Spend, check_tree, digests_of, read_tree, sha256, spend_freely, unpack
 from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, SnapshotCorrupt, UnsupportedFormat
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from colony_memory._boundary import require_type, several
 from colony_memory._engine.backup.job import Unread
 from colony_memory._format.names import manifest_filename
+from colony_memory._format.payload import tree_of
 from colony_memory._format.record import ATTRIBUTES_NAME
-from colony_memory._format.tree import tree_of
 from colony_memory._os.machine import origin_of
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass

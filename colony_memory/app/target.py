@@ -16,8 +16,8 @@ from colony_memory._engine import basis as events
 from colony_memory._engine.merge import merge
 from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
+from colony_memory._format.payload import document_digest, of_file, tree_of, tree_of_digests
 from colony_memory._format.record import ATTRIBUTES_NAME, RECORD_NAME, lacks_text
-from colony_memory._format.tree import document_digest, of_file, tree_of, tree_of_digests
 from colony_memory.app.claude_code import Host
 from colony_memory.app.content import filled_from
 from colony_memory.app.options import BackupOptions

@@ -74,7 +74,7 @@ class Face:
         Raises:
             ValueError: Not a non-empty mapping of strings.
         """
-        from colony_memory.snapshot import exact_documents
+        from colony_memory._format.json import exact_documents
 
         return {"memory": exact_documents(documents), "memory_format": FORMAT}
 

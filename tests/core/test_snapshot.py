@@ -30,7 +30,7 @@ from snapshot_files import (
 )
 
 from colony_memory import snapshot
-from colony_memory._format.tree import tree_of
+from colony_memory._format.payload import tree_of
 from colony_memory.signing import Ed25519Signer
 
 if TYPE_CHECKING:

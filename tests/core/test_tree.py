@@ -9,7 +9,7 @@ import pytest
 from snapshots import recorded
 
 from colony_memory import SnapshotCorrupt
-from colony_memory._format.tree import tree_of, tree_of_digests
+from colony_memory._format.payload import tree_of, tree_of_digests
 from colony_memory.snapshot import build, parse
 
 PAIR = "\ud83d" + "\ude00"

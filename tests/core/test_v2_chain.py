@@ -12,7 +12,6 @@ from test_v2_state import MEMORY
 from colony_memory import UntrustedSnapshot
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
-from colony_memory._format.v2 import pack
 from colony_memory._format.v2 import state as states
 from colony_memory._format.v2.zstd import split_lead
 from colony_memory.signing import Ed25519Signer
@@ -72,7 +71,7 @@ def test_a_fold_is_made_from_what_stays_below_it(monkeypatch):
     monkeypatch.setattr(chains, "_pays", lambda *_: True)
     files, built = build_all(growing(5))
     base, fold = links_of(built[4])
-    assert (fold.level, fold.pack.below) == (1, pack.Below(base.pack.pack_id, base.pack.sha256))
+    assert (fold.level, fold.pack.below) == (1, chains.Below(base.pack.pack_id, base.pack.sha256))
     # What was folded is not needed.
     needed = {*manifest_at(files, 4).part_files}
     assert needed == {pack_filename(LABEL, snapshot_id(n), 0) for n in (0, 4)}
@@ -199,8 +198,8 @@ def test_of_a_large_text_only_what_is_new_is_stored(monkeypatch, whole):
 
 
 def test_a_base_of_many_files(monkeypatch):
-    monkeypatch.setattr(pack, "PACK_CHARS", 50)
-    monkeypatch.setattr(chains, "PACK_CHARS", 10**6)
+    monkeypatch.setattr(chains, "PACK_CHARS", 50)
+    monkeypatch.setattr(chains, "_pays", lambda *_: True)
     history = growing(4)
     files, built = build_all(history)
     assert len(manifest_at(files, 0).part_files) > 20

@@ -11,8 +11,8 @@ from snapshots import recorded
 
 from colony_memory._format import record
 from colony_memory._format.json import canonical
+from colony_memory._format.payload import digests_of
 from colony_memory._format.record import RECORD_NAME
-from colony_memory._format.tree import digests_of
 from colony_memory._format.v2 import delta
 from colony_memory._format.v2 import state as states
 from colony_memory._format.v2.build import measure

@@ -46,7 +46,7 @@ def run(at: Path, command: str, **names: str) -> None:
 
 def saved(at: Path, monkeypatch: pytest.MonkeyPatch, encrypt_to: Any) -> Path:
     monkeypatch.setattr(chains, "_pays", lambda *_: True)
-    monkeypatch.setattr("colony_memory._format.v2.pack.PACK_CHARS", 1500)
+    monkeypatch.setattr("colony_memory._format.v2.chain.PACK_CHARS", 1500)
     vault = at / "vault"
     memory = ColonyMemory(
         backend=open_vault(vault.as_uri(), create=True), encrypt_to=encrypt_to, identities=keys.SECRET

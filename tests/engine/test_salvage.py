@@ -24,8 +24,8 @@ from colony_memory import (
     VaultUnavailable,
 )
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename
+from colony_memory._format.payload import tree_of
 from colony_memory._format.record import RECORD_NAME
-from colony_memory._format.tree import tree_of
 from colony_memory._format.v2 import chain as chains
 from colony_memory.testing import FakeVault
 

@@ -13,7 +13,7 @@ from transfers import fake, nothing_uploaded
 from colony_memory import ColonyMemory, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory._format.names import latest_filename, manifest_filename, pack_filename
 from colony_memory._format.v2.build import read_chain
-from colony_memory._format.v2.pack import Below, write_pack
+from colony_memory._format.v2.chain import Below, write_pack
 from colony_memory.export import Export
 from colony_memory.snapshot import MAX_BYTES
 from colony_memory.transfer import copy

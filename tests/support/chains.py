@@ -13,8 +13,8 @@ from colony_memory._format.json import load_object
 from colony_memory._format.names import manifest_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.v2.build import BuiltChain, build, read_chain
+from colony_memory._format.v2.chain import Below, Pack, write_pack
 from colony_memory._format.v2.manifest import ChainManifest, check_manifest
-from colony_memory._format.v2.pack import Below, Pack, write_pack
 
 if TYPE_CHECKING:
     from colony_memory._format.v2.chain import Chain

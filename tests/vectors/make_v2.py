@@ -27,7 +27,7 @@ from colony_memory._format.json import canonical
 from colony_memory._format.names import pack_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.pointer import Pointer, write_pointer
-from colony_memory._format.v2 import chain, pack, state
+from colony_memory._format.v2 import chain, state
 from colony_memory._format.v2.zstd import _zstd, with_lead
 from colony_memory.signing import Ed25519Signer
 
@@ -123,7 +123,7 @@ def encrypted() -> dict[str, tuple[str, dict[str, Any]]]:
         signed, _ = build_all(HISTORY, lock=lock, signer=SIGNER)
         patch.setattr(age._age().passphrase, "encrypt", lambda plain, text: locked_by(text, plain))
         spoken, spoken_built = build_all(HISTORY, lock=words.lock())
-        patch.setattr(pack, "PACK_CHARS", 400)
+        patch.setattr(chain, "PACK_CHARS", 400)
         sliced, _ = build_all(HISTORY, lock=lock)
     names = [pack_filename(LABEL, snapshot_id(n), 0) for n in range(3)]
     top = json.loads(files[names[2]])
@@ -212,7 +212,7 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
         patch.setattr(chain, "_pays", lambda *_: True)
         patch.setattr(chain, "MAX_PACKS", 3)
         folded, _ = build_all(growing(6))
-        patch.setattr(pack, "PACK_CHARS", 40)
+        patch.setattr(chain, "PACK_CHARS", 40)
         sliced, _ = build_all(HISTORY)
     names = [pack_filename(LABEL, snapshot_id(n), 0) for n in range(3)]
     assert [*manifest_at(files, 2).part_files] == names

@@ -20,9 +20,9 @@ from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._format import FORMAT_2
-from colony_memory._format.formats import is_readable
+from colony_memory._format.json import exact_documents
 from colony_memory._format.v2.state import EMPTY
-from colony_memory._format.v2.zstd import WANTED
+from colony_memory._format.v2.zstd import WANTED, is_readable
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -35,7 +35,6 @@ from colony_memory.exceptions import (
     VaultError,
     message_of,
 )
-from colony_memory.snapshot import SnapshotInfo, exact_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
-    from colony_memory.snapshot import BuiltSnapshot
+    from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
 
 __all__ = ["Latest", "Plan", "backup", "merge_snapshot", "plan_backup", "read_latest"]
 

@@ -10,6 +10,7 @@ from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import known_of, told
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files, look
+from colony_memory._format.json import exact_documents
 from colony_memory._format.lineage import merge_base, stand_ins
 from colony_memory._format.names import require_id, require_label
 from colony_memory._format.record import lacks_text
@@ -22,7 +23,7 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     message_of,
 )
-from colony_memory.snapshot import digest, exact_documents
+from colony_memory.snapshot import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

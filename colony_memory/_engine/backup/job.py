@@ -12,14 +12,14 @@ from colony_memory._engine.keep import policy_of
 from colony_memory._engine.sealed import suits, told
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import few_lines
-from colony_memory._format.json import printable
+from colony_memory._format.json import exact_documents, printable
 from colony_memory._format.lineage import Lineage, Unmerged, still_unmerged
 from colony_memory._format.manifest import MAX_NOTE, check_tags
 from colony_memory._format.names import id_order, require_label
-from colony_memory._format.tree import tree_of
+from colony_memory._format.payload import tree_of
 from colony_memory._values import dataclass
 from colony_memory.signing import did_key_of
-from colony_memory.snapshot import digest, exact_documents
+from colony_memory.snapshot import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -1,6 +1,5 @@
 """Pure: the snapshot format ``colony-memory/2``, in which a snapshot is a chain of packs.
 
-``zstd`` is the one door to the compressor, ``state`` what a memory is as bytes and what changes from one to the next,
-``pack`` one link of a chain as vault files, ``chain`` which packs to write and how they are read, ``manifest`` what a
-snapshot says of itself, ``build`` and ``read`` the whole of it.
+``zstd`` is the one door to the compressor, ``delta`` what two contents have in common, ``state`` a memory as bytes and
+its changes, ``chain`` packs as vault files and which to write, ``manifest`` a snapshot's own word, ``build`` all of it.
 """

@@ -7,22 +7,27 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import MAX_BYTES, age
-from colony_memory._format.json import encode_texts, printable
+from colony_memory._format import MAX_BYTES, age, v1
+from colony_memory._format.json import encode_texts, exact_documents, printable
 from colony_memory._format.lineage import Lineage
-from colony_memory._format.manifest import BuiltSnapshot, finish_manifest, summarize
+from colony_memory._format.manifest import BuiltSnapshot, Manifest, finish_manifest, summarize
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
-from colony_memory._format.payload import Spend, sha256, spend_freely
-from colony_memory._format.tree import check_tree, tree_of_digests
-from colony_memory._format.v2.chain import Chain, Link, extend, replay
-from colony_memory._format.v2.manifest import SEALED_CODEC, ChainManifest, raw_manifest
-from colony_memory._format.v2.pack import Pack, read_pack
-from colony_memory._format.v2.sealed import LEFT_OUT, Facts, seal, unseal, unseal_packs
+from colony_memory._format.payload import Spend, check_tree, sha256, spend_freely, tree_of_digests
+from colony_memory._format.v2.chain import Chain, Link, Pack, extend, read_pack, replay
+from colony_memory._format.v2.manifest import (
+    LEFT_OUT,
+    SEALED_CODEC,
+    ChainManifest,
+    Facts,
+    raw_manifest,
+    seal,
+    unseal,
+    unseal_packs,
+)
 from colony_memory._format.v2.state import State, most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
 from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
-from colony_memory.snapshot import exact_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -160,15 +165,17 @@ def _files(label: str, pack_id: str, sizes: Iterable[Any]) -> list[str]:
 
 
 def read_documents(
-    manifest: ChainManifest,
+    manifest: Manifest,
     texts: dict[str, str | None],
     *,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int,
     identities: Identities | None = None,
     spend: Spend = spend_freely,
 ) -> dict[str, str]:
-    """The documents of a checked manifest. See :func:`read_chain`."""
-    return read_chain(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)[1]
+    """The documents, of whichever format; the texts are used up, and ``spend`` is told of what was unpacked."""
+    if isinstance(manifest, ChainManifest):
+        return read_chain(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)[1]
+    return v1.read_documents(manifest, texts, max_bytes=max_bytes, spend=spend)
 
 
 def read_chain(

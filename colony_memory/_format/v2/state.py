@@ -15,8 +15,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.json import canonical, load_object, shown
+from colony_memory._format.payload import digests_of, of_file
 from colony_memory._format.record import RECORD_NAME, joined_size, record_pieces, take_apart
-from colony_memory._format.tree import digests_of, of_file
 from colony_memory._format.v2.delta import gaps, match
 from colony_memory._format.v2.zstd import TooLarge
 from colony_memory._values import cached_property, dataclass
@@ -105,7 +105,7 @@ class State:
 
     @cached_property
     def digests(self) -> Mapping[str, str]:
-        """What :func:`colony_memory._format.tree.digests_of` gives of the documents.
+        """What :func:`colony_memory._format.payload.digests_of` gives of the documents.
 
         Raises:
             ValueError: There are files, and no record that they belong to.

@@ -6,6 +6,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory.exceptions import ColonyMemoryError, UnsupportedFormat
 
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ def is_installed() -> bool:
     except ImportError:
         return False
     return True
+
+
+def is_readable(name: str) -> bool:
+    """True if this client reads snapshots of the format of this name: it knows it, and what that takes is installed."""
+    return name == FORMAT or (name == FORMAT_2 and is_installed())
 
 
 def require_reader(what: str, *, file: str | None = None, wanted: str = WANTED) -> None:
