@@ -73,7 +73,7 @@ class Decision:
     signed: bool = False  # the pointer file carries a signature, of whatever worth
     issuer: str | None = None  # the trusted issuer that signed the pointer, None where none is proven
     # Identity of the label's history: by what was seen before, else by the pointer where it is believed, else by most
-    # Snapshots
+    # snapshots
     stream: str | None = None
     problem: str | None = None  # what is wrong with the pointer, None where nothing is
     entries: tuple[Entry, ...] = ()  # every snapshot that is whole and not distrusted, newest first

@@ -51,24 +51,19 @@ _SHOWN_NAMES = 5
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore gave.
+    """What a restore gave."""
 
-    Attributes:
-        info: The snapshot that it was.
-        documents: Its documents, those that were asked for.
-        basis: What a memory is based on once it holds all of this, to be kept by whoever puts it there. None where
-            that changes nothing: a part was asked for, or it was a look.
-    """
-
-    info: SnapshotInfo
-    documents: dict[str, str]
+    info: SnapshotInfo  # the snapshot that it was
+    documents: dict[str, str]  # its documents, those that were asked for
+    # What a memory is based on once it holds all of this, to be kept by whoever puts it there. None where that changes
+    # nothing: a part was asked for, or it was a look.
     basis: Basis | None = None
     tree: str = ""  # digest of all its documents, empty where its manifest tells none
     state: State | None = field(default=None, repr=False, compare=False)  # in which it was found
 
     @property
     def is_latest(self) -> bool:
-        """Whether it was the latest when it was read."""
+        """True if it was the latest when it was read."""
         return self.state is not None and self.state.decision.follow == self.info.snapshot_id
 
 

@@ -81,25 +81,17 @@ _WHY = "rewriting puts other snapshots into it"
 
 @dataclass(frozen=True)
 class Terms:
-    """What snapshots are to be like.
+    """What snapshots are to be like."""
 
-    Attributes:
-        exclude: Globs of the names of documents that they are not to hold.
-        replaced: What stands in the place of texts that they are not to hold.
-        wire: Their format, None for the one that each has.
-        sign: Each is to be signed with the key of this client.
-        recipients: Whom to encrypt to, None for those of this client.
-    """
-
-    exclude: tuple[str, ...] = ()
-    replaced: tuple[tuple[str, str], ...] = ()
-    wire: str | None = None
-    sign: bool = False
-    recipients: Recipients | None = None
+    exclude: tuple[str, ...] = ()  # globs of the names of documents that they are not to hold
+    replaced: tuple[tuple[str, str], ...] = ()  # what stands in the place of texts that they are not to hold
+    wire: str | None = None  # their format, None for the one that each has
+    sign: bool = False  # each is to be signed with the key of this client
+    recipients: Recipients | None = None  # whom to encrypt to, None for those of this client
 
     @property
     def take_out(self) -> bool:
-        """Whether something is not to be there any more."""
+        """True if something is not to be there any more."""
         return bool(self.exclude or self.replaced)
 
     def text(self, text: str) -> str:
@@ -109,16 +101,12 @@ class Terms:
         return text
 
     def holds(self, text: str | bytes) -> bool:
-        """Whether something holds what is to be replaced."""
+        """True if something holds what is to be replaced."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         return any(old.encode("utf-8", "surrogatepass") in data for old, _ in self.replaced)
 
     def documents(self, documents: Mapping[str, str], named: str) -> dict[str, str]:
-        """Documents as they are to be.
-
-        Raises:
-            ColonyMemoryError: Nothing would be left, or what cannot be replaced holds what is to be.
-        """
+        """Documents as they are to be."""
         kept = {name: text for name, text in documents.items() if not self._is_gone(name)}
         hidden, records = [name for name in kept if self.holds(name)], set[str]()
         for name in RECORDS:
@@ -165,11 +153,7 @@ def _read_terms(
     sign: bool,
     encrypt_to: object,
 ) -> Terms:
-    """Check the arguments.
-
-    Raises:
-        ValueError: One is wrong.
-    """
+    """Check the arguments."""
     from colony_memory.encryption import read_recipients
 
     globs, pairs = tuple(several("exclude", exclude)), tuple((replaced or {}).items())
@@ -248,9 +232,6 @@ class _Rewriting:
     async def anew(self, state: State) -> AsyncIterator[tuple[Entry, Loaded, BuiltSnapshot | None]]:
         """Each snapshot that no other stands for, the oldest first, and what it is to be saved as; None where it is as
         it is to be.
-
-        Raises:
-            SnapshotCorrupt: One is damaged. What cannot be read cannot be rewritten.
         """
         self._clean, self._parent, self.unchanged = set(), None, 0
         for file, why in state.decision.broken.items():

@@ -48,29 +48,18 @@ UNREADABLE = frozenset({"UNFIT_FILE", "ELSEWHERE"})
 
 @dataclass(frozen=True)
 class State:
-    """A label as it was looked at.
+    """A label as it was looked at."""
 
-    Attributes:
-        decision: What it is, and whom to follow.
-        text: Text of the pointer file, None where it is not there.
-        match: The condition under which that is still so, for :meth:`Vault.put`.
-        asked: What the decision was asked for.
-        blind: Why the witness could not be asked, None where it could.
-        files: Its files, where they were listed.
-        manifests: What was read of manifests, by id.
-        newest: The manifest's file of the newest snapshot by name, where it was read for this, and not remembered.
-        pages: Texts of the page files of the catalogue by name, where all of it was looked at, None for what cannot be
-            read.
-    """
-
-    decision: Decision
-    text: str | None
-    match: str
-    asked: Asked
-    blind: str | None = None
-    files: LabelFiles | None = None
-    manifests: Mapping[str, Read] = field(default_factory=dict)
+    decision: Decision  # what it is, and whom to follow
+    text: str | None  # text of the pointer file, None where it is not there
+    match: str  # the condition under which that is still so, for Vault.put
+    asked: Asked  # what the decision was asked for
+    blind: str | None = None  # why the witness could not be asked, None where it could
+    files: LabelFiles | None = None  # its files, where they were listed
+    manifests: Mapping[str, Read] = field(default_factory=dict)  # what was read of manifests, by id
+    # The manifest's file of the newest snapshot by name, where it was read for this, and not remembered
     newest: Mapping[str, StoredFile | None] = field(default_factory=dict)
+    # Texts of the page files of the catalogue by name, where all of it was looked at, None for what cannot be read
     pages: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
@@ -87,7 +76,7 @@ class State:
 
     @property
     def first(self) -> bool:
-        """Whether the label has no files yet."""
+        """True if the label has no files yet."""
         return self.text is None and self.files is not None and self.files.complete and not self.files.files
 
     @property
@@ -123,7 +112,7 @@ class State:
         return frozenset((*(row.snapshot_id for row in rows), *filter(None, (self.decision.follow,))))
 
     def lists(self, snapshot_id: str | None) -> bool:
-        """Whether a snapshot is listed, as far as it was looked at."""
+        """True if a snapshot is listed, as far as it was looked at."""
         if snapshot_id is None:
             return False
         if self.files is not None:
@@ -322,13 +311,7 @@ def tell(decision: Decision) -> None:
 
 
 def require_sound(state: State) -> Decision:
-    """The decision, where nothing speaks against following it.
-
-    Raises:
-        RollbackDetected: The label was set back.
-        UntrustedSnapshot: The latest is not trusted.
-        SnapshotCorrupt: There was a snapshot, and none can be restored.
-    """
+    """The decision, where nothing speaks against following it."""
     decision = state.decision
     if decision.rollback is not None:
         raise decision.rollback
@@ -338,23 +321,14 @@ def require_sound(state: State) -> Decision:
 
 
 def require_believed(state: State) -> Decision:
-    """The decision, where something may be built upon it: damage alone is no hindrance.
-
-    Raises:
-        RollbackDetected: The label was set back.
-        UntrustedSnapshot: The latest is not trusted.
-    """
+    """The decision, where something may be built upon it: damage alone is no hindrance."""
     if state.decision.doubt is not None:
         raise state.decision.doubt
     return state.decision
 
 
 def require_listed(state: State, doing: str) -> LabelFiles:
-    """The label's files, all of them.
-
-    Raises:
-        VaultError: The vault cut its list, so nothing can be said of what it does not name.
-    """
+    """The label's files, all of them."""
     files = state.listed
     if not files.complete:
         msg = (

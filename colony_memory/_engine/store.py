@@ -199,9 +199,6 @@ class Vault:
         """Several files by name; ``tell`` hears ``("download", name, done, total)`` of each.
 
         Packs that are on the ``shelf`` are taken from there, and those that are read are put on it.
-
-        Raises:
-            SnapshotCorrupt: All together they take more than ``at_most`` bytes of memory; no more of them are read.
         """
         room = None if at_most is None else _Room(at_most)
         found = {} if shelf is None else shelf.find(names := list(names))
@@ -239,11 +236,6 @@ class Vault:
             content: Its text.
             match: :data:`ANY`, :data:`ABSENT`, or the ``etag`` that it must still have. Without conditional upload
                 this is not looked at.
-
-        Raises:
-            Unanswered: It cannot be told whether the write happened, or will.
-            Changed: The condition does not hold; nothing was written.
-            ColonyMemoryError: It did not happen.
         """
         doing = f"writing {name}"
         try:
@@ -310,7 +302,7 @@ class Vault:
 
     @property
     def counts_operations(self) -> bool:
-        """Whether the vault takes only so many uploads and deletes an hour, and tells how many."""
+        """True if the vault takes only so many uploads and deletes an hour, and tells how many."""
         return bool(self._budget)
 
     async def operations_left(self) -> int | None:
@@ -339,7 +331,7 @@ class Vault:
 
 
 def _offers(backend: object, protocol: type) -> bool:
-    """Whether a backend has the methods of a protocol: on its class, or put on it as its own.
+    """True if a backend has the methods of a protocol: on its class, or put on it as its own.
 
     What answers to every name that it is asked for, as a mock does, can do no more for that, even one of what can.
     """

@@ -98,15 +98,7 @@ class Catalog(Sequence[Entry]):
     def read(
         cls, label: str, texts: Sequence[object], older: object = None, files: Mapping[str, str | None] | None = None
     ) -> Catalog:
-        """The catalogue that a pointer has, with its first page open.
-
-        Args:
-            label: The label.
-            texts: The pages in the pointer.
-            older: What it says of page files.
-            files: Texts of those that were read by name, None for one that is not there. What comes behind the first
-                of which nothing is known stays unread.
-        """
+        """The catalogue that a pointer has, its first page open, and unread from the first page file that lacks."""
         out = cls(label)
         damage = out._append(texts, None)
         wanted, wrong = _read_older(older, label)
@@ -261,7 +253,7 @@ class Catalog(Sequence[Entry]):
         return self._rows().get(snapshot_id)
 
     def knows(self, snapshot_id: str) -> bool:
-        """Whether a page that is open lists it."""
+        """True if a page that is open lists it."""
         return snapshot_id in self._rows()
 
     def _rows(self) -> dict[str, Entry]:
@@ -327,7 +319,7 @@ class Catalog(Sequence[Entry]):
 
     @property
     def may_lack(self) -> bool:
-        """Whether it may have had to leave out older snapshots: it comes near a bound, or is damaged.
+        """True if it may have had to leave out older snapshots: it comes near a bound, or is damaged.
 
         A writer that looks at all snapshots lists what fits, so a catalogue far from every bound lacks none.
         """
@@ -383,11 +375,7 @@ def _read_older(older: object, label: str) -> tuple[tuple[PageFile, ...], str | 
 
 
 def _read_file(file: PageFile, text: str | None, label: str) -> list[object]:
-    """The pages of a page file.
-
-    Raises:
-        ValueError: It is not the one that the pointer names.
-    """
+    """The pages of a page file."""
     if text is None:
         raise ValueError("cannot be read")
     if sha256(text.encode("utf-8", "surrogatepass")) != file.sha256:
@@ -417,11 +405,7 @@ def _by_size(pages: Sequence[_Page]) -> Iterator[list[_Page]]:
 
 
 def read_single(text: str, label: str) -> tuple[Entry, ...]:
-    """The rows of a catalogue that is not cut into pages, as early versions wrote it.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """The rows of a catalogue that is not cut into pages, as early versions wrote it."""
     head = _OLD_HEAD.match(text)
     if not head or int(head[1]) > MAX_WEIGHT:
         raise ValueError("its size is missing, or above the bound for catalogues")
@@ -429,7 +413,7 @@ def read_single(text: str, label: str) -> tuple[Entry, ...]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a page takes one byte a character in a pointer, so that it may be written again unread."""
+    """True if a page takes one byte a character in a pointer, so that it may be written again unread."""
     return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
 
 

@@ -57,10 +57,7 @@ def sha256(data: bytes | bytearray) -> str:
 def pack(pieces: Iterable[bytes], *, digests: bool = False) -> Packed:
     """Compress plain text that comes in pieces, into one gzip member; the same bytes each time for one library.
 
-    Args:
-        pieces: The plain text.
-        digests: Most of it is digests. What repeats there for a few characters does so by chance, and zlib takes a
-            tenth less where it is told not to look for that.
+    Of ``digests``, what repeats for a few characters does so by chance: zlib takes a tenth less where it is told so.
     """
     compress = _libdeflate()
     if compress is not None:
@@ -92,11 +89,7 @@ def _packed(data: bytes | bytearray, size: int, digest: str) -> Packed:
 
 
 def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
-    """Decompress base64 that comes in chunks, to exactly ``size`` bytes; one byte more is never held.
-
-    Raises:
-        ValueError: It is not base64, not gzip, cut short, or of another size.
-    """
+    """Decompress base64 that comes in chunks, to exactly ``size`` bytes; one byte more is never held."""
     out: list[bytes] = []
     left, unpacker, members = size, None, 0
     try:
@@ -183,11 +176,7 @@ def tree_of_digests(digests: Mapping[str, str]) -> str:
 
 
 def read_tree(raw: Mapping[str, Any]) -> str:
-    """The tree that a manifest tells, empty where it tells none.
-
-    Raises:
-        ValueError: It is no digest.
-    """
+    """The tree that a manifest tells, empty where it tells none."""
     told = raw.get("tree")
     if told is None:
         return ""

@@ -39,39 +39,29 @@ _MOST_WEIGHT = 64 * 2**20
 
 @dataclass(frozen=True)
 class Pointer:
-    """What a pointer says.
-
-    Attributes:
-        label: The label.
-        snapshot_id: The snapshot that ``restore`` gives, None where the pointer names nothing.
-        updated_at: When it was written, ``YYYY-MM-DDThh:mm:ssZ``.
-        generation: Writes of this pointer by this package; 0 where 0.1.1 wrote it.
-        stream: 16 hex digits that were drawn with the label's first pointer, None where 0.1.1 wrote it.
-        entries: The catalogue, or None where there is none that can be read. It is read as far as it is looked at.
-        removed: Ids that are to be deleted, or were.
-        went_back_from: Newest snapshot that it named before, where that was deleted, or that was to be brought there
-            from elsewhere; None where it names its newest.
-        unmerged: Snapshots that no latest is based on: overtaken, or refused.
-        doc_bytes: Bytes of each document of the snapshot that it names, in the order of its row's names, 0 where there
-            is nothing in it but NUL; empty where that is not known.
-        raw: The JSON object as it was read, which is what a signature covers; empty for one that is to be written.
-    """
+    """What a pointer says."""
 
     label: str
-    snapshot_id: str | None
-    updated_at: str = ""
-    generation: int = 0
-    stream: str | None = None
+    snapshot_id: str | None  # the snapshot that restore gives, None where the pointer names nothing
+    updated_at: str = ""  # when it was written, YYYY-MM-DDThh:mm:ssZ
+    generation: int = 0  # writes of this pointer by this package; 0 where 0.1.1 wrote it
+    stream: str | None = None  # 16 hex digits that were drawn with the label's first pointer, None where 0.1.1 wrote it
+    # The catalogue, or None where there is none that can be read. It is read as far as it is looked at.
     entries: Sequence[Entry] | None = None
-    removed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()  # ids that are to be deleted, or were
+    # Newest snapshot that it named before, where that was deleted, or that was to be brought there from elsewhere; None
+    # where it names its newest
     went_back_from: str | None = None
-    unmerged: tuple[Unmerged, ...] = ()
+    unmerged: tuple[Unmerged, ...] = ()  # snapshots that no latest is based on: overtaken, or refused
+    # Bytes of each document of the snapshot that it names, in the order of its row's names, 0 where there is nothing in
+    # it but NUL; empty where that is not known
     doc_bytes: tuple[int, ...] = ()
+    # The JSON object as it was read, which is what a signature covers; empty for one that is to be written
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def signed(self) -> bool:
-        """Whether it carries a signature, of whatever worth."""
+        """True if it carries a signature, of whatever worth."""
         return self.raw.get("signature") is not None
 
     @property
@@ -107,7 +97,7 @@ class Pointer:
         return frozenset(self.removed)
 
     def took_out(self, snapshot_id: str) -> bool:
-        """Whether it says that a snapshot was deleted: by name, or since the pointer went back over it."""
+        """True if it says that a snapshot was deleted: by name, or since the pointer went back over it."""
         back = id_order(self.snapshot_id or "") < id_order(snapshot_id) <= id_order(self.went_back_from or "")
         return back or snapshot_id in self.gone
 
@@ -159,15 +149,6 @@ def read_pointer(
     """Read the text of a pointer file.
 
     Of a catalogue that cannot be read in full, what can be is taken, since it is only a hint.
-
-    Args:
-        text: The file.
-        label: The label that it is to be of.
-        strict: Read all of the catalogue, and refuse one that is damaged.
-        files: Texts of its page files by name, None for one that is not there.
-
-    Raises:
-        SnapshotCorrupt: It is not a pointer of this label, or its catalogue is refused.
     """
     file = latest_filename(label)
     try:

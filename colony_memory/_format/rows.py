@@ -56,24 +56,17 @@ _NO_MORE: tuple[Any, ...] = (None, [], [], [], {})
 
 @dataclass(frozen=True)
 class Entry:
-    """One snapshot in the catalogue.
+    """One snapshot in the catalogue."""
 
-    Attributes:
-        info: The summary.
-        manifest_sha256: Digest of the manifest file.
-        shrunk_at: When a snapshot of less than half its bytes or documents, or one that ruined a document of it, last
-            followed, ``YYYY-MM-DDThh:mm:ssZ``.
-        packs: Ids of the packs of its chain, base first; empty in format 1, and if the row does not say.
-        spoiled: What followed then ruined a document of it.
-        ruined: How many documents of the one before are ruined in it, as its manifest tells; no row does.
-    """
-
-    info: SnapshotInfo
-    manifest_sha256: str
+    info: SnapshotInfo  # the summary
+    manifest_sha256: str  # digest of the manifest file
+    # When a snapshot of less than half its bytes or documents, or one that ruined a document of it, last followed,
+    # YYYY-MM-DDThh:mm:ssZ
     shrunk_at: str | None = None
+    # Ids of the packs of its chain, base first; empty in format 1, and if the row does not say
     packs: tuple[str, ...] = ()
-    spoiled: bool = False
-    ruined: int = 0
+    spoiled: bool = False  # what followed then ruined a document of it
+    ruined: int = 0  # how many documents of the one before are ruined in it, as its manifest tells; no row does
 
     @property
     def snapshot_id(self) -> str:
@@ -145,11 +138,7 @@ def weight(plain: bytes | bytearray) -> int:
 
 
 def read_rows(plain: bytes | bytearray, label: str) -> tuple[Entry, ...]:
-    """The rows that the text of a page holds.
-
-    Raises:
-        ValueError: It is no such text, holds too much, or something in it is wrong.
-    """
+    """The rows that the text of a page holds."""
     # Unpacked it may be a thousand times as long as the file, and as Python values ten times that.
     if count_values(plain) > MAX_VALUES or weight(plain) > MAX_WEIGHT:
         raise ValueError("it holds too much")

@@ -50,7 +50,7 @@ class Holdings(NamedTuple):
     """The files of a vault's directory."""
 
     # Size in bytes and time of change of every file of the vault, by name. Neither is known of a file that is
-    # Elsewhere, with a sync service keeping its place.
+    # elsewhere, with a sync service keeping its place.
     files: dict[str, tuple[int | None, float | None]]
     strays: dict[str, str]  # entries that bear the name of a snapshot's file and are not one, with the reason
 

@@ -43,17 +43,11 @@ _BELOW = re.compile(r'"below_sha256": ?"(sha256:[0-9a-f]{64})"')
 
 @dataclass(frozen=True)
 class BuiltChain(BuiltSnapshot):
-    """A snapshot of format 2; ``files`` are those that are new.
+    """A snapshot of format 2; ``files`` are those that are new."""
 
-    Attributes:
-        chain: What the next snapshot may go on from.
-        facts: What of it is encrypted, None where nothing is.
-        lock: What it is encrypted with.
-    """
-
-    chain: Chain | None = None
-    facts: Facts | None = None
-    lock: Lock | None = None
+    chain: Chain | None = None  # what the next snapshot may go on from
+    facts: Facts | None = None  # what of it is encrypted, None where nothing is
+    lock: Lock | None = None  # what it is encrypted with
 
 
 def build(
@@ -74,29 +68,7 @@ def build(
     max_bytes: int = MAX_BYTES,
     lock: Lock | None = None,
 ) -> BuiltChain:
-    """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`.
-
-    Args:
-        memory: ``{name: text}``, not empty; or what was made of it.
-        label: Label that the snapshot belongs to.
-        snapshot_id: Id, which its pack bears too.
-        created_at: Time, ``YYYY-MM-DDThh:mm:ssZ``.
-        parent: Chain to go on from; None begins one.
-        signer: Signs the manifest.
-        previous: The snapshot before this one.
-        stream: Identity of the label's history.
-        note: What to say of it.
-        incomplete: What had to be left out and why.
-        tags: What to file it under.
-        lineage: Where it comes from.
-        ruined: How many documents of the snapshot before it are ruined in it.
-        max_bytes: Bytes of plain text to accept at most.
-        lock: Encrypts it; the packs of ``parent`` have to be encrypted to the same recipients.
-
-    Raises:
-        ValueError: Not a mapping of strings, empty, too large, or a bad id.
-        ColonyMemoryError: zstd is not installed.
-    """
+    """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`."""
     state = memory if isinstance(memory, State) else State.of(exact_documents(memory))
     label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
     require_zstd()
@@ -196,11 +168,6 @@ def read_chain(
         known: A chain that was read within the same bounds; of packs that both have nothing is read or unpacked anew.
         identities: What opens it where it is encrypted.
         spend: Is told of the work that each pack takes.
-
-    Raises:
-        UnsupportedFormat: zstd is not installed.
-        SnapshotCorrupt: Bytes are not what the manifest says; ``file`` names the one.
-        DecryptionError: It is encrypted, and no identity opens it. Every byte of it is as the manifest says.
     """
     return _read(manifest, texts, max_bytes=max_bytes, known=known, identities=identities, spend=spend)
 
@@ -266,14 +233,6 @@ def read_packs(
     """The packs, base first. Their digests are followed down from the one that the manifest gives.
 
     Nothing is unpacked, so that this proves stored bytes where their content cannot be read.
-
-    Args:
-        manifest: The manifest.
-        texts: Text of each file that it needs by name, None where it is not there; they are used up.
-        known: Packs of another chain that were read before, base first; what both have is not read anew.
-
-    Raises:
-        SnapshotCorrupt: A file is not what the manifest, or the pack above it, says.
     """
     label, packs, sha256_of = manifest.info.label, list[Pack](), manifest.pack_sha256
     for at in reversed(range(len(manifest.packs))):
@@ -305,20 +264,8 @@ def read_proven(
     """The newest state that the packs of a damaged snapshot still prove, as the id that it was saved under and its
     documents; None where its base is not proven.
 
-    A pack is proven by its digest, which the manifest, a manifest of its own, or the pack above it tells.
-
-    Args:
-        manifest: The manifest, which is believed.
-        texts: Text of each file that it needs by name, None where it is not there; they are used up.
-        digests: Digests of packs by their ids, as the believed manifests of other snapshots tell them.
-        strict: Take no digest from a pack that is not proven itself: somebody may have made it.
-        max_bytes: Bytes of plain text to accept at most.
-        identities: What opens it where it is encrypted.
-        spend: Is told of the work that each pack takes.
-
-    Raises:
-        UnsupportedFormat: zstd is not installed.
-        DecryptionError: It is encrypted, and no identity opens it.
+    A pack is proven by its digest, which the manifest, a believed manifest of its own (``digests``), or the pack above
+    it tells; where ``strict``, none that is not proven itself: somebody may have made it.
     """
     label, proven, told = manifest.info.label, dict[int, Pack](), manifest.pack_sha256
     require_reader(f"snapshot {manifest.info.snapshot_id} of label {label!r}")

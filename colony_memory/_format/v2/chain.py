@@ -41,21 +41,13 @@ class Below(NamedTuple):
 
 @dataclass(frozen=True)
 class Pack:
-    """One link of a chain.
+    """One link of a chain."""
 
-    Attributes:
-        pack_id: Id of the snapshot that it was written for.
-        below: What it stands on, None for a base.
-        frame: The zstd frame; as long as it is encrypted, age's file over it.
-        sizes: Bytes of each of its files.
-        sha256: ``sha256:`` and the hex digest of the texts of its files, one behind the other.
-    """
-
-    pack_id: str
-    below: Below | None
-    frame: bytes
-    sizes: tuple[int, ...]
-    sha256: str
+    pack_id: str  # id of the snapshot that it was written for
+    below: Below | None  # what it stands on, None for a base
+    frame: bytes  # the zstd frame; as long as it is encrypted, age's file over it
+    sizes: tuple[int, ...]  # bytes of each of its files
+    sha256: str  # sha256: and the hex digest of the texts of its files, one behind the other
 
     def file(self, label: str) -> str:
         """The first of its files."""
@@ -81,19 +73,7 @@ def write_pack(
 def read_pack(
     label: str, pack_id: str, texts: Sequence[str | None], *, sizes: Sequence[int], sha256: str, below: str | None
 ) -> Pack:
-    """Read the files of a pack, given in order, None for one that is not there.
-
-    Args:
-        label: The label.
-        pack_id: Pack that they have to be of.
-        texts: Their texts.
-        sizes: Bytes that each of them has to have.
-        sha256: Digest that they have to have.
-        below: Id of the pack that it has to stand on, None for a base.
-
-    Raises:
-        SnapshotCorrupt: They are not the files of that pack; ``file`` names the one.
-    """
+    """Read the files of a pack, given in order, None for one that is not there."""
     encoded = []
     for seq, (text, size) in enumerate(zip(texts, sizes, strict=True)):
         file = pack_filename(label, pack_id, seq)
@@ -177,34 +157,21 @@ _DOCUMENT_WEIGHT, _LINE_WEIGHT = 256, 32
 
 @dataclass(frozen=True)
 class Link:
-    """A pack in its place.
+    """A pack in its place."""
 
-    Attributes:
-        pack: The pack.
-        level: How often what it holds was folded.
-        size: Bytes of the state that it leads to.
-        work: What reading it costs, see :func:`_work`.
-    """
-
-    pack: Pack
-    level: int
-    size: int
-    work: int
+    pack: Pack  # the pack
+    level: int  # how often what it holds was folded
+    size: int  # bytes of the state that it leads to
+    work: int  # what reading it costs, see _work
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A snapshot's packs, base first, and what they lead to.
+    """A snapshot's packs, base first, and what they lead to."""
 
-    Attributes:
-        links: The packs.
-        state: The memory.
-        on_base: Snapshots that were made on the base before this one.
-    """
-
-    links: tuple[Link, ...]
-    state: State
-    on_base: int = 0
+    links: tuple[Link, ...]  # the packs
+    state: State  # the memory
+    on_base: int = 0  # snapshots that were made on the base before this one
 
 
 def most_work(max_bytes: int) -> int:
@@ -225,16 +192,7 @@ def extend(
     max_bytes: int,
     lock: Lock | None = None,
 ) -> tuple[Chain, dict[str, str]]:
-    """The chain of a new snapshot, and the files of the one pack in it that is new.
-
-    Args:
-        parent: What it goes on from, None where that is nothing.
-        state: The memory.
-        label: The label.
-        pack_id: Id of the new pack.
-        max_bytes: Bytes that a memory may have.
-        lock: Encrypts the pack.
-    """
+    """The chain of a new snapshot, and the files of the one pack in it that is new."""
     if parent is not None and _stays(parent, state):
         kept, level = _fold(parent, most_work(max_bytes) - _work(2 * len(state), 0, state))
         below = parent.state
@@ -273,7 +231,7 @@ def _work_above_base(links: Sequence[Link]) -> int:
 
 
 def _is_read(kept: Sequence[Link], changed: Change, work: int, max_bytes: int) -> bool:
-    """Whether a reader takes a pack of this change on top of these."""
+    """True if a reader takes a pack of this change on top of these."""
     in_all = _work_above_base(kept) + work
     return len(changed.line) <= most_line(max_bytes) and in_all <= most_work(max_bytes)
 
@@ -295,7 +253,7 @@ def _as_base(parent: Chain, state: State) -> float:
 
 
 def _stays(parent: Chain, state: State) -> bool:
-    """Whether the base of the parent is to be the new snapshot's too.
+    """True if the base of the parent is to be the new snapshot's too.
 
     Where little is left of what was once there, a new base is small, and spares every reader what is gone.
     """
@@ -319,7 +277,7 @@ def _fold(parent: Chain, room: int) -> tuple[tuple[Link, ...], int]:
 
 
 def _pays(frame: bytes, parent: Chain, state: State) -> bool:
-    """Whether a patch is worth writing: one file, and at most half of what a base would take by now."""
+    """True if a patch is worth writing: one file, and at most half of what a base would take by now."""
     return len(frame) * 4 <= (PACK_CHARS - _AGE) * 3 and 2 * len(frame) <= _as_base(parent, state)
 
 
@@ -330,9 +288,6 @@ def replay(
 
     It goes on from what a ``known`` chain leads to, where all of that one's packs are the first of these. ``spend`` is
     told of the work that each pack takes.
-
-    Raises:
-        SnapshotCorrupt: A pack does not hold what it should; ``file`` names it.
     """
     state, steps = EMPTY, list[tuple[int, int]]()
     if known is not None and [link.pack for link in known.links] == [*packs[: len(known.links)]]:

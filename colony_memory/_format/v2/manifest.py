@@ -37,40 +37,20 @@ MAX_FILES = 10_000
 
 @dataclass(frozen=True)
 class ChainManifest(Manifest):
-    """A manifest of format 2; ``part_files`` are all files that it needs, base first, ``blob_chars`` their bytes.
+    """A manifest of format 2; ``part_files`` are all files that it needs, base first, ``blob_chars`` their bytes."""
 
-    Attributes:
-        pack_bytes: Bytes of each file of each pack.
-        pack_sha256: Digest of the last pack.
-        levels: How often what each pack holds was folded.
-        on_base: Snapshots that were made on the base before it.
-        sealed: base64 of what is told to those alone who hold a key, empty where nothing is encrypted.
-        passphrase_key: base64 of a key that a passphrase opens, empty where there is none.
-    """
-
-    pack_bytes: tuple[tuple[int, ...], ...] = ()
-    pack_sha256: str = ""
-    levels: tuple[int, ...] = ()
-    on_base: int = 0
-    sealed: str = ""
-    passphrase_key: str = ""
+    pack_bytes: tuple[tuple[int, ...], ...] = ()  # bytes of each file of each pack
+    pack_sha256: str = ""  # digest of the last pack
+    levels: tuple[int, ...] = ()  # how often what each pack holds was folded
+    on_base: int = 0  # snapshots that were made on the base before it
+    sealed: str = ""  # base64 of what is told to those alone who hold a key, empty where nothing is encrypted
+    passphrase_key: str = ""  # base64 of a key that a passphrase opens, empty where there is none
 
 
 def check_manifest(
     raw: Mapping[str, Any], sha256: str, *, label: str | None = None, snapshot_id: str | None = None
 ) -> ChainManifest:
-    """Check every field of a manifest of format 2 that came out of a vault.
-
-    Args:
-        raw: The JSON object.
-        sha256: Digest of the file's text.
-        label: Label that it must be of.
-        snapshot_id: Id that it must be of.
-
-    Raises:
-        UnsupportedFormat: Another format or codec.
-        SnapshotCorrupt: Anything that is not as the format says.
-    """
+    """Check every field of a manifest of format 2 that came out of a vault."""
     fields = Fields(raw, label, snapshot_id)
     fields.one_of("format", (FORMAT_2,), "snapshot format")
     fields.one_of("codec", (CODEC, SEALED_CODEC), "codec")
@@ -139,27 +119,16 @@ _LARGEST = 2**53 - 1
 
 @dataclass(frozen=True)
 class Facts:
-    """What a manifest in the clear would say.
+    """What a manifest in the clear would say."""
 
-    Attributes:
-        byte_size: Bytes of the documents as canonical JSON.
-        doc_count: Number of documents.
-        plaintext_sha256: Digest of those bytes.
-        note: What its writer had to say of it.
-        incomplete: What its writer had to leave out and why.
-        recipients: Whom all packs of the chain are encrypted to, sorted.
-        tree: Digest of the names and their contents, empty where it was not told.
-        ruined: How many documents of the snapshot before it are ruined in it.
-    """
-
-    byte_size: int
-    doc_count: int
-    plaintext_sha256: str
-    note: str | None = None
-    incomplete: tuple[str, ...] = ()
-    recipients: tuple[str, ...] = ()
-    tree: str = ""
-    ruined: int = 0
+    byte_size: int  # bytes of the documents as canonical JSON
+    doc_count: int  # number of documents
+    plaintext_sha256: str  # digest of those bytes
+    note: str | None = None  # what its writer had to say of it
+    incomplete: tuple[str, ...] = ()  # what its writer had to leave out and why
+    recipients: tuple[str, ...] = ()  # whom all packs of the chain are encrypted to, sorted
+    tree: str = ""  # digest of the names and their contents, empty where it was not told
+    ruined: int = 0  # how many documents of the snapshot before it are ruined in it
 
     def told_of(self, info: SnapshotInfo) -> SnapshotInfo:
         """The summary with what it does not say in the clear."""
@@ -193,12 +162,7 @@ def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
 
 
 def unseal(manifest: ChainManifest, identities: Identities | None) -> Facts:
-    """The facts of a manifest.
-
-    Raises:
-        DecryptionError: Nothing opens it that is there.
-        SnapshotCorrupt: It does not hold them.
-    """
+    """The facts of a manifest."""
     info = manifest.info
     file = manifest_filename(info.label, info.snapshot_id)
     try:
@@ -213,12 +177,7 @@ def unseal(manifest: ChainManifest, identities: Identities | None) -> Facts:
 
 
 def unseal_packs(manifest: ChainManifest, packs: Sequence[Pack], identities: Identities | None) -> list[Pack]:
-    """The packs with their frames in the clear.
-
-    Raises:
-        DecryptionError: Nothing opens one that is there.
-        SnapshotCorrupt: One is no age file, or is damaged.
-    """
+    """The packs with their frames in the clear."""
     out = []
     for pack in packs:
         file = pack.file(manifest.info.label)

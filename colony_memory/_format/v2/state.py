@@ -78,14 +78,10 @@ def _name(name: str) -> bytes:
 
 @dataclass(frozen=True)
 class State:
-    """A memory as bytes.
+    """A memory as bytes."""
 
-    Attributes:
-        contents: Each by its name, in the order of the bytes of their names.
-        files: Those that are files of the record; the others are texts, the record without its files among them.
-    """
-
-    contents: Mapping[str, bytes]
+    contents: Mapping[str, bytes]  # each by its name, in the order of the bytes of their names
+    # Those that are files of the record; the others are texts, the record without its files among them
     files: frozenset[str] = frozenset()
 
     @classmethod
@@ -105,11 +101,7 @@ class State:
 
     @cached_property
     def digests(self) -> Mapping[str, str]:
-        """What :func:`colony_memory._format.payload.digests_of` gives of the documents.
-
-        Raises:
-            ValueError: There are files, and no record that they belong to.
-        """
+        """What :func:`colony_memory._format.payload.digests_of` gives of the documents."""
         told = {name: of_file(mark) if name in self.files else mark for name, mark in self.marks.items()}
         if self.files:
             next(self._record())
@@ -175,11 +167,7 @@ class State:
             start, at = stop, at + 1
 
     def texts(self) -> Iterator[tuple[str, Iterable[tuple[bytes, bool]]]]:
-        """Each document in UTF-8, each surrogate in three bytes, in pieces, with whether one is base64.
-
-        Raises:
-            ValueError: There are files, and no record that they belong to.
-        """
+        """Each document in UTF-8, each surrogate in three bytes, in pieces, with whether one is base64."""
         if self.files:
             next(self._record())
         for name in self.names:
@@ -202,16 +190,12 @@ class State:
         return state
 
     def is_empty(self, name: str) -> bool:
-        """Whether there is nothing in a document but NUL."""
+        """True if there is nothing in a document but NUL."""
         content = self.contents[name]
         return content[:1] in b"\0" and not content.strip(b"\0")
 
     def documents(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """The documents, or those of the ``names``.
-
-        Raises:
-            ValueError: A text is not UTF-8, or there are files, and no record that they belong to.
-        """
+        """The documents, or those of the ``names``."""
         try:
             return {
                 name: str(b"".join(piece for piece, _ in pieces), "utf-8", "surrogatepass")
@@ -258,23 +242,15 @@ EMPTY = State({})
 
 
 class Change(NamedTuple):
-    """What leads from one state to another, of which it holds no content itself.
+    """What leads from one state to another, of which it holds no content itself."""
 
-    Attributes:
-        line: What goes, what is moved, and which contents come, with the LF.
-        before: Where it leads from.
-        after: Where it leads.
-        fresh: What follows: of which content, from where, and to where.
-        against: Parts of the run of the state before, which it is compressed against; None for all of it.
-        built: Bytes of the contents that it puts together.
-    """
-
-    line: bytes
-    before: State
-    after: State
-    fresh: Sequence[tuple[str, int, int]]
+    line: bytes  # what goes, what is moved, and which contents come, with the LF
+    before: State  # where it leads from
+    after: State  # where it leads
+    fresh: Sequence[tuple[str, int, int]]  # what follows: of which content, from where, and to where
+    # Parts of the run of the state before, which it is compressed against; None for all of it
     against: Sequence[tuple[int, int]] | None
-    built: int
+    built: int  # bytes of the contents that it puts together
 
     def __len__(self) -> int:
         return len(self.line) + sum(end - start for _, start, end in self.fresh)
@@ -378,17 +354,7 @@ class Applied(NamedTuple):
 
 
 def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Applied:
-    """The state that a change leads to, whose large contents may be of parts: :meth:`State.whole` joins them.
-
-    Args:
-        before: The state that it was made from.
-        content: The change.
-        max_bytes: Bytes that the state may have.
-
-    Raises:
-        TooLarge: It leads to more than that.
-        ValueError: It is no change of that state.
-    """
+    """The state that a change leads to, whose large contents may be of parts: :meth:`State.whole` joins them."""
     end = content.find(b"\n")
     if end < 0:
         raise ValueError("its first line does not end")
@@ -462,7 +428,7 @@ def _read_line(
 
 
 def _is_take(said: object) -> bool:
-    """Whether it is a count of bytes that follow, or a list of such and of places with counts."""
+    """True if it is a count of bytes that follow, or a list of such and of places with counts."""
     if isinstance(said, list):
         return all(_is_take(each) if type(each) is int else _is_place(each) for each in said)
     return type(said) is int and said >= 0
@@ -482,11 +448,7 @@ def lead_of(against: Sequence[tuple[int, int]]) -> bytes:
 
 
 def read_lead(lead: bytes, state: State) -> list[tuple[int, int]]:
-    """The parts of a state's run that are a prefix.
-
-    Raises:
-        ValueError: It tells of none of that state.
-    """
+    """The parts of a state's run that are a prefix."""
     told = lead.split(b" ") if lead else []
     if len(lead) > _MOST_LEAD or len(told) % 2 or not all(each.isdigit() for each in told):
         raise ValueError("it does not say what its prefix is of")

@@ -61,7 +61,7 @@ def require_zstd() -> None:
 
 
 def is_installed() -> bool:
-    """Whether snapshots of format 2 can be read and written here."""
+    """True if snapshots of format 2 can be read and written here."""
     try:
         _zstd()
     except ImportError:
@@ -75,13 +75,7 @@ def is_readable(name: str) -> bool:
 
 
 def require_reader(what: str, *, file: str | None = None, wanted: str = WANTED) -> None:
-    """Raise an UnsupportedFormat that says what to install unless snapshots of format 2 can be read here.
-
-    Args:
-        what: What is to be read.
-        file: Its file.
-        wanted: What it takes, where that is more than this module does.
-    """
+    """Raise an UnsupportedFormat that says what to install unless snapshots of format 2 can be read here."""
     try:
         _zstd()
     except ImportError as error:
@@ -109,13 +103,7 @@ class Prefix:
 
 
 def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) -> bytes:
-    """One frame that tells its size, compressed against a prefix; the same bytes each time for one libzstd.
-
-    Args:
-        pieces: What to compress. How it is cut makes no difference.
-        size: Bytes of all of them.
-        prefix: What to compress it against.
-    """
+    """One frame that tells its size, compressed against a prefix; the same bytes each time for one libzstd."""
     zstd = _zstd()
     known = zstd.CompressionParameter
     reach = (prefix.size + size).bit_length()
@@ -148,12 +136,7 @@ def split_lead(data: bytes) -> tuple[bytes | None, bytes]:
 
 
 def decompress(frame: bytes, prefix: Prefix, *, at_most: int) -> bytearray:
-    """What a frame holds, which has to be one that tells its size and ends where the bytes end.
-
-    Raises:
-        TooLarge: It says more than ``at_most`` bytes.
-        ValueError: It is no such frame, or is damaged.
-    """
+    """What a frame holds, which has to be one that tells its size and ends where the bytes end."""
     zstd = _zstd()
     try:
         size = zstd.get_frame_info(frame).decompressed_size if frame.startswith(_MAGIC) else None
