@@ -226,6 +226,10 @@ class LabelFiles:
         written = self.files[name].updated
         return written is None or self.now is None or self.now - written < GRACE
 
+    def old_from(self, names: Iterable[str], *, now: datetime) -> datetime:
+        """When these files are a grace period old, as far as the vault tells when they were written."""
+        return max(self.written(names) or [now]) + GRACE
+
     def is_old(self, snapshot_id: str, *, now: datetime) -> bool:
         """True if every file of a snapshot was written longer ago than the grace period.
 

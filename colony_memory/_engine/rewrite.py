@@ -12,7 +12,6 @@ import base64
 import copy
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import several
@@ -27,11 +26,11 @@ from colony_memory._engine.files import (
     upload,
 )
 from colony_memory._engine.history import look_at_all
-from colony_memory._engine.label import GRACE, pin_text, read_label
+from colony_memory._engine.label import pin_text, read_label
 from colony_memory._engine.load import Loaded, Reader
 from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, publish, require_signer
-from colony_memory._engine.sealed import lock_for, remember, suits
+from colony_memory._engine.sealed import builder, remember, suits
 from colony_memory._engine.state import State, look, require_believed
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
@@ -48,7 +47,6 @@ from colony_memory._format.names import (
 )
 from colony_memory._format.record import RECORDS, dump_record, read_record, without
 from colony_memory._format.v2.build import BuiltChain
-from colony_memory._format.v2.build import build as build_chain
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -62,7 +60,6 @@ from colony_memory.exceptions import (
 )
 from colony_memory.reports import RewriteReport
 from colony_memory.signing import did_key_of
-from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
@@ -169,6 +166,12 @@ def _read_terms(
     return Terms(globs, pairs, wire, sign, recipients)
 
 
+def require_work(*asked: object) -> None:
+    """Raise a ValueError where nothing is asked for; to be asked before a memory is opened, which makes its witness."""
+    if not any(asked):
+        raise ValueError("there is nothing to do: say what to exclude or replace, a format, or what to sign or encrypt")
+
+
 @observed("rewrite")
 async def rewrite(
     session: Session,
@@ -186,8 +189,7 @@ async def rewrite(
     if terms.recipients is not None:
         session = copy.copy(session)
         session.recipients, session.parents = terms.recipients, {}
-    if not (terms.take_out or terms.wire or terms.sign or session.recipients):
-        raise ValueError("there is nothing to do: say what to exclude or replace, a format, or what to sign or encrypt")
+    require_work(terms.take_out, terms.wire, terms.sign, session.recipients)
     if terms.sign and session.signer is None:
         raise bad_argument("there is no key to sign with", hint=Hint("open", "signer"))
     job = _Rewriting(session, require_label(label), terms)
@@ -226,14 +228,14 @@ class _Rewriting:
         self.done: dict[str, str] = {}
         self.unchanged = 0
         self._clean: set[str] = set()
-        self._parent: tuple[Chain, Lock | None] | None = None
+        self._parent: tuple[Chain | None, Lock | None] = (None, None)
         self._written = ""
 
     async def anew(self, state: State) -> AsyncIterator[tuple[Entry, Loaded, BuiltSnapshot | None]]:
         """Each snapshot that no other stands for, the oldest first, and what it is to be saved as; None where it is as
         it is to be.
         """
-        self._clean, self._parent, self.unchanged = set(), None, 0
+        self._clean, self._parent, self.unchanged = set(), (None, None), 0
         for file, why in state.decision.broken.items():
             msg = f"{file} cannot be read, and so cannot be rewritten: delete that snapshot first ({why})"
             raise SnapshotCorrupt(msg, file=file, hint=Hint("delete_snapshot", label=self.label))
@@ -308,22 +310,13 @@ class _Rewriting:
             unmerged=_renamed(lineage.unmerged, instead),
             rewrites=old,
         )
-        latest, previous = decision.pointer.snapshot_id, None
-        digest = state.manifest_sha256(latest) if latest == decision.follow else None
-        if latest is not None and digest is not None:
-            previous = {"snapshot_id": latest, "manifest_sha256": digest}
-        write: Any = build_parts
-        if wire != FORMAT:
-            parent = self._parent
-            lock = lock_for(session, None if parent is None else parent[1])
-            write = partial(build_chain, parent=None if parent is None else parent[0], lock=lock)
-        built: BuiltSnapshot = write(
+        built = builder(session, wire, *self._parent)(
             documents,
             label=self.label,
             snapshot_id=new_id(made, session.token(), [old]),
             created_at=whole.info.created_at,
             signer=session.signer,
-            previous=previous,
+            previous=state.previous,
             stream=decision.stream or session.stream(self.label),
             ruined=whole.manifest.ruined,
             lineage=lineage,
@@ -415,8 +408,7 @@ async def _held_back(session: Session, label: str) -> tuple[tuple[str, ...], str
     left = tuple(sorted(name for name in files.files if name not in needed))
     if not left:
         return (), None
-    written = files.written(left)
-    return left, stamp((max(written) if written else session.now()) + GRACE)
+    return left, stamp(files.old_from(left, now=session.now()))
 
 
 async def stays(session: Session, *, label: str, snapshot_ids: Iterable[str]) -> tuple[str, ...]:

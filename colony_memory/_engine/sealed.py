@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import read_manifests
-from colony_memory._format import age
+from colony_memory._format import FORMAT, age
 from colony_memory._format.v2.build import BuiltChain
+from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
 from colony_memory.exceptions import ConflictDetected, DecryptionError, SnapshotCorrupt, message_of
+from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from colony_memory._engine.session import Session
     from colony_memory._format.age import Lock
     from colony_memory._format.catalog import Entry
+    from colony_memory._format.v2.chain import Chain
     from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
 
 
@@ -104,6 +108,13 @@ def lock_for(session: Session, lock: Lock | None) -> Lock | None:
     if session.identities is not None:
         session.identities.learn(made.key)
     return made
+
+
+def builder(session: Session, wire: str, chain: Chain | None, lock: Lock | None) -> Callable[..., BuiltSnapshot]:
+    """Builds a snapshot in this format, on a chain and its lock; what is to be encrypted is never in the clear."""
+    if wire == FORMAT and session.recipients is None:
+        return build_parts
+    return partial(build_chain, parent=chain, lock=lock_for(session, lock))
 
 
 def remember(session: Session, built: BuiltSnapshot, documents: Iterable[str]) -> None:

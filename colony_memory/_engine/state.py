@@ -119,6 +119,13 @@ class State:
             return snapshot_id in self.files.manifests and not self.decision.pointer.took_out(snapshot_id)
         return self.decision.pointer.entry(snapshot_id) is not None
 
+    @property
+    def previous(self) -> dict[str, str] | None:
+        """A new manifest's word on the one before: what the pointer names, or nothing where that is not followed."""
+        named = self.decision.pointer.snapshot_id
+        digest = self.manifest_sha256(named) if named == self.decision.follow else None
+        return None if named is None or digest is None else {"snapshot_id": named, "manifest_sha256": digest}
+
     def manifest_sha256(self, snapshot_id: str | None) -> str | None:
         """Digest of a snapshot's manifest, where it is known."""
         entry = self.decision.entry(snapshot_id)

@@ -5,8 +5,7 @@ follows, and what the retention gives up goes. Wherever that stops, what is list
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._engine import basis as events
 from colony_memory._engine.backup.conflict import race
@@ -27,7 +26,7 @@ from colony_memory._engine.files import (
 from colony_memory._engine.keep import ages, newest_good, note_shrink, open_shrunk, plan_for, withdraw
 from colony_memory._engine.load import keep_parent, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
-from colony_memory._engine.sealed import known_of, lock_for, remember
+from colony_memory._engine.sealed import builder, known_of, remember
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import look
 from colony_memory._engine.store import Unanswered, to_public
@@ -36,7 +35,6 @@ from colony_memory._format.catalog import Entry
 from colony_memory._format.json import printable
 from colony_memory._format.names import new_id
 from colony_memory._format.pointer import write_pointer
-from colony_memory._format.v2.build import build as build_chain
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -135,18 +133,12 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     if state.files is not None:
         seen |= {entry.snapshot_id for entry in decision.entries} if session.trust.pins else state.files.ids
     # What a believed pointer names, or nothing: else a pointer that was garbled once would look like one put back.
-    latest = decision.pointer.snapshot_id if believed and decision.pointer.snapshot_id == decision.follow else None
-    digest_of_latest = state.manifest_sha256(latest)
-    previous = None
-    if latest is not None and digest_of_latest is not None:
-        previous = {"snapshot_id": latest, "manifest_sha256": digest_of_latest}
+    previous = state.previous if believed else None
     job.ruined, job.ruined_since = _ruined_in(job, state, parent), decision.follow
-    write: Any = build_parts
-    if session.format != FORMAT or session.recipients is not None:  # what is to be encrypted is never in the clear
-        chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
-        write = partial(build_chain, parent=chain, lock=lock_for(session, lock))
+    chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
+    write = builder(session, session.format, chain, lock)
     mine = new_id(session.now(), session.token(), seen)
-    built: BuiltSnapshot = write(
+    built = write(
         job.memory if job.memory is not None and write is not build_parts else job.whole(),
         label=job.label,
         snapshot_id=mine,

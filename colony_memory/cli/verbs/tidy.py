@@ -19,7 +19,7 @@ from colony_memory.cli.options import (
 )
 from colony_memory.cli.output import confirm
 from colony_memory.words.commands import PROGRAM
-from colony_memory.words.errors import FAILED, UsageError
+from colony_memory.words.errors import FAILED
 from colony_memory.words.text import count, now_utc, size
 
 if TYPE_CHECKING:
@@ -175,14 +175,11 @@ def run_rewrite(
     are named. With --encrypt-to everything is encrypted. It may be stopped anywhere: do it again to go on. On a
     terminal the plan is shown and you are asked; elsewhere --yes is needed.
     """
+    from colony_memory._engine.rewrite import require_work
     from colony_memory.cli.memory import format_of, open_memory
 
     replace = {} if replace_text is None else read_replacements(replace_text)
-    if not (exclude or replace or format or sign or common.encrypt_to):
-        raise UsageError(
-            "there is nothing to do: say what to take out or replace, a format, or keys",
-            advice=f"{PROGRAM} rewrite --help",
-        )
+    require_work(exclude, replace, format, sign, common.encrypt_to)
     with open_memory(common) as opened:
         output = opened.output
         rewrite = partial(
