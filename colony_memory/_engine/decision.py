@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 
 
 #: What reading a manifest gave: the manifest, why it is none or is not trusted, or None where it is not there.
-Read = Manifest | SnapshotCorrupt | UntrustedSnapshot | None
+Finding = Manifest | SnapshotCorrupt | UntrustedSnapshot | None
 
 
 class Wants(NamedTuple):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from colony_memory._engine.store import Read
+    from colony_memory._engine.store import ReadFile
 
 _T = TypeVar("_T")
 _READERS = 12
@@ -62,7 +62,7 @@ class SyncVault(Vault):
         return function(*args, **kwargs)
 
     async def gather(
-        self, names: list[str], told: Callable[[str], None] = nobody, read: Read | None = None
+        self, names: list[str], told: Callable[[str], None] = nobody, read: ReadFile | None = None
     ) -> list[StoredFile | None]:
         left, out, read = list(names), list[StoredFile | None](), read or self.get
         # Threads pay off where a read waits for a network; a vault in memory or on disk is read as fast in turn.
@@ -72,7 +72,7 @@ class SyncVault(Vault):
             told(name)
         return out + self._read_at_once(left, told, read) if left else out
 
-    def _read_at_once(self, names: list[str], told: Callable[[str], None], read: Read) -> list[StoredFile | None]:
+    def _read_at_once(self, names: list[str], told: Callable[[str], None], read: ReadFile) -> list[StoredFile | None]:
         def read_one(name: str) -> StoredFile | None:
             return drive(read(name))  # type: ignore[arg-type] # which is a coroutine
 
@@ -135,7 +135,7 @@ class AsyncVault(Vault):
         return await _to_its_end(_in_thread(function, args, {}))
 
     async def gather(
-        self, names: list[str], told: Callable[[str], None] = nobody, read: Read | None = None
+        self, names: list[str], told: Callable[[str], None] = nobody, read: ReadFile | None = None
     ) -> list[StoredFile | None]:
         import asyncio
 

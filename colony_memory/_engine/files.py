@@ -205,7 +205,7 @@ async def remove_snapshots(
     files: LabelFiles,
     victims: Iterable[str],
     *,
-    told: Mapping[str, Sequence[str]],
+    needs: Mapping[str, Sequence[str]],
     spare: int | None = None,
     sweeps: bool = True,
 ) -> int:
@@ -215,7 +215,7 @@ async def remove_snapshots(
         session: The client.
         files: The label's files as they were listed before.
         victims: Ids of the snapshots.
-        told: Packs that snapshots need, where a believed pointer says so, see :attr:`State.needs`.
+        needs: Packs that snapshots need, where a believed pointer says so, see :attr:`State.needs`.
         spare: Deletions that may be spent, None for any number. The oldest snapshots go first, each only as a whole.
         sweeps: Delete what others left, too.
     """
@@ -244,7 +244,7 @@ async def remove_snapshots(
         raise job.incomplete(
             VaultError("the vault's list is cut short"), [name for each in gone for name in files.owned(each)]
         )
-    free = await deletable(session, files, gone, told=told, of=None if sweeps else gone)
+    free = await deletable(session, files, gone, needs=needs, of=None if sweeps else gone)
     await job.delete(free[: None if spare is None else max(0, spare - job.done)])
     job.failed += [name for each in left for name in files.owned(each) if name not in job.failed]
     if job.failed:
@@ -276,7 +276,7 @@ async def deletable(
     files: LabelFiles,
     victims: Collection[str],
     *,
-    told: Mapping[str, Sequence[str]],
+    needs: Mapping[str, Sequence[str]],
     of: Collection[str] | None = None,
     anew: bool = True,
 ) -> list[str]:
@@ -294,14 +294,14 @@ async def deletable(
     names = [name for each in victims for name in files.owned(each)]
     names += [name for each in sorted(old, key=id_order) if each not in victims for name in old[each]]
     names += files.old_pages(now=session.now()) if of is None else []
-    return names + await _free_packs(session, files, packs, told=told, without=victims, anew=anew)
+    return names + await _free_packs(session, files, packs, needs=needs, without=victims, anew=anew)
 
 
 async def bytes_freed(
-    session: Session, files: LabelFiles, victims: Collection[str], *, told: Mapping[str, Sequence[str]]
+    session: Session, files: LabelFiles, victims: Collection[str], *, needs: Mapping[str, Sequence[str]]
 ) -> int:
     """Bytes that are free once snapshots are deleted, and old leftovers with them."""
-    return files.size(await deletable(session, files, victims, told=told, anew=False)) or 0
+    return files.size(await deletable(session, files, victims, needs=needs, anew=False)) or 0
 
 
 async def _free_packs(
@@ -309,7 +309,7 @@ async def _free_packs(
     files: LabelFiles,
     packs: Mapping[str, Sequence[str]],
     *,
-    told: Mapping[str, Sequence[str]],
+    needs: Mapping[str, Sequence[str]],
     without: Collection[str],
     anew: bool,
 ) -> list[str]:
@@ -321,8 +321,8 @@ async def _free_packs(
     if not packs or not files.complete:
         return []
     left = [each for each in files.manifests if each not in without]
-    needed = {pack for each in left for pack in told.get(each, ())}
-    unread = [each for each in left if each not in told]
+    needed = {pack for each in left for pack in needs.get(each, ())}
+    unread = [each for each in left if each not in needs]
     await read_manifests(session, files.label, unread, {}, anew=anew)
     for each in unread:
         # That it is not trusted, or not signed well, does not free what it needs.
@@ -334,9 +334,9 @@ async def _free_packs(
     return [name for each in sorted(packs, key=id_order) if each not in needed for name in packs[each]]
 
 
-async def sweep(session: Session, files: LabelFiles, *, told: Mapping[str, Sequence[str]]) -> int:
+async def sweep(session: Session, files: LabelFiles, *, needs: Mapping[str, Sequence[str]]) -> int:
     """Delete what interrupted backups left, by a listing that shows that it is old; how many bytes that frees."""
-    names = await deletable(session, files, (), told=told)
+    names = await deletable(session, files, (), needs=needs)
     job = _Deletion(session, files.label, total=len(names))
     await job.delete(names)
     if job.failed:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from colony_memory._engine.load import load, most_stored, nothing_saved
 from colony_memory._engine.observe import observed, spent_by
 from colony_memory._engine.restore import read
-from colony_memory._engine.sealed import known_of
+from colony_memory._engine.sealed import known_info
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, require_believed, require_listed, tell
 from colony_memory._engine.store import Shelf, StoredFile
@@ -107,7 +107,7 @@ async def walk(
         if not left[digest] and digest in kept:
             room += weigh(kept.pop(digest))
         entry = decision.entry(info.snapshot_id)
-        await session.vault.compute(see, info if entry is None else known_of(session, entry, info), value)
+        await session.vault.compute(see, info if entry is None else known_info(session, entry, info), value)
         read += 1
     if (spent := spent_by(session)) is not None and spent in passed.values():
         number = [*passed.values()].count(spent)

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.decision import Asked, Decision, Read, Wants
+from colony_memory._engine.decision import Asked, Decision, Finding, Wants
 from colony_memory._engine.label import has_pointer
 from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Catalog, Entry
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.label import LabelFiles
 
-__all__ = ["Asked", "Decision", "Read", "Wants", "judge"]
+__all__ = ["Asked", "Decision", "Finding", "Wants", "judge"]
 
 
 def judge(
     asked: Asked,
     text: str | None,
     files: LabelFiles | None,
-    manifests: Mapping[str, Read],
+    manifests: Mapping[str, Finding],
     pages: Mapping[str, str | None] | None = None,
 ) -> Decision:
     """Decide. ``pages`` are texts of page files of the catalogue by name, None for one that is not there."""
@@ -129,7 +129,7 @@ def suffices(asked: Asked, base: Decision, entry: Entry) -> bool:
     return not asked.pins or (base.proven and asked.trust.accepts(entry.info.issuer, entry.snapshot_id))
 
 
-def mark_committed(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+def mark_committed(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
     """Tell what is committed from what may be under way.
 
     Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, was left
@@ -191,7 +191,7 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
     return out
 
 
-def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
     """The latest where the pointer is followed."""
     label, named = asked.label, found.pointer.snapshot_id
     found = mark_committed(asked, found, files, manifests)
@@ -216,7 +216,7 @@ def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifest
     return _follow_newest(asked, replace(found, problem=problem), files, manifests)
 
 
-def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
     """Hear the trusted snapshots that a proven pointer does not list."""
     label, pointer, rows = asked.label, found.pointer, rows_of(asked, found)
     named = pointer.snapshot_id or ""
@@ -257,7 +257,9 @@ def set_back(pointer: Pointer, manifests: Iterable[Manifest]) -> RollbackDetecte
     return None
 
 
-def latest_without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+def latest_without_pointer(
+    asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]
+) -> Decision:
     """The latest where there is no pointer to follow: the newest whole snapshot, if it may be.
 
     Where a trusted manifest names the one before it, its writer also signed the pointer. That signature is gone, and
@@ -289,7 +291,7 @@ def latest_without_pointer(asked: Asked, found: Decision, files: LabelFiles, man
     return found
 
 
-def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
     """Follow the newest whole snapshot in the list, and say why, unless the pointer of an old client names just that.
 
     What is newer, and of a newer format or signed by a stranger, is not damage: to pass it over would lose newer
@@ -328,7 +330,7 @@ def _warned(found: Decision, message: str) -> Decision:
     return replace(found, warnings=(*found.warnings, ColonyMemoryWarning(message)))
 
 
-def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> tuple[str, ...]:
+def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> tuple[str, ...]:
     """Ids of the manifests that the decision rests on."""
     listed = {each for each, entry in rows_of(asked, base).items() if suffices(asked, base, entry)}
     unlisted = tuple(each for each in files.manifests if each not in listed)
@@ -343,7 +345,7 @@ def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[
     return tuple(each for each in unlisted if id_order(each) > id_order(named or ""))
 
 
-def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Mapping[str, Read]) -> tuple[str, ...]:
+def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Mapping[str, Finding]) -> tuple[str, ...]:
     """The newest manifest that was not read yet, unless one that is newer belongs to a whole snapshot."""
     for each in unlisted:
         if each not in manifests:
@@ -355,7 +357,7 @@ def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Map
     return ()
 
 
-def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
     """Every snapshot whose manifest is listed: whole, broken or not trusted."""
     rows, entries, broken = rows_of(asked, base), list[Entry](), dict[str, str]()
     untrusted: dict[str, UntrustedSnapshot] = {}
@@ -402,7 +404,7 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
 
 
 def _why_unusable(
-    asked: Asked, base: Decision, read: Read, row: Entry | None
+    asked: Asked, base: Decision, read: Finding, row: Entry | None
 ) -> SnapshotCorrupt | UntrustedSnapshot | None:
     """The objection to a manifest: it is damaged or not trusted, or not the one that belongs there."""
     if not isinstance(read, Manifest):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory import retention as rules
 from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, publish
-from colony_memory._engine.sealed import known_of, told
+from colony_memory._engine.sealed import known_info, unsealed_info
 from colony_memory._engine.state import forget
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import read_stamp, stamp
@@ -137,7 +137,7 @@ def shrunk_in(
     for entry in entries:
         if new is not None and entry.snapshot_id == new.snapshot_id:
             continue
-        info = known_of(session, entry)
+        info = known_info(session, entry)
         # What a patch stores says nothing of what it stands for.
         infos.append(replace(info, stored_bytes=0) if info.doc_count is None and len(entry.packs) > 1 else info)
         since = read_stamp(entry.shrunk_at)
@@ -154,7 +154,7 @@ async def open_shrunk(session: Session, state: State) -> None:
     """Open what tells the sizes of those that something much smaller followed, where that is encrypted."""
     for entry in state.decision.entries:
         if entry.shrunk_at is not None and entry.info.encrypted:
-            await told(session, state.label, entry)
+            await unsealed_info(session, state.label, entry)
 
 
 def listed(session: Session, state: State) -> list[SnapshotInfo]:
@@ -162,7 +162,7 @@ def listed(session: Session, state: State) -> list[SnapshotInfo]:
     followed it.
     """
     entries = {entry.snapshot_id: entry for entry in state.decision.entries}
-    infos = [known_of(session, entries[info.snapshot_id], info) for info in state.decision.listed]
+    infos = [known_info(session, entries[info.snapshot_id], info) for info in state.decision.listed]
     shrunk = shrunk_in(session, state)
     ids = [info.snapshot_id for info in infos]
     after = {newer: older for newer, older in pairwise(ids) if older in shrunk}
@@ -195,7 +195,7 @@ def plan_for(
     entries = [entry for entry in decision.entries if is_readable(entry.info.format)]
     counted = [entry for entry in entries if entry.snapshot_id in decision.counted]
     infos = [
-        *(known_of(session, entry) for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
+        *(known_info(session, entry) for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
         *([new] if new else []),
     ]
     new = None if new is None else replace(new, refused=refused)

@@ -47,7 +47,7 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     await open_shrunk(session, state)
     files = state.listed.as_of(session.now())  # a prune writes the pointer, which shows how old the others are
     planned = plan_for(session, replace(state, files=files), policy)
-    going = await deletable(session, files, planned.removed, told=state.needs) if files.complete else ()
+    going = await deletable(session, files, planned.removed, needs=state.needs) if files.complete else ()
     own = {name for info in planned.plan.remove for name in files.owned(info.snapshot_id)}
     orphans = tuple(name for name in going if name not in own)
     unread = (*state.decision.broken, *(manifest_filename(state.label, each) for each in _unreadable(state)))
@@ -109,7 +109,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         return Move(decision.follow, rows, planned.removed)
 
     done = await _published(session, state, change, f"label {label!r} kept changing while it was to be pruned")
-    return await remove_snapshots(session, done.listed, planned.removed if planned else (), told=done.needs)
+    return await remove_snapshots(session, done.listed, planned.removed if planned else (), needs=done.needs)
 
 
 async def _published(
@@ -150,7 +150,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
     what = f"label {label!r} kept changing while {snapshot_id} was to be deleted"
     done = await _published(session, state, change, what)
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
-    await remove_snapshots(session, done.listed, [snapshot_id], told=done.needs, sweeps=sweeps)
+    await remove_snapshots(session, done.listed, [snapshot_id], needs=done.needs, sweeps=sweeps)
 
 
 async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | None:

@@ -12,7 +12,7 @@ from colony_memory._engine.keep import listed
 from colony_memory._engine.label import has_pointer, read_labels
 from colony_memory._engine.load import load, nothing_saved, require_listed_one
 from colony_memory._engine.observe import observed
-from colony_memory._engine.sealed import told
+from colony_memory._engine.sealed import unsealed_info
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
 from colony_memory._format import NO_DEFAULT
@@ -338,7 +338,7 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
             require_listed_one(manifest, entry)
         tell(decision)
         stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
-        info = await told(session, label, Entry(manifest.info, manifest.sha256)) or manifest.info
+        info = await unsealed_info(session, label, Entry(manifest.info, manifest.sha256)) or manifest.info
         tags = info.tags if entry is None else entry.info.tags
         return replace(info, stored_bytes=stored, head=decision.head, tags=tags, **_pinned(state, decision.follow))
     raise SnapshotCorrupt(f"the pointer of label {label!r} names snapshot {decision.follow}, which is not there")

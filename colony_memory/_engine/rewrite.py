@@ -30,7 +30,7 @@ from colony_memory._engine.label import pin_text, read_label
 from colony_memory._engine.load import Loaded, Reader
 from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, publish, require_signer
-from colony_memory._engine.sealed import builder, remember, suits
+from colony_memory._engine.sealed import builder, remember, would_do
 from colony_memory._engine.state import State, look, require_believed
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
@@ -274,7 +274,7 @@ class _Rewriting:
         # A pack holds what its own snapshot held, which may be listed no more.
         packs_clean = not terms.take_out or self._clean.issuperset(whole.manifest.packs)
         signed = not terms.sign or info.issuer == self._did()
-        if same and packs_clean and signed and wire == info.format and suits(session, row):
+        if same and packs_clean and signed and wire == info.format and would_do(session, row):
             self.unchanged += 1
             return None
         if info.encrypted and session.recipients is None:
@@ -388,7 +388,7 @@ class _Rewriting:
 
         done = (await publish(session, await look(session, self.label, everything=True), change)).state
         if victims:
-            await remove_snapshots(session, done.listed, victims, told=done.needs)
+            await remove_snapshots(session, done.listed, victims, needs=done.needs)
         return len(victims)
 
 

@@ -33,7 +33,7 @@ from colony_memory.snapshot import Manifest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from colony_memory._engine.decision import Read
+    from colony_memory._engine.decision import Finding
     from colony_memory._engine.session import Session
 
 _DAMAGE = (SnapshotCorrupt, UntrustedSnapshot)
@@ -150,7 +150,7 @@ class _Reading:
 
     async def _manifest(self) -> Manifest | None:
         """The manifest of the damaged snapshot, where it is believed."""
-        read: dict[str, Read] = {}
+        read: dict[str, Finding] = {}
         entry = self._state.decision.entry(self._wanted)
         try:
             await read_manifests(self._session, self._state.label, [self._wanted], read)
@@ -189,7 +189,7 @@ class _Reading:
         session, label = self._session, manifest.info.label
         others, read = (
             [each for each in manifest.packs[:-1] if each in self._state.listed.manifests],
-            dict[str, "Read"](),
+            dict[str, "Finding"](),
         )
         try:
             at_most = room_for(manifest, session.max_bytes)

@@ -50,14 +50,14 @@ def _open(session: Session, manifest: Manifest) -> Unsealed:
     return Unsealed(facts, lock)
 
 
-async def told(session: Session, label: str, entry: Entry | None) -> SnapshotInfo | None:
+async def unsealed_info(session: Session, label: str, entry: Entry | None) -> SnapshotInfo | None:
     """The summary of a snapshot with what this client can open of it, and with what is in the clear alone where it can
     open nothing.
     """
     if entry is None:
         return None
     if not entry.info.encrypted:
-        return known_of(session, entry)
+        return known_info(session, entry)
     if entry.manifest_sha256 not in session.opened and session.identities is not None:
         read: dict[str, object] = {}
         await read_manifests(session, label, [entry.snapshot_id], read)  # type: ignore[arg-type]
@@ -67,10 +67,10 @@ async def told(session: Session, label: str, entry: Entry | None) -> SnapshotInf
                 await open_manifest(session, manifest)
             except (DecryptionError, SnapshotCorrupt) as error:
                 log(f"snapshot {entry.snapshot_id} of label {label!r} does not open: {message_of(error)}")
-    return known_of(session, entry)
+    return known_info(session, entry)
 
 
-def known_of(session: Session, entry: Entry, info: SnapshotInfo | None = None) -> SnapshotInfo:
+def known_info(session: Session, entry: Entry, info: SnapshotInfo | None = None) -> SnapshotInfo:
     """The same, without a look into the vault; ``info`` in place of the entry's own."""
     opened, names = session.opened.get(entry.manifest_sha256), session.names.get(entry.manifest_sha256)
     info = info or entry.info
@@ -79,7 +79,7 @@ def known_of(session: Session, entry: Entry, info: SnapshotInfo | None = None) -
     return info if info.doc_names or not names else replace(info, doc_names=[*names])
 
 
-def suits(session: Session, entry: Entry) -> bool:
+def would_do(session: Session, entry: Entry) -> bool:
     """True if a snapshot of the same memory would do in place of one that this client is to write: whoever encrypts
     wants it encrypted, and to the same recipients.
     """

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.judge import Asked, Decision, Read, judge
+from colony_memory._engine.judge import Asked, Decision, Finding, judge
 from colony_memory._engine.label import LabelFiles, pin_text, read_end, read_label
 from colony_memory._engine.observe import most_held
 from colony_memory._engine.session import log, warn
@@ -56,7 +56,7 @@ class State:
     asked: Asked  # what the decision was asked for
     blind: str | None = None  # why the witness could not be asked, None where it could
     files: LabelFiles | None = None  # its files, where they were listed
-    manifests: Mapping[str, Read] = field(default_factory=dict)  # what was read of manifests, by id
+    manifests: Mapping[str, Finding] = field(default_factory=dict)  # what was read of manifests, by id
     # The manifest's file of the newest snapshot by name, where it was read for this, and not remembered
     newest: Mapping[str, StoredFile | None] = field(default_factory=dict)
     # Texts of the page files of the catalogue by name, where all of it was looked at, None for what cannot be read
@@ -210,7 +210,7 @@ async def read_pointer_file(session: Session, label: str) -> tuple[str | None, s
 
 async def _decide(session: Session, state: State, files: LabelFiles | None) -> State:
     """Read what the decision wants until it is made."""
-    label, manifests, stored = state.asked.label, dict[str, Read](), dict[str, StoredFile | None]()
+    label, manifests, stored = state.asked.label, dict[str, Finding](), dict[str, StoredFile | None]()
     files = None if files is None else await _with_ends(session, files)
     pages = dict(state.pages)
     decision = judge(state.asked, state.text, files, manifests, pages)
@@ -255,7 +255,7 @@ async def read_manifests(
     session: Session,
     label: str,
     ids: Iterable[str],
-    into: dict[str, Read],
+    into: dict[str, Finding],
     *,
     verify: bool = True,
     anew: bool = False,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    Read = Callable[[str], Awaitable["StoredFile | None"]]
+    ReadFile = Callable[[str], Awaitable["StoredFile | None"]]
     Tell = Callable[[Literal["upload", "download", "delete"], str, int, int], None]
 
 _T = TypeVar("_T")
@@ -126,7 +126,7 @@ class Vault:
         return await self.compute(function, *args)
 
     async def gather(
-        self, names: list[str], told: Callable[[str], None] = nobody, read: Read | None = None
+        self, names: list[str], told: Callable[[str], None] = nobody, read: ReadFile | None = None
     ) -> list[StoredFile | None]:
         """Read several files at once, in the order of the names, with ``read`` in place of :meth:`get`; ``told`` of
         each that was read.

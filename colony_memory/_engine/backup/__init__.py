@@ -16,7 +16,7 @@ from colony_memory._engine.basis import is_conflict
 from colony_memory._engine.files import bytes_freed, free_bytes, no_room, require_sizes
 from colony_memory._engine.load import parent_of, restores
 from colony_memory._engine.observe import observed, saved
-from colony_memory._engine.sealed import known_of
+from colony_memory._engine.sealed import known_info
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._format import FORMAT_2
@@ -138,7 +138,7 @@ async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None
         return state, None
     if other.info.plaintext_sha256 in ("", own.info.plaintext_sha256):
         return state, None  # it may be found equal
-    return state, replace(known_of(job.session, own), diverged_from=latest)
+    return state, replace(known_info(job.session, own), diverged_from=latest)
 
 
 async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
@@ -151,7 +151,7 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
     if merged is None:
         return await save_snapshot(job, state)
     if latest is not None and equal:
-        return replace(known_of(job.session, latest), reused=True, diverged_from=job.theirs)
+        return replace(known_info(job.session, latest), reused=True, diverged_from=job.theirs)
     known = {*job.known, str(job.theirs)}
     if merged.documents == job.whole():
         job.known = known
@@ -251,7 +251,7 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
             warn(f"the memory is unchanged, but its stored copy is damaged, so it is saved anew: {problem}")
             return state, None
     await job.note_saved(whole.snapshot_id, state)
-    return state, known_of(session, entry, whole)
+    return state, known_info(session, entry, whole)
 
 
 # What a backup would do, found out without a trace
@@ -338,7 +338,7 @@ async def _make_room(
         return None, []
     if job.planned is None:
         return message_of(no_room(needed, free, what, job.label)), []
-    free += await bytes_freed(job.session, state.listed, (), told=state.needs)
+    free += await bytes_freed(job.session, state.listed, (), needs=state.needs)
     victims = [] if needed <= free else await choose_victims(job.session, state, job.planned, needed - free)
     fits = needed <= free or victims
     return None if fits else message_of(no_room(needed, free, what, job.label)), victims

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.basis import MemoryHome, is_conflict, settled, stood_for, with_merged
 from colony_memory._engine.load import load, restores
 from colony_memory._engine.observe import observed
-from colony_memory._engine.sealed import known_of, told
+from colony_memory._engine.sealed import known_info, unsealed_info
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files, look
 from colony_memory._format.json import exact_documents
@@ -144,7 +144,7 @@ async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
         if entry is not None and not entry.info.refused and await job.is_equal(entry):
             if not job.session.knows_good(job.label, own) and (await restores(job.session, job.label, own)) is not None:
                 continue  # it is damaged, so that this memory is saved nowhere
-            return known_of(job.session, entry)
+            return known_info(job.session, entry)
     if job.on_conflict == "raise":
         stored = await _stored_refused(job, state)
         if stored is not None:
@@ -222,7 +222,7 @@ async def merge_snapshot(session: Session, documents: dict[str, str], *, label: 
             state = await look(session, label, everything=True, lenient=True)
         follow = state.decision.follow
         own = set(settled(home.read(), follow).known)
-        latest = await told(session, label, state.decision.entry(follow))
+        latest = await unsealed_info(session, label, state.decision.entry(follow))
         if latest is not None and latest.plaintext_sha256 == await session.vault.compute(digest, documents):
             own.add(latest.snapshot_id)
         before = await _common(session, state, own, snapshot_id)

@@ -9,7 +9,7 @@ from colony_memory._boundary import several
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis
 from colony_memory._engine.keep import policy_of
-from colony_memory._engine.sealed import suits, told
+from colony_memory._engine.sealed import unsealed_info, would_do
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import few_lines
 from colony_memory._format.json import exact_documents, printable
@@ -197,8 +197,8 @@ class Job:
 
     async def holds(self, entry: Entry) -> bool:
         """True if a snapshot holds just these documents, from the same issuer and as complete."""
-        info = await told(self.session, self.label, entry)
-        if info is None or info.issuer != self.issuer or not suits(self.session, entry):
+        info = await unsealed_info(self.session, self.label, entry)
+        if info is None or info.issuer != self.issuer or not would_do(self.session, entry):
             return False
         # As a catalogue has it; of a folder the documents tell the rest.
         if few_lines(info.incomplete) != few_lines(tuple(map(printable, self.facts["incomplete"]))):
@@ -215,7 +215,7 @@ class Job:
 
     async def is_equal(self, entry: Entry | None) -> bool:
         """True if a snapshot holds equal memory, whoever wrote it, as far as this client can tell."""
-        info = await told(self.session, self.label, entry)
+        info = await unsealed_info(self.session, self.label, entry)
         if info is None:
             return False
         if self.tree and self.basis.tree and info.snapshot_id == self.basis.snapshot_id:

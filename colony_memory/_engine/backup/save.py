@@ -26,7 +26,7 @@ from colony_memory._engine.files import (
 from colony_memory._engine.keep import ages, newest_good, note_shrink, open_shrunk, plan_for, withdraw
 from colony_memory._engine.load import keep_parent, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
-from colony_memory._engine.sealed import builder, known_of, remember
+from colony_memory._engine.sealed import builder, known_info, remember
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import look
 from colony_memory._engine.store import Unanswered, to_public
@@ -88,7 +88,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
         return None
     keep_parent(session, built)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
-    info = known_of(session, Entry(built.info, built.manifest_sha256))
+    info = known_info(session, Entry(built.info, built.manifest_sha256))
     info = replace(info, head=head, diverged_from=job.theirs or job.passed_over, merged=job.merged)
     if not head:
         job.note(events.with_refused, info.snapshot_id)
@@ -297,7 +297,7 @@ def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
     before = state.decision.entry(state.decision.follow)
     if before is None or before.snapshot_id == built.info.snapshot_id:
         return None
-    smaller = is_much_smaller(built.info, known_of(job.session, before))
+    smaller = is_much_smaller(built.info, known_info(job.session, before))
     ruined = bool(job.ruined) and job.ruined_since == before.snapshot_id
     return _Lost(before, Shrink(created(built.info), ruined), smaller) if smaller or ruined else None
 
@@ -386,7 +386,7 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
         raise no_room(need, free, what, label, gain=used if isinstance(used, int) else None)
     if ages(session, state) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
-    free += await sweep(session, state.listed, told=state.needs)
+    free += await sweep(session, state.listed, needs=state.needs)
     asked = 0
     if need > free:
         planned = plan_for(session, state, policy, new=built.info, spoils=bool(job.ruined))
@@ -401,7 +401,7 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
         for own in (own for own in victims if own in planned.shrunk):
             warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though a much smaller one followed")
         state = await withdraw(session, state, victims)
-        await remove_snapshots(session, state.listed, victims, told=state.needs)
+        await remove_snapshots(session, state.listed, victims, needs=state.needs)
     left = await free_bytes(session)
     if left is not None and need > left:
         raise no_room(need, left, what, label, gain=0)
@@ -420,7 +420,7 @@ async def choose_victims(session: Session, state: State, planned: Planned, need:
     """The snapshots to let go for so many bytes, the first of those that may; none where all of them are not enough."""
     candidates = await planned.may_go(session, state)
     for number in range(1, len(candidates) + 1):
-        if await bytes_freed(session, state.listed, candidates[:number], told=state.needs) >= need:
+        if await bytes_freed(session, state.listed, candidates[:number], needs=state.needs) >= need:
             return candidates[:number]
     return []
 
@@ -433,7 +433,7 @@ async def _retire(job: Job, done: Published) -> None:
     # What the next backup needs is not spent on deleting.
     spare = None if left is None else max(0, left - 3)
     try:
-        await remove_snapshots(job.session, done.state.listed, removed, told=done.state.needs, spare=spare)
+        await remove_snapshots(job.session, done.state.listed, removed, needs=done.state.needs, spare=spare)
     except ColonyMemoryError as error:
         if isinstance(error.__cause__ if isinstance(error, PruneIncomplete) else error, VaultDenied):
             warn(
