@@ -357,6 +357,10 @@ def test_help_is_plain_text_with_an_example(cli, verb, flag):
     assert max(map(len, out.splitlines())) <= 100
 
 
+def test_version(cli):
+    assert cli("--version") == (0, f"colony-memory {__version__}\n", "")
+
+
 CODES = [
     (SnapshotNotFound("m"), 3),
     (SnapshotCorrupt("m"), 4),

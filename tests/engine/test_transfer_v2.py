@@ -23,7 +23,7 @@ from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2 import zstd as door
 from colony_memory.snapshot import read_manifest
 from colony_memory.testing import AsyncFakeVault
-from colony_memory.transfer import copy
+from colony_memory.transfer import copy, load_export, save_export
 
 HISTORY = growing(8)
 
@@ -75,6 +75,18 @@ def test_a_copy_of_mixed_formats_is_the_same_bytes(face):
     assert ColonyMemory(backend=there).verify()
     rows = [read_pointer(each.files[POINTER], label="default").entries for each in (vault, there)]
     assert rows[0] == rows[1]
+
+
+def test_an_export_stands_alone_in_an_empty_vault(tmp_path):
+    source, ids = filled()
+    save_export(source.export_snapshot(snapshot_id=ids[5]), tmp_path / "one.json")
+    memory = ColonyMemory(backend=fake())
+    info = memory.import_snapshot(load_export(tmp_path / "one.json"))
+    assert (info.snapshot_id, info.reused, bool(info.head)) == (ids[5], False, True)
+    assert memory.restore() == HISTORY[5]
+    assert memory.import_snapshot(load_export(tmp_path / "one.json")).reused
+    assert ColonyMemory(backend=backend_of(memory), format=2).backup(HISTORY[6]).format == "colony-memory/2"
+    assert memory.verify()
 
 
 @pytest.mark.parametrize("old", [False, True])
