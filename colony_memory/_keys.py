@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import re
 from typing import TYPE_CHECKING
 
 from colony_memory._boundary import read_written
+from colony_memory._values import pattern
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_HEX = re.compile(r"[0-9A-Fa-f]{64}")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{43}=?")
+_HEX = pattern(r"[0-9A-Fa-f]{64}")
+_BASE64 = pattern(r"[A-Za-z0-9+/_-]{43}=?")
 _PEM = "-----BEGIN "
 _MAKE_ONE = "openssl genpkey -algorithm ed25519 makes one that does"
 

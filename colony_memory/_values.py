@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["cached_property", "dataclass"]
+__all__ = ["cached_property", "dataclass", "pattern"]
 
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
@@ -31,6 +32,22 @@ else:
     def dataclass(cls: type | None = None, /, *, frozen: bool = False, eq: bool = True) -> Any:
         """The decorator, with those of its options that this package uses."""
         return (lambda kind: _prepared(kind, frozen, eq)) if cls is None else _prepared(cls, frozen, eq)
+
+
+if TYPE_CHECKING:
+    from re import compile as pattern
+else:
+
+    class pattern:  # noqa: N801 - stands for a function
+        """What ``re.compile`` gives, once something is asked of it."""
+
+        def __init__(self, *given: Any) -> None:
+            self._given = given
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(re.compile(*self._given), name)
+            setattr(self, name, found)
+            return found
 
 
 _OWN = ("__module__", "__qualname__", "__annotations__", "__init__", "__repr__", "__eq__", "__hash__")

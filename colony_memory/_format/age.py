@@ -6,13 +6,12 @@ Pure but for the keys and nonces that age draws. Nothing here repeats a secret, 
 from __future__ import annotations
 
 import base64
-import re
 from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.payload import decode_base64
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, pattern
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ _MAX_WORK = 21
 _MAX_TRIES, _MAX_WORK_IN_ALL = 16, 2**23
 # Bytes beside what scrypt takes, so that what else goes on here has some too.
 _SPARE = 2**26
-_SCRYPT = re.compile(rb"age-encryption\.org/v1\n-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n")
+_SCRYPT = pattern(rb"age-encryption\.org/v1\n-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n")
 _NO_FIT = ("No matching keys found", "Decryption failed")
 _SECRET = "AGE-SECRET-KEY-"  # noqa: S105 - how each of them begins
 _PEM = "-----BEGIN "

@@ -28,6 +28,7 @@ from colony_memory._format.rows import (
     read_rows,
     weight,
 )
+from colony_memory._values import pattern
 
 __all__ = ["MAX_CATALOG_CHARS", "PAGE_ROWS", "Catalog", "Entry", "few_lines", "read_single"]
 
@@ -44,10 +45,10 @@ _FILE_FORMAT = "colony-memory/pages/1"
 PAGE_ROWS = 48
 # About the plain bytes of a row. A page grows until its rows outweigh the names that the next one has to repeat.
 _ROW_CHARS = 400
-_HEAD = re.compile(r"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):", re.ASCII)
-_FILE_HEAD = re.compile(r'"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):', re.ASCII)
+_HEAD = pattern(r"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):", re.ASCII)
+_FILE_HEAD = pattern(r'"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):', re.ASCII)
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:"
-_OLD_HEAD = re.compile(r"([0-9]{1,8}):", re.ASCII)
+_OLD_HEAD = pattern(r"([0-9]{1,8}):", re.ASCII)
 
 
 class _Page(NamedTuple):

@@ -14,19 +14,21 @@ from itertools import chain, islice, starmap
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from colony_memory._values import pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
-_SURROGATES = re.compile("[\ud800-\udfff]+")
-_LONE = re.compile(rb"\xed[\xa0-\xbf]")
+_SURROGATES = pattern("[\ud800-\udfff]+")
+_LONE = pattern(rb"\xed[\xa0-\xbf]")
 # Control characters that are written as \u00.., or as \b and \f.
 _RARE = bytes(range(9)) + b"\x0b\x0c" + bytes(range(14, 32))
 # Ends where no escape is cut in two, of which a pair of surrogates is the longest, and no UTF-8 either.
-_SAFE = re.compile(rb"[^\\]{12}(?![\\\x80-\xbf])", re.DOTALL)
+_SAFE = pattern(rb"[^\\]{12}(?![\\\x80-\xbf])", re.DOTALL)
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 70
-_BLANK = re.compile(r"[ \t\r\n]*")
+_BLANK = pattern(r"[ \t\r\n]*")
 _scan = json.JSONDecoder().raw_decode
 #: Levels of objects and lists in a vault file.
 MAX_DEPTH = 64

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
 from colony_memory._format.lineage import Lineage, read_lineage
-from colony_memory._values import cached_property, dataclass
+from colony_memory._values import cached_property, dataclass, pattern
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import previous_of
 
@@ -28,7 +27,7 @@ _LONGEST_NOTE = 6 * MAX_NOTE
 # Characters of all lines that say what is missing: what whoever holds the vault wrote there is shown in every face.
 _MOST_LACKING = 2**20
 # In ASCII, so that no two look alike, and without what a shell or a list of them would have to quote.
-_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,63}")
+_TAG = pattern(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,63}")
 
 
 def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.json import shown
+from colony_memory._values import pattern
 from colony_memory.exceptions import Hint, bad_argument
 
 if TYPE_CHECKING:
@@ -21,17 +21,17 @@ MAX_NAME = 255
 #: Longest label: with the longest id, the names of all files are of at most MAX_NAME characters.
 MAX_LABEL = 171
 
-_FOLDED = re.compile(r"[^a-z0-9_-]+")
+_FOLDED = pattern(r"[^a-z0-9_-]+")
 _LABEL = rf"(?!-)[a-z0-9_-]{{1,{MAX_LABEL}}}(?<!-)"
 _ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
-_IS_LABEL = re.compile(_LABEL)
-_IS_ID = re.compile(_ID)
-_TIMED_ID = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{6})Z-[0-9a-f]{6}")
-_FILE = re.compile(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|([pkc])(0|[1-9][0-9]{{0,5}}))|latest)\.json")
-_LEADING_LABEL = re.compile(rf"cmem\.({_LABEL})\.")
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_IS_LABEL = pattern(_LABEL)
+_IS_ID = pattern(_ID)
+_TIMED_ID = pattern(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{6})Z-[0-9a-f]{6}")
+_FILE = pattern(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|([pkc])(0|[1-9][0-9]{{0,5}}))|latest)\.json")
+_LEADING_LABEL = pattern(rf"cmem\.({_LABEL})\.")
+_DIGEST = pattern(r"sha256:[0-9a-f]{64}")
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
-_STAMPED = re.compile(r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_STAMPED = pattern(r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _TICK = timedelta(microseconds=1)
 
 
@@ -210,7 +210,7 @@ def read_filename(filename: str) -> VaultFile | None:
     return VaultFile(label, snapshot_id, kind or "latest")
 
 
-_HEAD = re.compile(r"([1-9][0-9]{0,15})(?::([0-9a-f]{16})(?::([0-9a-f]{16}))?)?")
+_HEAD = pattern(r"([1-9][0-9]{0,15})(?::([0-9a-f]{16})(?::([0-9a-f]{16}))?)?")
 # What a JSON reader of any language holds exactly.
 _LARGEST = 2**53 - 1
 _SHOWN = 60

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import product
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from colony_memory._format.json import load_object
 from colony_memory._format.lineage import read_lineage
 from colony_memory._format.manifest import SnapshotInfo, read_lacking, read_note, read_tags, read_word
 from colony_memory._format.names import id_order, require_id
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 MAX_VALUES = 500_000
 #: Bytes of a catalogue, and of what a page of it takes as text.
 MAX_WEIGHT = 16 * 2**20
-_BEYOND = re.compile(rb"[\xf0-\xf4]")
+_BEYOND = pattern(rb"[\xf0-\xf4]")
 # What a JSON reader of any language holds exactly.
 _MAX_COUNT = 2**53
 # File names hold six digits.

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import Identity, encode_name, is_file
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,7 +159,7 @@ def _identity(descriptor: int) -> Identity | None:
 
 PROCESSES = "/proc"
 # Device, inode and path of a part of memory that is a file's.
-_MAPPED = re.compile(rb"^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9][0-9]*) +(.*)$", re.MULTILINE)
+_MAPPED = pattern(rb"^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9][0-9]*) +(.*)$", re.MULTILINE)
 
 
 @dataclass

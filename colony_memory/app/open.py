@@ -11,7 +11,7 @@ from colony_memory._boundary import read_written, require_as_meant, texts
 from colony_memory._format.age import looks_secret
 from colony_memory._keyfile import read_key_file
 from colony_memory._os.files import read_file
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, pattern
 from colony_memory.app.place import Place, choose_place
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError
@@ -134,7 +134,7 @@ def _read_trust(given: Iterable[str]) -> dict[str, str | None]:
 #: The word that stands for a passphrase, which no option takes itself.
 PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
 _MAX_BYTES = 65_536
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_ADDRESS = pattern(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def key_arguments(

@@ -13,6 +13,7 @@ from colony_memory._boundary import require_text
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, id_time, manifest_filename
 from colony_memory._format.v2.manifest import LEFT_OUT
+from colony_memory._values import pattern
 from colony_memory.app.place import require_synchronous
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import created, newest_first
@@ -30,7 +31,7 @@ SPANS = {"y": 365 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1}
 #: What the label of a snapshot ends with that was made before something was restored over it.
 BEFORE_RESTORE = "-before-restore"
 _SECOND = timedelta(seconds=1)
-_REST = re.compile("and ([0-9]+) more")
+_REST = pattern("and ([0-9]+) more")
 _NAMED = 3
 
 
@@ -113,19 +114,19 @@ def refused_latest(label: LabelMap) -> str | None:
     return file if id_order(label.latest or "") <= id_order(label.newest.snapshot_id) else None
 
 
-_LATEST = re.compile(r"latest(?:~([0-9]{1,9}))?")
-_BEGINNING = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LATEST = pattern(r"latest(?:~([0-9]{1,9}))?")
+_BEGINNING = pattern(r"[A-Za-z0-9_-]{1,64}")
 _SHOWN = 5
 _ELSEWHERE = "; there is one under "
-_FORM = re.compile(
+_FORM = pattern(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?P<second>:\d\d(?P<part>\.\d{1,6})?)?(?P<zone>Z| ?UTC|[+-]\d\d:?\d\d)?)?",
     re.IGNORECASE,
 )
-_AGO = re.compile(
+_AGO = pattern(
     r"(\d{1,9}) ?(y|d|h|m|s|years?|days?|hours?|min(?:ute)?s?|sec(?:ond)?s?) ago|just now|now", re.IGNORECASE
 )
-_ZONE = re.compile(r"([+-]\d\d):?(\d\d)$")
-_FRACTION = re.compile(r"\.(\d{1,6})")
+_ZONE = pattern(r"([+-]\d\d):?(\d\d)$")
+_FRACTION = pattern(r"\.(\d{1,6})")
 _DAY = len("2026-11-01")
 _TICK = timedelta(microseconds=1)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._boundary import require_as_meant
 from colony_memory._os.machine import expanded
+from colony_memory._values import pattern
 from colony_memory.vaults import VARIABLE
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 
 _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-_DURATION = re.compile("".join(rf"(?:([0-9]+){unit}\s*)?" for unit, _ in _UNITS), re.IGNORECASE | re.ASCII)
-_NUMBER = re.compile(r"[0-9]+")
+_DURATION = pattern("".join(rf"(?:([0-9]+){unit}\s*)?" for unit, _ in _UNITS), re.IGNORECASE | re.ASCII)
+_NUMBER = pattern(r"[0-9]+")
 _LONGEST = timedelta(days=3650)
 _KNOWN = "write it like 90s, 15m, 1h30m or 2d (weeks w, days d, hours h, minutes m, seconds s, the largest first)"
 _SHOWN = 40
@@ -176,7 +177,7 @@ def path_of(value: object, *, home: str = "") -> str:
 
 
 # A letter alone before the colon is a drive.
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
+_URL = pattern(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
 #: What is taken without the blanks around it, such as the line end of a secret that was written by echo.
 _STRIPPED = ("COLONY_API_KEY", "COLONY_BASE_URL")
 

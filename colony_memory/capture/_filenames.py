@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import unicodedata
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.machine import config_directory, expanded, state_directory
 from colony_memory._os.paths import decode_name, local_bytes, local_name, real_path
+from colony_memory._values import pattern
 from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
@@ -97,16 +97,16 @@ LONGEST_NAME = 3000
 """Bytes of a path inside a folder that are saved: what systems take, less the folder's path and what a restore adds."""
 _DEEPEST = 100  # directories that are open at once while the innermost is written to
 _NOTES = (".md", ".markdown", ".txt", ".rst", ".org", ".jsonl")
-_DRIVE = re.compile(r"[A-Za-z]:")
-_WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]|[ .]$')
-_WINDOWS_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)")
+_DRIVE = pattern(r"[A-Za-z]:")
+_WINDOWS_FORBIDDEN = pattern(r'[<>:"|?*\x00-\x1f]|[ .]$')
+_WINDOWS_DEVICE = pattern(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)")
 # Default_Ignorable_Code_Point of Unicode, by which Linux and macOS tell no two names apart.
-_IGNORABLE = re.compile(
+_IGNORABLE = pattern(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 # The short names that NTFS and FAT give: the first takers get a number, later ones a hash before it.
-_SHORT = re.compile(r"gi(t|[0-9a-f]{4})~[0-9]+")
+_SHORT = pattern(r"gi(t|[0-9a-f]{4})~[0-9]+")
 _DOTLESS = str.maketrans("\u0130\u0131", "ii")
 
 

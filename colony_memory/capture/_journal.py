@@ -35,7 +35,7 @@ from colony_memory._os.files import make_directory, open_files, read_file, repla
 from colony_memory._os.locks import locked, locked_in
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, pattern
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -47,9 +47,9 @@ logger = logging.getLogger(__name__)
 JOURNAL_FORMAT = "colony-memory/restore/2"
 PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
-_STAGING = re.compile(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
-_PHASE = re.compile(f"{PREPARING}|{MOVING}|{DONE}")
-_NUMBER = re.compile("[0-9]+(-[a-z]+)?")
+_STAGING = pattern(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
+_PHASE = pattern(f"{PREPARING}|{MOVING}|{DONE}")
+_NUMBER = pattern("[0-9]+(-[a-z]+)?")
 _LOCK, _DRAFT, _ALONE = ".lock", ".draft", "lock"
 _LARGEST = 1 << 30  # bytes: a hundred or so for each file of a folder
 

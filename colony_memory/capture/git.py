@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import is_directory, is_file
+from colony_memory._values import pattern
 from colony_memory.capture._filenames import STAGING_PREFIX
 from colony_memory.capture._steady import read_start
 
@@ -25,7 +26,7 @@ _SECONDS = 600
 _LONGEST_REASON = 200
 _LONGEST_PATH = 4096
 _LEADS = b"gitdir: "
-_OBJECT_ID = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_OBJECT_ID = pattern(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _READ_BY_GIT = frozenset({"HEAD", "config", "packed-refs", "shallow", "commondir", "objects", "refs"})
 _OPTIONS = (
     "-c",

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from colony_memory._boundary import several
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, pattern
 from colony_memory.capture._metadata import METADATA_NAME, describe, load_metadata, split_documents
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
 
@@ -33,7 +33,7 @@ RULES = hashlib.sha256(b"%d\n%s" % (_MATCHER, TABLE)).hexdigest()[:16]
 _RAW = "raw private key"
 _DIGITS = 6
 _WARNINGS = 10
-_ID = re.compile(r"(?s).+?:(?P<kind>[a-z0-9-]+)(?::[0-9a-f]{6})?")
+_ID = pattern(r"(?s).+?:(?P<kind>[a-z0-9-]+)(?::[0-9a-f]{6})?")
 
 
 def _slug(kind: str) -> str:
@@ -70,7 +70,7 @@ def _slugs() -> frozenset[str]:
 
 # A key of this package may be kept as its bare bytes, which only their place gives away.
 _SEED_SIZE = 32
-_SEED_NAME = re.compile(r"(?i)(key|seed)[^/]*$")
+_SEED_NAME = pattern(r"(?i)(key|seed)[^/]*$")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import shlex
 import signal
 import threading
@@ -13,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, pattern
 from colony_memory._version import __version__
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ _logger = logging.getLogger(__name__)
 LONGEST_COMMAND = 30.0
 _MOST_WAITING = 8
 _MOST_CHARS = 2000
-_USER_INFO = re.compile(r"(?<=//)[^/@\s]+@")
+_USER_INFO = pattern(r"(?<=//)[^/@\s]+@")
 
 
 @dataclass(frozen=True)

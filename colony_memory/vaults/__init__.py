@@ -31,6 +31,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from colony_memory._boundary import require_text
+from colony_memory._values import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -50,13 +51,13 @@ __all__ = [
 
 
 _KINDS = "colony:, file:///absolute/path, s3://, gs:// or az://bucket/prefix, export:path, memory:, or a path"
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 # A colon before any slash, as in host:/path, user@host:path, [::1]:/path or host::module.
-_ADDRESS = re.compile(r"[^/\\]*:")
-_DRIVE = re.compile(r"[A-Za-z]:[/\\]")
+_ADDRESS = pattern(r"[^/\\]*:")
+_DRIVE = pattern(r"[A-Za-z]:[/\\]")
 # What a shell, cmd.exe or a template would have put something in the place of.
 VARIABLE = re.compile(r"\$[A-Za-z_{(][A-Za-z0-9_]*[})]?|%[A-Za-z_][A-Za-z0-9_()]*%")
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_ESCAPE = pattern(r"%[0-9A-Fa-f]{2}")
 
 
 @runtime_checkable

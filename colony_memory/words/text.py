@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
+
+from colony_memory._values import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from colony_memory.capture import Written
     from colony_memory.snapshot import SnapshotInfo
 
-_STYLE = re.compile(r"\x1b\[[0-9;]*m")
-_COMMAND = re.compile(r"(?:: |  )(?=colony-memory )")
+_STYLE = pattern(r"\x1b\[[0-9;]*m")
+_COMMAND = pattern(r"(?:: |  )(?=colony-memory )")
 _INDENT = "  "
 
 

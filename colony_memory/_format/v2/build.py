@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import MAX_BYTES, age, v1
@@ -26,7 +25,7 @@ from colony_memory._format.v2.manifest import (
 )
 from colony_memory._format.v2.state import State, most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, pattern
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 # How often what lies below a pack that does not unpack is tried instead.
 _TRIES = 4
 # What a pack file tells of the pack below, which may be read where the rest of the file is damaged.
-_BELOW = re.compile(r'"below_sha256": ?"(sha256:[0-9a-f]{64})"')
+_BELOW = pattern(r'"below_sha256": ?"(sha256:[0-9a-f]{64})"')
 
 
 @dataclass(frozen=True)
