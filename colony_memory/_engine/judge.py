@@ -382,7 +382,9 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
                 info = replace(info, refused=True)
             if row is not None and (base.proven or not asked.pins):
                 info = replace(info, tags=row.info.tags)  # which may be given and taken afterwards
-            entry = Entry(info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined)
+            entry = Entry(
+                info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined, manifest.base_files
+            )
         elif row is not None and suffices(asked, base, row):
             entry = row
         else:

@@ -16,6 +16,7 @@ from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
 from colony_memory._format.v2.build import BuiltChain, read_chain, read_documents, read_packs, read_parent
 from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.pack import PACK_CHARS
 from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
@@ -82,7 +83,8 @@ class Loaded(NamedTuple):
         own = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
         info = replace(self.manifest.info, stored_bytes=sum(len(text.encode("utf-8")) for text in own))
         info = info if known is None else replace(info, tags=known.info.tags)
-        row = Entry(info, self.manifest.sha256, packs=self.manifest.packs, ruined=self.manifest.ruined)
+        manifest = self.manifest
+        row = Entry(info, manifest.sha256, packs=manifest.packs, ruined=manifest.ruined, base_files=manifest.base_files)
         if known is None or read_stamp(known.shrunk_at) is None:
             return row
         return replace(row, shrunk_at=known.shrunk_at, spoiled=known.spoiled)
@@ -125,6 +127,9 @@ async def load(
     ahead = [part_filename(label, snapshot_id, seq) for seq in range(parts)]
     ahead += [pack_filename(label, pack_id, 0) for pack_id in (entry.packs if entry else ())]
     at_most = session.max_bytes if max_bytes is None else max_bytes
+    if entry is not None and entry.packs:  # of what may be made up, no more than there may be
+        count = min(entry.base_files, most_stored(at_most) // PACK_CHARS)
+        ahead += [pack_filename(label, entry.packs[0], seq) for seq in range(1, count)]
     read = await _read(session, [file, *ahead], given, most_stored(at_most), shelf)
     stored = read[file]
     if stored is None:

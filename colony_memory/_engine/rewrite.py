@@ -356,7 +356,8 @@ class _Rewriting:
                 gone = True
                 return None
             info = replace(built.listed, refused=built.listed.refused or row.info.refused)
-            own = Entry(info, built.manifest_sha256, row.shrunk_at, built.packs, row.spoiled, whole.manifest.ruined)
+            known = (row.shrunk_at, built.packs, row.spoiled, whole.manifest.ruined, built.base_files)
+            own = Entry(info, built.manifest_sha256, *known)
             latest = new if decision.follow == old else decision.follow
             return Move(latest, [*decision.building, own], unmerged=_renamed(now.unmerged, {old: new}))
 

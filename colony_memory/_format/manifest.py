@@ -167,6 +167,10 @@ class SnapshotInfo:
             object.__setattr__(self, "doc_count", len(self.doc_names))
 
 
+def _count_files(packs: tuple[str, ...], names: Iterable[str]) -> int:
+    return max(1, sum(f".{packs[0]}.k" in name for name in names)) if packs else 1
+
+
 @dataclass(frozen=True)
 class BuiltSnapshot:
     """A snapshot as vault files, in the order in which to write them: the manifest comes last.
@@ -190,6 +194,11 @@ class BuiltSnapshot:
     packs: tuple[str, ...] = ()
     public: SnapshotInfo | None = None
     tree: str = ""
+
+    @property
+    def base_files(self) -> int:
+        """How many files its base has."""
+        return _count_files(self.packs, (*self.inherited, *self.files))
 
     @property
     def listed(self) -> SnapshotInfo:
@@ -219,6 +228,11 @@ class Manifest:
     blob_chars: int
     packs: tuple[str, ...] = ()
     tree: str = ""
+
+    @property
+    def base_files(self) -> int:
+        """How many files its base has."""
+        return _count_files(self.packs, self.part_files)
 
     @property
     def stream(self) -> str | None:

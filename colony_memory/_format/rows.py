@@ -66,6 +66,7 @@ class Entry:
     packs: tuple[str, ...] = ()
     spoiled: bool = False  # what followed then ruined a document of it
     ruined: int = 0  # how many documents of the one before are ruined in it, as its manifest tells; no row does
+    base_files: int = 1  # how many files its base has, so that all can be asked for at once
 
     @property
     def snapshot_id(self) -> str:
@@ -116,6 +117,8 @@ def _facts(entry: Entry) -> dict[str, Any]:
         facts["doc_count"] = info.doc_count
     if entry.spoiled:
         facts["spoiled"] = True
+    if entry.base_files > 1:
+        facts["base_files"] = entry.base_files
     return facts
 
 
@@ -211,4 +214,7 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
         rewrites=lineage.rewrites,
         doc_count=count,
     )
-    return Entry(info, sha256, shrunk_at, packs, facts.get("spoiled") is True)
+    base_files = facts.get("base_files", 1)
+    if type(base_files) is not int or not 0 < base_files <= _MAX_PARTS:
+        raise ValueError("a count is wrong")
+    return Entry(info, sha256, shrunk_at, packs, facts.get("spoiled") is True, base_files=base_files)

@@ -20,6 +20,7 @@ from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename
 from colony_memory._format.pointer import Pointer, write_pointer
 from colony_memory._format.v2 import chain as chains
+from colony_memory._format.v2 import pack as pack_module
 from colony_memory.testing import FakeVault
 
 HOUR = 3600
@@ -187,3 +188,22 @@ def test_what_the_pointer_lists_is_asked_for_at_once(monkeypatch):
         assert pack_filename(LABEL, newest, 0) in together
         assert len(together) > 2
         assert not [name for names in asked if names is not together for name in names if name in packs]
+
+
+def test_all_files_of_a_large_base_are_asked_for_with_the_manifest(monkeypatch):
+    monkeypatch.setattr(pack_module, "PACK_CHARS", 400)
+    vault = FakeVault(operations_per_hour=None)
+    writer, history = ColonyMemory(backend=vault, format=2), growing(4)
+    for documents in history:
+        writer.backup(documents)
+    mem, batches = ColonyMemory(backend=vault), []
+    real = mem._session.vault.gather
+
+    async def gather(names, *more):
+        batches.append([*names])
+        return await real(names, *more)
+
+    monkeypatch.setattr(mem._session.vault, "gather", gather)
+    assert mem.restore() == history[-1]
+    assert [len(batch) > 4 for batch in batches if batch] == [True]
+    assert {*batches[0]} == {name for name in batches[0] if name in vault.files}

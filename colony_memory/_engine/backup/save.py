@@ -342,7 +342,7 @@ def _rows_with(
     is noted with that.
     """
     info = replace(built.listed, refused=True) if refused else built.listed
-    own = Entry(info, built.manifest_sha256, packs=built.packs)
+    own = Entry(info, built.manifest_sha256, packs=built.packs, base_files=built.base_files)
     if state.files is None:
         grown = state.decision.pointer.catalog.adding(own)
         return grown if lost is None else grown.adding(note_shrink(lost.before, lost.shrink))
