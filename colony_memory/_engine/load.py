@@ -15,8 +15,8 @@ from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
 from colony_memory._format.v2.build import BuiltChain, read_chain, read_documents, read_packs, read_parent
+from colony_memory._format.v2.chain import PACK_CHARS
 from colony_memory._format.v2.manifest import ChainManifest
-from colony_memory._format.v2.pack import PACK_CHARS
 from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (

@@ -20,7 +20,6 @@ from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename
 from colony_memory._format.pointer import Pointer, write_pointer
 from colony_memory._format.v2 import chain as chains
-from colony_memory._format.v2 import pack as pack_module
 from colony_memory.testing import FakeVault
 
 HOUR = 3600
@@ -191,7 +190,7 @@ def test_what_the_pointer_lists_is_asked_for_at_once(monkeypatch):
 
 
 def test_all_files_of_a_large_base_are_asked_for_with_the_manifest(monkeypatch):
-    monkeypatch.setattr(pack_module, "PACK_CHARS", 400)
+    monkeypatch.setattr(chains, "PACK_CHARS", 400)
     vault = FakeVault(operations_per_hour=None)
     writer, history = ColonyMemory(backend=vault, format=2), growing(4)
     for documents in history:
