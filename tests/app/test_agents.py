@@ -31,13 +31,6 @@ def test_memory_is_saved_and_nothing_else(home, name):
     assert set(saved.info.doc_names) - {*METADATA_NAMES} == HOSTS[name][2]
 
 
-@pytest.mark.parametrize("name", HOSTS)
-def test_what_is_saved_is_what_is_taken_back(home, name):
-    folder, agent = make_host(home, name), AGENTS[name]
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    assert {each for each in found if agent.holds(each)} == HOSTS[name][2]
-
-
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_variable_names_another_place(home, tmp_path, monkeypatch, name):
     agent = AGENTS[name]

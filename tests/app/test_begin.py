@@ -37,15 +37,6 @@ def saved(vault, documents, **options):
     return memory.backup(documents, **options)
 
 
-def test_what_was_saved_is_there(vault, memory, tmp_path):
-    info = saved(vault, {"MEMORY.md": "two years", "notes/a.md": "a"}, label="notes")
-    seen = []
-    begun = begin(memory, tmp_path / "new", label="notes", on_progress=lambda *told: seen.append(told[:2]))
-    assert begun.restored.info.snapshot_id == info.snapshot_id
-    assert (tmp_path / "new" / "notes" / "a.md").read_text() == "a"
-    assert seen[-1] == (2, 2)
-
-
 def test_a_first_start_makes_the_folder_and_leaves_what_is_there(vault, memory, tmp_path):
     saved(vault, {"MEMORY.md": "of another"}, label="other")
     assert begin(memory, tmp_path / "a" / "b").restored is None
@@ -56,12 +47,6 @@ def test_a_first_start_makes_the_folder_and_leaves_what_is_there(vault, memory, 
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="file"):
         begin(memory, tmp_path / "file")
-
-
-def test_a_memory_that_was_deleted_on_purpose_is_a_first_start(vault, memory, tmp_path):
-    info = saved(vault, {"MEMORY.md": "two years"})
-    memory.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
-    assert begin(memory, tmp_path / "new").restored is None
 
 
 def test_no_fault_is_a_first_start(vault, tmp_path):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 import pytest
 
-from colony_memory.app.claude_code import Moves, folder_of_project, locate_project, project_names, read_moves
-from colony_memory.app.content import reshape
+from colony_memory.app.claude_code import Moves, folder_of_project, locate_project, read_moves
 from colony_memory.capture._metadata import METADATA_NAME, METADATA_NAMES, Metadata, described_by, dump_metadata
 
 
@@ -25,10 +22,6 @@ from colony_memory.capture._metadata import METADATA_NAME, METADATA_NAMES, Metad
 def test_the_names_are_those_that_javascript_gives(path, name):
     # Made by node, with the expression and the hash that version 2.1.332 has.
     assert folder_of_project(path) == name
-
-
-def test_both_spellings_of_a_letter_are_one():
-    assert folder_of_project(unicodedata.normalize("NFD", "/caf\u00e9")) == folder_of_project("/caf\u00e9") == "-caf-"
 
 
 def test_a_project_is_its_repository(tmp_path):
@@ -53,38 +46,8 @@ def test_a_project_is_its_repository(tmp_path):
         locate_project(" ")
 
 
-def test_the_projects_of_a_snapshot():
-    assert project_names(["projects/-b/memory/x", "projects/-a/memory/x", "projects/x", "CLAUDE.md"]) == ["-a", "-b"]
-
-
 ONE = {"CLAUDE.md": "x", "projects/-home-ada-app/memory/M.md": "m"}
 TWO = {**ONE, "projects/-home-ada-api/memory/M.md": "n"}
-
-
-def test_the_only_project_goes_where_it_is_said():
-    documents, changes = Moves(project="/Users/ada/app").apply(ONE)
-    assert documents == {"CLAUDE.md": "x", "projects/-Users-ada-app/memory/M.md": "m"}
-    assert changes == {"-home-ada-app": "-Users-ada-app"}
-    assert Moves(project="/home/ada/app").apply(ONE) == (ONE, {})
-    assert Moves().apply(TWO) == (TWO, {})
-
-
-def test_one_of_several_is_named_by_its_path_or_its_folder(tmp_path):
-    new = tmp_path / "app"
-    for old in ("/home/ada/app", "/home/ada/app/", "-home-ada-app"):
-        documents, _ = read_moves(None, [f"{old}={new}"]).apply(TWO)
-        assert set(documents) == {
-            "CLAUDE.md",
-            f"projects/{folder_of_project(str(new))}/memory/M.md",
-            "projects/-home-ada-api/memory/M.md",
-        }
-
-
-def test_names_may_change_places():
-    moves = Moves(by_name={"-home-ada-app": "/home/ada/api", "-home-ada-api": "/home/ada/app"})
-    documents, _ = moves.apply(TWO)
-    assert documents["projects/-home-ada-app/memory/M.md"] == "n"
-    assert documents["projects/-home-ada-api/memory/M.md"] == "m"
 
 
 @pytest.mark.parametrize(
@@ -147,12 +110,3 @@ def test_all_that_is_known_of_a_file_goes_along():
         times={f"{new}/": 1, f"{new}/M.md": 2},
         left_out={f"{new}/pipe": "named pipe", f"{new}/closed/": "no right"},
     )
-
-
-def test_what_is_not_wanted_goes_with_all_that_is_known_of_it():
-    metadata = Metadata(files={"a.png": b"\xff"}, modes={"a.png": 0o600, "b/": 0o700}, links={"l": "a.png"})
-    documents = {"b/c.md": "c", METADATA_NAME: dump_metadata(metadata)}
-    kept = reshape(documents, wanted=lambda name: name.startswith("b"))
-    assert kept["b/c.md"] == "c"
-    assert described_by(kept) == Metadata(modes={"b/": 0o700})
-    assert reshape({"a": "x"}, wanted=lambda name: name == "b") == {}

@@ -91,10 +91,3 @@ def test_what_lies_in_the_folder_is_not_run(memory, folder, monkeypatch):
 def test_what_is_no_command_is_refused_at_once(given, why):
     with pytest.raises(ValueError, match=why):
         BackupOptions(before=given)
-
-
-def test_a_program_that_is_named_by_a_path_is_the_same_everywhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a b").mkdir()
-    assert BackupOptions(before="'./a b/copy' --now").before == shlex.join([str(tmp_path / "a b" / "copy"), "--now"])
-    assert BackupOptions(before="copy './x y'").before == "copy './x y'"

@@ -11,7 +11,7 @@ import pytest
 if sys.version_info < (3, 11):
     pytest.importorskip("tomli")
 
-from colony_memory.app.config import config_path, create_config, load_config
+from colony_memory.app.config import create_config, load_config
 
 posix = pytest.mark.skipif(os.name == "nt", reason="POSIX")
 
@@ -23,37 +23,10 @@ def place(tmp_path, monkeypatch):
     return tmp_path / "config" / "colony-memory" / "config.toml"
 
 
-def test_it_is_in_the_user_s_directory_or_where_it_is_named(place, tmp_path, monkeypatch):
-    assert config_path() == place
-    monkeypatch.setenv("COLONY_MEMORY_CONFIG", str(tmp_path / "named.toml"))
-    assert config_path() == tmp_path / "named.toml"
-    assert str(config_path("given.toml")) == "given.toml"
-
-
-def test_it_is_where_the_system_wants_configuration(tmp_path, monkeypatch):
-    platformdirs = pytest.importorskip("platformdirs")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CONFIG_HOME")
-    assert config_path() == platformdirs.user_config_path("colony-memory") / "config.toml"
-
-
-def test_where_nobody_named_one_there_may_be_none(place):
-    config = load_config()
-    assert (config.path, config.exists, dict(config.sets)) == (place, False, {})
-
-
 def test_the_null_device_is_none(place, monkeypatch):
     place.write_text("valut = 1\n")
     monkeypatch.setenv("COLONY_MEMORY_CONFIG", os.devnull)
     assert not load_config().exists
-
-
-def test_one_that_is_named_has_to_be_there(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"given.toml: there is no such file"):
-        load_config(str(tmp_path / "given.toml"))
-    monkeypatch.setenv("COLONY_MEMORY_CONFIG", str(tmp_path / "named.toml"))
-    with pytest.raises(ValueError, match=r"named.toml: there is no such file"):
-        load_config()
 
 
 def test_neither_the_working_directory_nor_a_relative_variable_counts(place, tmp_path, monkeypatch):
@@ -64,12 +37,6 @@ def test_neither_the_working_directory_nor_a_relative_variable_counts(place, tmp
     monkeypatch.setenv("COLONY_MEMORY_CONFIG", "config.toml")
     with pytest.raises(ValueError, match="COLONY_MEMORY_CONFIG: must be an absolute path"):
         load_config()
-
-
-def test_it_is_read_with_its_bom_and_through_a_link(place, tmp_path):
-    (tmp_path / "dotfiles.toml").write_bytes(b"\xef\xbb\xbfvault = '/v'\n")
-    place.symlink_to(tmp_path / "dotfiles.toml")
-    assert load_config().settings == {"vault": "/v"}
 
 
 @posix

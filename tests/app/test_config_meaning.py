@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colony_memory.app.config import SETTINGS, Setting, effective, make_retention, read_config
+from colony_memory.app.config import SETTINGS, Setting, effective, read_config
 from colony_memory.retention import Retention
 
 PATH, HOME = Path("/etc/x.toml"), "/home/ada"
@@ -135,11 +135,6 @@ def test_whatever_stands_in_it_is_right_or_an_error_that_says_why(key):
     assert all(key in each for each in told)
 
 
-def test_a_path_that_is_given_twice_counts_once():
-    config = read({"sets": {"a": {"paths": ["~/agent", "~/agent/", "/home/ada/./agent"]}}})
-    assert config.sets["a"].paths == ("/home/ada/agent",)
-
-
 def test_what_may_be_a_key_itself_is_not_repeated():
     with pytest.raises(ValueError, match=r"^key_file: must be an absolute path") as caught:
         read({"key_file": "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"})
@@ -149,25 +144,6 @@ def test_what_may_be_a_key_itself_is_not_repeated():
 def test_without_a_home_a_tilde_is_refused():
     with pytest.raises(ValueError, match="no home directory is known"):
         read_config({"witness": "~/w"}, path=PATH, home="~")
-
-
-def test_one_label_in_two_vaults_is_no_mistake():
-    config = read(
-        {"vaults": {"b": "/b"}, "sets": {"a": {**SET, "label": "x"}, "b": {**SET, "label": "x", "vault": "b"}}}
-    )
-    assert list(config.sets) == ["a", "b"]
-
-
-def test_what_is_not_there_is_said_with_what_is():
-    config = read({"sets": {"agent": SET, "notes": SET}, "lenses": {"week": "w/*"}})
-    with pytest.raises(ValueError, match=r"there is no set 'agnet' in /etc/x.toml; did you mean agent"):
-        config.set_of("agnet")
-    with pytest.raises(ValueError, match=r"there is no set 'zzz' in /etc/x.toml; sets are agent, notes"):
-        config.set_of("zzz")
-    with pytest.raises(ValueError, match=r"there is no lens 'zzz' in /etc/x.toml; lenses are week"):
-        config.lens_of("zzz")
-    with pytest.raises(ValueError, match=r"there is no set 'x' in /etc/x.toml; there are no sets"):
-        read({}).set_of("x")
 
 
 def test_options_before_variables_before_the_set_before_the_rest():
@@ -197,7 +173,3 @@ def test_options_before_variables_before_the_set_before_the_rest():
     }
     assert effective(config, None, {})["secrets"].value == "warn"
     assert "label" not in effective(config, None, {})
-
-
-def test_rules_make_a_policy():
-    assert make_retention({"keep": 2, "keep_daily": 7}) == Retention(keep_last=2, keep_daily=7)

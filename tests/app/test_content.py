@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from colony_memory import ColonyMemoryError, SnapshotInfo
-from colony_memory.app.content import content_of, narrow
-from colony_memory.capture import read_folder, write_folder
-from colony_memory.capture._metadata import METADATA_NAME, METADATA_NAMES
+from colony_memory.app.content import content_of
+from colony_memory.capture import read_folder
+from colony_memory.capture._metadata import METADATA_NAME
 
 INFO = SnapshotInfo("20261101T120000300000Z-abcdef", "default", "?", ["a.md"], 1, 10, "sha256:" + "0" * 64)
 LACKING = replace(INFO, incomplete=("b.md: gone",))
@@ -47,16 +47,3 @@ def test_a_file_as_it_was(documents):
 def test_what_is_not_there(documents, info, name, says):
     with pytest.raises(ColonyMemoryError, match=says):
         content_of(info, documents, name)
-
-
-def test_a_part_restores_as_it_was(documents, tmp_path):
-    before = (tmp_path / "memory" / "face.png").stat()
-    write_folder(narrow(documents, ["face.*", "empty", "link"]), tmp_path / "out")
-    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["empty", "face.png", "link"]
-    assert (tmp_path / "out" / "face.png").read_bytes() == BYTES
-    after = (tmp_path / "out" / "face.png").stat()
-    assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
-    assert (tmp_path / "out" / "link").readlink().as_posix() == "notes/a.md"
-    assert {"notes/a.md"} == narrow(documents, ["notes/*"]).keys() - METADATA_NAMES
-    with pytest.raises(ValueError, match=r"nothing in the snapshot matches '\*\.txt', 'x'"):
-        narrow(documents, ["*.txt", "x"])

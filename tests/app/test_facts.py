@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from colony_memory import SnapshotInfo
-from colony_memory.app.pick import count_left_out, left_out, made_at, stamp
+from colony_memory.app.pick import count_left_out, left_out, made_at
 
 NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
 
@@ -32,10 +32,6 @@ def snapshot(**changes):
 )
 def test_when_a_snapshot_was_made(changes, moment):
     assert made_at(snapshot(**changes)) == moment
-
-
-def test_a_time_is_told_by_the_minute():
-    assert stamp(NOON) == "2026-11-01 12:00 UTC"
 
 
 def test_what_is_lacking_is_told_by_a_few_names_and_the_number():

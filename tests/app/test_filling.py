@@ -136,28 +136,6 @@ def test_only_what_is_asked_for(world, options, files, filled):
     assert set(world.files()) == files
 
 
-def test_what_was_left_out_for_another_reason_is_taken_from_nowhere(world):
-    world.saved(ONE)
-    world.saved(LATEST, unread=["store/"], can_be_had=False)
-    assert restore_folder(world.memory, world.here).filled == ()
-    assert set(world.files()) == {"a.md"}
-
-
-def test_a_copy_that_was_saved_before_a_restore_is_as_it_was(world):
-    world.saved(ONE, label="default-before-restore")
-    world.saved(LATEST, unread=["store/"], label="default-before-restore")
-    assert restore_folder(world.memory, world.here, label="default-before-restore").filled == ()
-
-
-def test_a_damaged_snapshot_is_passed_over(world):
-    first, second = world.saved(ONE), world.saved(TWO)
-    world.saved(LATEST, unread=["store/"])
-    for part in world.path.rglob(f"*{second}.[kp]*.json"):
-        part.chmod(0o600)
-        part.write_text("{}")
-    assert [each.snapshot_id for each in restore_folder(world.memory, world.here).filled] == [first]
-
-
 def test_few_snapshots_are_read(world, monkeypatch):
     from colony_memory.app.target import Target
 
@@ -344,10 +322,3 @@ def test_a_save_says_what_could_not_be_read(world, monkeypatch, error, unread):
     assert metadata.unread == ({"store/x"} if unread else set())
     assert bool(restore_folder(world.memory, world.path / "other").filled) == unread
     assert (world.path / "other/store/x").exists() == unread
-
-
-@linux
-def test_what_is_too_large_is_not_called_unread(tmp_path):
-    make(tmp_path, {"a.md": b"a", "large": b"\xff" * 1000})
-    metadata = split_documents(read_folder(tmp_path, max_bytes=500).documents)[1]
-    assert (set(metadata.left_out), metadata.unread) == ({"large"}, frozenset())

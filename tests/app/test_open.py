@@ -6,9 +6,8 @@ import os
 
 import pytest
 
-from colony_memory import ColonyMemoryError, Ed25519Signer, UntrustedSnapshot, VaultMissing, signing
+from colony_memory import ColonyMemoryError, Ed25519Signer, VaultMissing, signing
 from colony_memory.app.open import load_signer, open_memory, trust_arguments
-from colony_memory.vaults.local import LocalVault
 
 pytest.importorskip("cryptography")
 
@@ -32,15 +31,6 @@ def test_the_arguments_are_those_that_were_given(key, tmp_path):
     assert found == {"require_signature": False, "accept_legacy_pointer": True}
 
 
-def test_trust_is_a_list_in_any_spelling(key):
-    given = [f"{STRANGER.did_key}@20261101T120000300000Z-abcdef, did:key:b", " ", "did:key:c"]
-    listed = {STRANGER.did_key: "20261101T120000300000Z-abcdef", "did:key:b": None, "did:key:c": None}
-    assert trust_arguments(trust=given) == trust_arguments(trust=" ".join(given)) == {"trusted_issuers": listed}
-    found = trust_arguments(trust=given[:1], key_file=key)
-    assert next(iter(found["trusted_issuers"])) == OURS.did_key
-    assert trust_arguments(trust=[", "]) == {}
-
-
 def test_a_key_file_that_cannot_be_used_is_a_bad_argument(key, tmp_path, monkeypatch):
     (tmp_path / "empty").touch(0o600)
     for name in ("none", "empty"):
@@ -57,18 +47,6 @@ def test_a_key_file_that_cannot_be_used_is_a_bad_argument(key, tmp_path, monkeyp
     monkeypatch.setattr(signing, "require_cryptography", missing)
     with pytest.raises(ColonyMemoryError, match="not installed, and a key file is given"):
         load_signer(key)
-
-
-def test_what_is_opened_signs_trusts_and_tells(key, tmp_path):
-    LocalVault(tmp_path / "vault", create=True)
-    events = []
-    opened = open_memory(str(tmp_path / "vault"), key_file=key, on_event=events.append)
-    assert opened.place.url == str(tmp_path / "vault")
-    assert opened.memory.backup({"a.md": "x"}).issuer == OURS.did_key
-    assert events
-    with pytest.raises(UntrustedSnapshot):
-        open_memory(str(tmp_path / "vault"), trust=STRANGER.did_key).memory.restore()
-    assert open_memory(str(tmp_path / "vault")).memory.restore() == {"a.md": "x"}
 
 
 def test_a_vault_that_is_not_there_is_not_opened(tmp_path, monkeypatch):

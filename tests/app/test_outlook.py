@@ -6,55 +6,10 @@ import random
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from snapshots import snapshot
 
 from colony_memory import ColonyMemory, QuotaExceeded
-from colony_memory._engine.inspect import Outlook, look_ahead
-from colony_memory._format.catalog import Entry
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import FakeVault
-
-
-def entries(*stored, hours=12.0, chains=False):
-    """Restore points of so many bytes, oldest first there, each so long after the one before."""
-    made = []
-    for number, size in enumerate(stored):
-        at = datetime(2026, 11, 1, tzinfo=timezone.utc) + timedelta(hours=hours * number)
-        info = snapshot(
-            snapshot_id=f"{at:%Y%m%dT%H%M%S%fZ}-abcdef",
-            created_at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
-            stored_bytes=size,
-            format=f"colony-memory/{2 if chains else 1}",
-        )
-        made.append(Entry(info, "", packs=tuple("x" * (number + 1)) if chains else ()))
-    return made[::-1]
-
-
-def ahead(points, *, pointer_bytes=0, free=10_000):
-    return look_ahead(points, pointer_bytes=pointer_bytes, free=free)
-
-
-def test_nothing_is_said_where_nothing_is_known():
-    assert ahead([]) == Outlook()
-    assert ahead(entries(100)) == Outlook(100, fits=100)
-    assert ahead(entries(100), free=None) == Outlook(100)
-    assert ahead(entries(0, 0, 0), pointer_bytes=500) == Outlook()  # a vault that tells no sizes
-
-
-def test_in_format_1_the_next_is_like_the_newest():
-    assert ahead(entries(100, 900, 200)) == Outlook(200, fits=50)
-    assert ahead(entries(100, 900, 200), pointer_bytes=400) == Outlook(200, fits=40)
-    assert ahead(entries(100, 200), free=1) == Outlook(200, fits=0)
-
-
-def test_in_format_2_the_next_is_like_the_changes_and_a_base_is_shared_by_256():
-    assert ahead(entries(5120, chains=True)) == Outlook(5120, at_most=True)
-    assert ahead(entries(5120, 30, 90, 40, chains=True), free=7300) == Outlook(40, fits=99)
-    # One that holds no pack of others, as whoever cannot read what is there writes it, is what the next one is like.
-    alone = [Entry(each.info, "", packs=("x",)) for each in entries(50, 70, chains=True)]
-    assert ahead(alone) == Outlook(70, fits=142)
-    # Where the format was changed, only what is of the new one counts.
-    assert ahead([*entries(50, chains=True), *entries(900, 900)]) == Outlook(50, at_most=True)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from colony_memory import (
     AsyncColonyMemory,
     ColonyMemory,
-    ColonyMemoryError,
     ColonyMemoryWarning,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -60,18 +59,6 @@ def test_texts_pictures_and_links_have_a_history(memory, folder):
     assert file_history(memory, "face.png").read == 3
 
 
-def test_a_name_that_none_has_is_said_with_what_is_near(memory, folder):
-    save_folder(memory, folder)
-    with pytest.raises(
-        ColonyMemoryError, match=r"no 'note/a.md' in the one snapshot of label 'default'; the nearest is 'notes/a.md'$"
-    ):
-        file_history(memory, "note/a.md")
-    with pytest.raises(ColonyMemoryError, match=r"the nearest is 'notes/a.md'"):
-        file_history(memory, "notes")
-    with pytest.raises(ColonyMemoryError, match=r"label 'default'$"):
-        file_history(memory, "zzz")
-
-
 def test_what_cannot_be_read_may_have_it(memory, folder):
     save_folder(memory, folder)
     (folder / "notes" / "a.md").write_text("x")
@@ -96,14 +83,6 @@ def test_a_folder_that_is_described_wrongly_is_passed_over(memory):
     with pytest.warns(ColonyMemoryWarning, match=METADATA_NAME):
         report = search_files(memory, "tea")
     assert (len(report.passed_over), report.searched) == (1, 1)
-
-
-def test_every_file_is_searched(memory, folder):
-    save_folder(memory, folder)
-    found = search_files(memory, "TEA", ignore_case=True).matches
-    assert [(each.name, each.line) for each in found] == [("face.png", None), ("notes/a.md", "tea")]
-    # What describes the folder is no file of it.
-    assert not search_files(memory, "empty_dirs")
 
 
 def test_nothing_saved_and_a_client_that_is_not_awaited(memory):

@@ -41,28 +41,9 @@ def test_what_a_text_names(text, found):
     assert pick.resolve([*INFOS, LATER], text).snapshot_id == found
 
 
-def test_an_id_that_is_the_beginning_of_another_names_itself():
-    infos = [snapshot("a"), snapshot("ab")]
-    assert pick.resolve(infos, "a").snapshot_id == "a"
-
-
 def test_without_a_pointer_the_newest_is_the_latest():
     infos = [snapshot(each) for each in IDS]
     assert pick.resolve(infos, "latest").snapshot_id == IDS[-1]
-
-
-def test_what_names_several_is_refused_with_the_candidates():
-    with pytest.raises(ValueError, match=f"'2026' is the beginning of 7 ids: {', '.join(IDS[:5])} and 2 more"):
-        pick.resolve(INFOS, "2026")
-    with pytest.raises(ValueError, match=f"2 ids: {IDS[0]}, {IDS[1]}$"):
-        pick.resolve(INFOS[:2], "2026")
-
-
-@pytest.mark.parametrize("text", ["", "../x", "latest~", "latest~-1", "late st", "a" * 65, "é"])
-def test_what_is_no_name_is_refused(text):
-    with pytest.raises(ValueError, match="names no snapshot"):
-        pick.resolve(INFOS, text)
-    assert not pick.may_name_a_snapshot(text)
 
 
 @pytest.mark.parametrize(
@@ -75,10 +56,6 @@ def test_what_is_no_name_is_refused(text):
 def test_what_is_not_there_is_not_found(infos, text, says):
     with pytest.raises(SnapshotNotFound, match=says):
         pick.resolve(infos, text)
-
-
-def test_a_whole_id_needs_no_list():
-    assert pick.find_id(None, IDS[0], label="default") == IDS[0]
 
 
 @pytest.fixture
@@ -123,18 +100,6 @@ def test_of_a_time_the_newest_that_is_not_after_it(memory):
             pick.find_at(memory, moment, label="default")
 
 
-@pytest.mark.parametrize(
-    ("text", "moment"),
-    [
-        ("2026-11-01T12:00:00.3Z", NOON),
-        ("2026-11-01 12:00:00.300z", NOON),
-        ("2026-11-01T13:00:00.3+0100", NOON),
-    ],
-)
-def test_a_time_as_people_write_it(text, moment):
-    assert pick.parse_moment(text) == moment
-
-
 def test_what_a_list_shows_of_a_snapshot_names_it(memory):
     infos = []
     for minutes in range(3):
@@ -177,11 +142,6 @@ def test_an_age_is_counted_from_now(text, back):
 )
 def test_a_time_goes_to_the_end_of_its_last_unit(text, moment):
     assert pick.parse_moment(text) == datetime.fromisoformat(f"2026-11-01T{moment}+00:00")
-
-
-def test_a_day_is_the_end_of_it():
-    end = pick.parse_moment("2026-11-01")
-    assert (end.hour, end.minute, end.second, end.microsecond) == (23, 59, 59, 999_999)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from colony_memory import ColonyMemory, VaultMissing
+from colony_memory import ColonyMemory
 from colony_memory.app.open import open_memory
 from colony_memory.app.place import choose_place, refuse_vault_inside
 from colony_memory.app.values import read_setting
@@ -23,51 +23,12 @@ def environment(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_url_goes_before_the_variable_and_that_before_the_key(monkeypatch, tmp_path):
-    monkeypatch.setenv("COLONY_API_KEY", "col_test")
-    assert (choose_place().url, choose_place().title) == ("colony:", "the hosted vault")
-    assert choose_place().exists()
-    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "by-variable"))
-    assert choose_place().url == str(tmp_path / "by-variable")
-    assert choose_place(str(tmp_path / "by-url")).title == f"the vault {tmp_path / 'by-url'}"
-    assert choose_place("COLONY:/").title == "the hosted vault"
-
-
-def test_where_nobody_chose_it_is_a_local_one_that_makes_itself(tmp_path):
-    place = choose_place()
-    assert (place.chosen, place.exists()) == (False, False)
-    assert place.title == f"the local vault {place.url}"
-    with pytest.raises(VaultMissing):
-        place.require()
-    assert [place.make_unchosen(), place.make_unchosen()] == [True, False]
-    place.require()
-    assert place.is_same_as(choose_place(place.url))
-
-
-def test_the_local_one_is_where_the_system_wants_the_data_of_programs():
-    platformdirs = pytest.importorskip("platformdirs")
-    assert choose_place().url == str(platformdirs.user_data_path("colony-memory") / "vault")
-
-
 def test_a_user_without_a_home_is_told(monkeypatch):
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", "")
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
     with pytest.raises(ValueError, match="no home directory: set XDG_DATA_HOME"):
         choose_place()
-
-
-def test_what_somebody_chose_is_made_on_purpose_only(tmp_path):
-    place = choose_place("vault")
-    assert not place.make_unchosen()
-    with pytest.raises(VaultMissing) as error:
-        place.require()
-    assert error.value.hint is not None
-    assert not (tmp_path / "vault").exists()
-    assert [place.make(), place.make()] == [True, False]
-    place.require()
-    assert place.is_same_as(choose_place((tmp_path / "vault").as_uri()))
-    assert not place.is_same_as(choose_place("other"))
 
 
 @pytest.mark.parametrize("name", ["COLONY_API_KEY", "COLONY_MEMORY_VAULT"])
@@ -78,14 +39,6 @@ def test_an_empty_variable_is_not_one_that_is_not_set(monkeypatch, name, value):
         choose_place()
     monkeypatch.delenv(name)
     assert read_setting(name) is None
-
-
-@pytest.mark.parametrize(
-    ("url", "says"), [("memory:", "would be gone"), ("colony:", "needs a key"), ("ftp://x", "not a kind of vault")]
-)
-def test_what_cannot_be_opened(url, says):
-    with pytest.raises(ValueError, match=says):
-        choose_place(url)
 
 
 def test_a_path_that_holds_the_vault_is_refused(tmp_path):

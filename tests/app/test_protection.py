@@ -12,7 +12,7 @@ from snapshots import NOON, damage, label_map, save, snapshot, vault_map
 from colony_memory import ColonyMemory
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.app.protection import check_protection, read_newest
-from colony_memory.app.verdict import Newest, Problem, Protection, assess, least_protected
+from colony_memory.app.verdict import Newest, assess
 from colony_memory.exceptions import ConflictDetected
 from colony_memory.schedule import last_run
 from colony_memory.schedule.last_run import LastRun, RunLog
@@ -104,71 +104,6 @@ def test_the_verdict(found, max_age, state, stale, problems):
     assert (unread.state, bool(unread)) == ("saved" if state == "protected" else state, False)
     assert (verdict.state, verdict.stale, bool(verdict)) == (state, stale, state == "protected")
     assert [(each.mending, each.label, each.snapshot_id) for each in verdict.problems] == problems
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "least"),
-    [
-        ([], None),
-        (["a protected 1", "b protected 9", "c protected 3"], "b"),
-        (["a protected 9", "b at-risk 1"], "b"),
-        (["a at-risk 1", "b ahead 9", "c saved 9"], "a"),
-        (["a not-protected 9", "b not-protected -", "c at-risk 99"], "b"),
-    ],
-)
-def test_of_several_labels_the_one_that_is_protected_least_counts(verdicts, least):
-    def verdict(text):
-        label, state, days = text.split()
-        age = None if days == "-" else timedelta(days=int(days))
-        return Protection(state.replace("-", " "), label, None, age, stale=age is None)
-
-    found = least_protected(map(verdict, verdicts))
-    assert (found.label, found.empty) == (least, least is None)
-
-
-def test_the_future_is_no_age():
-    late = snapshot(snapshot_id=ID, created_at="2026-11-01T13:00:00Z")
-    assert assess(vault_map(), label_map(newest=late), now=NOON).age == timedelta(0)
-
-
-def test_what_was_read_counts_and_not_what_is_listed():
-    older = snapshot(snapshot_id="20261101T110000300000Z-abcdef", created_at="2026-11-01T11:00:00Z")
-    found, label, now = vault_map(), label_map(), NOON + timedelta(hours=1)
-    read = Newest(older, {snapshot().snapshot_id: "the part is damaged"})
-    verdict = assess(found, label, now=now, read=read)
-    assert (verdict.state, verdict.newest) == ("at risk", older)
-    assert verdict.problems == (Problem("the part is damaged", "replace", "default", snapshot().snapshot_id),)
-    assert assess(found, label, now=now, read=read, max_age=timedelta(minutes=90)).stale
-    lost = assess(found, label, now=now, read=Newest(None, {snapshot().snapshot_id: "no"}))
-    assert (lost.state, lost.newest, lost.stale) == ("not protected", None, True)
-    assert [each.mending for each in lost.problems] == ["backup"]
-
-
-def test_a_run_that_found_nothing_new_is_as_good_as_a_backup():
-    found, label, now = vault_map(), label_map(), NOON + timedelta(days=3)
-    hour, day = timedelta(hours=1), timedelta(days=1)
-    assert assess(found, label, now=now, max_age=day).stale
-    seen = assess(found, label, now=now, max_age=day, confirmed={snapshot().snapshot_id: now - hour})
-    assert (seen.stale, seen.age) == (False, hour)
-    # A run of another snapshot, or of a time that is yet to come, tells nothing.
-    for confirmed in ({ID: now - hour}, {snapshot().snapshot_id: now + hour}):
-        assert assess(found, label, now=now, max_age=day, confirmed=confirmed).stale
-
-
-def test_an_incomplete_snapshot_is_a_risk():
-    def state(**changes):
-        info = snapshot(
-            incomplete=("MEMORY.md: Permission denied", *(f"{n}.sock: socket" for n in range(4))), **changes
-        )
-        label = label_map(label=info.label, newest=info)
-        return assess(vault_map(), label, now=NOON + timedelta(hours=3), read=Newest(info))
-
-    verdict = state()
-    (problem,) = verdict.problems
-    assert (verdict.state, problem.mending, problem.snapshot_id) == ("at risk", "backup", snapshot().snapshot_id)
-    assert "MEMORY.md: Permission denied; 0.sock: socket; 1.sock: socket; and 2 more; make" in problem.what
-    # What a restore has replaced is saved once.
-    assert state(label="default-before-restore").state == "protected"
 
 
 def test_reading_goes_back_to_the_newest_that_is_good(vault):

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import sqlite3
-import time
 import warnings
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from capture_trees import posix
 from cut_off import cut_off
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ConflictDetected, open_vault, restore_folder, save_folder
-from colony_memory.app.target import Target
 from colony_memory.capture import _recover
 from colony_memory.capture._recover import recover
 from colony_memory.capture._swap import Moves
@@ -184,19 +182,6 @@ def test_an_index_that_was_planted_gives_nothing_away(url, ours, tmp_path):
         restore_folder(client(url), ours)
 
 
-def test_the_rows_of_an_index_save_the_reading_of_what_they_prove(url, ours, tmp_path, monkeypatch):
-    for name in ours.iterdir():
-        os.utime(name, (1, 1))
-    time.sleep(0.03)
-    the_basis(url, ours, tmp_path)
-    saved(url, ours)
-    seen = []
-    real = Target.documents_of
-    monkeypatch.setattr(Target, "documents_of", lambda target, own: seen.append(own) or real(target, own))
-    assert restore_folder(client(url), ours)
-    assert seen == []
-
-
 @pytest.mark.parametrize("first", [False, True])
 def test_what_an_agent_writes_between_the_question_and_the_answer_is_kept(url, ours, tmp_path, monkeypatch, first):
     the_basis(url, ours, tmp_path)
@@ -271,24 +256,6 @@ def test_a_database_counts_with_its_log(url, ours, tmp_path):
         restore_folder(client(url), ours)
 
 
-EVENTS = [
-    ("the latest", {}, lambda first, last: (last, False, None)),
-    ("an older one", {"snapshot": "latest~1"}, lambda first, last: (last, True, first)),
-    ("a part", {"only": "a.md"}, lambda first, last: (first, False, None)),
-]
-
-
-@pytest.mark.parametrize(("what", "options", "expected"), EVENTS, ids=[each[0] for each in EVENTS])
-def test_what_the_folder_is_based_on_is_kept_with_the_swap(url, ours, tmp_path, what, options, expected):
-    first = saved(url, ours)
-    last = other_host(url, tmp_path / "theirs")
-    if "snapshot" in options:
-        restore_folder(client(url), ours)
-    restore_folder(client(url), ours, **options)
-    found = basis(url, ours)
-    assert (found.snapshot_id, found.reverted, found.last) == expected(first, last)
-
-
 @pytest.mark.parametrize("target", ["missing", "empty"])
 def test_a_folder_that_comes_to_be_there_has_a_basis(url, ours, tmp_path, target):
     last = saved(url, ours)
@@ -298,18 +265,6 @@ def test_a_folder_that_comes_to_be_there_has_a_basis(url, ours, tmp_path, target
     restore_folder(client(url), new)
     assert basis(url, new).snapshot_id == last
     assert basis(url, new).tree == basis(url, ours).tree != ""
-
-
-def test_another_label_ends_the_basis_and_its_own_safety_copies_do_not(url, ours, tmp_path):
-    last = saved(url, ours)
-    saved(url, folder(tmp_path / "more", **{"c.md": "c"}), label="other")
-    (ours / "a.md").write_text("mine\n")
-    restore_folder(client(url), ours, snapshot_first=True)
-    restore_folder(client(url), ours, label="default-before-restore")
-    assert (ours / "a.md").read_text() == "mine\n"
-    assert (basis(url, ours).snapshot_id, basis(url, ours).reverted) == (last, True)
-    restore_folder(client(url), ours, label="other")
-    assert not basis(url, ours)
 
 
 @pytest.mark.exhaustive

@@ -7,9 +7,6 @@ import itertools
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
-import threading
 import time
 import warnings
 from bisect import bisect_right
@@ -19,7 +16,6 @@ import pytest
 from colony_memory import (
     ColonyMemory,
     ColonyMemoryError,
-    ConflictDetected,
     restore_folder,
     save_folder,
     save_paths,
@@ -225,19 +221,6 @@ def test_what_is_read_again_and_saved(place, vault, seen, change, tmp_path):
     assert seen.searched == ({TEXT} if change == "from the future" else NONE)
 
 
-@pytest.mark.parametrize("hours", [-5, 5])
-def test_a_clock_that_was_off_costs_a_reading_at_most(place, vault, seen, monkeypatch, hours):
-    real = time.time_ns
-    monkeypatch.setattr(reading.time, "time_ns", lambda: real() + hours * 3_600_000_000_000)
-    save(vault, place)
-    monkeypatch.setattr(reading.time, "time_ns", real)
-    (place / TEXT).write_text("TWO YEARS\n")
-    seen.forget()
-    assert not save(vault, place).info.reused
-    assert seen.searched == (ALL if hours < 0 else {TEXT})
-    assert ColonyMemory(backend=vault).restore()[TEXT] == "TWO YEARS\n"
-
-
 def test_what_is_as_young_as_the_look_at_it_is_read_again(place, vault, seen, monkeypatch):
     real = time.time_ns
     began = (place / TEXT).stat().st_ctime_ns + 1
@@ -247,24 +230,6 @@ def test_what_is_as_young_as_the_look_at_it_is_read_again(place, vault, seen, mo
     seen.forget()
     assert save(vault, place).info.reused
     assert TEXT in seen.searched
-
-
-def test_other_options_and_rules_ask_again(place, vault, seen, monkeypatch):
-    save(vault, place)
-    for options, searched, new in (
-        ({"secrets": "allow"}, NONE, False),
-        ({"secrets": "stop"}, NONE, False),
-        ({"exclude": "*.db"}, NONE, True),
-        ({"index": False}, ALL, True),
-    ):
-        seen.forget()
-        assert save(vault, place, **options).info.reused != new
-        assert seen.searched == searched
-    for module in (reading, _survey):
-        monkeypatch.setattr(module, "RULES", "another version")
-    seen.forget()
-    assert save(vault, place).info.reused
-    assert seen.searched == ALL
 
 
 @pytest.mark.parametrize("choice", ["warn", "mask", "allowed"])
@@ -363,31 +328,6 @@ def test_the_proof_of_stored_bytes_outlives_the_process_for_a_day(place, vault, 
         assert not save(vault, place).info.reused
 
 
-def test_each_vault_and_label_has_its_own(place, vault, tmp_path, seen):
-    other = LocalVault(tmp_path / "other", create=True)
-    for _ in range(2):
-        seen.forget()
-        reused = [
-            save(one, place, label=label).info.reused for one in (vault, other) for label in ("default", "research")
-        ]
-    assert reused == [True] * 4
-    assert seen.searched == NONE
-    vault.path.rename(tmp_path / "moved")
-    seen.forget()
-    assert save(LocalVault(tmp_path / "moved"), place).info.reused
-    assert seen.searched == NONE
-
-
-def test_several_paths_have_one_index(place, vault, tmp_path, seen):
-    (tmp_path / "todo.md").write_text("sea")
-    time.sleep(0.03)
-    for _ in range(2):
-        seen.forget()
-        saved = save_paths(ColonyMemory(backend=vault), [tmp_path / "todo.md", place])
-    assert (saved.info.reused, seen.opened) == (True, set())
-    assert "memory/a.md" in saved.contents.texts
-
-
 def test_a_folder_without_any_file_of_its_basis_has_none(place, vault):
     first = save(vault, place).info
     for each in place.iterdir():
@@ -399,27 +339,7 @@ def test_a_folder_without_any_file_of_its_basis_has_none(place, vault):
         assert first.snapshot_id not in (index.read().snapshot_id, *index.read().pending)
 
 
-def test_without_a_state_directory_all_of_it_is_read_and_saved(place, vault, seen):
-    state_directory().parent.mkdir(parents=True, exist_ok=True)
-    state_directory().write_text("")
-    for reused in (False, True):
-        seen.forget()
-        assert save(vault, place).info.reused == reused
-        assert seen.searched == ALL
-
-
 # --- more than one, and kills
-
-
-def test_a_second_one_waits_for_the_first(place, vault):
-    with FolderSave(ColonyMemory(backend=vault), place, BackupOptions()) as saving:
-        with pytest.raises(ColonyMemoryError, match=f"by process {os.getpid()}: waited 0 s"):
-            FolderSave(ColonyMemory(backend=vault), place, BackupOptions(), patience=0).__enter__()
-        other = threading.Thread(target=save, args=(vault, place))
-        other.start()
-        saving.save(saving.read())
-    other.join()
-    assert len(ColonyMemory(backend=vault).list_snapshots()) == 1
 
 
 def test_two_folders_of_one_label_by_one_client_at_once(place, vault, tmp_path):
@@ -472,26 +392,6 @@ def test_a_kill_at_any_write_of_the_index_costs_nothing(place, vault, monkeypatc
         if count[0] < stop:
             break
     assert 3 < stop < 19
-
-
-KILLED = """
-import os, sys
-from colony_memory import ColonyMemory, restore_folder
-from colony_memory.capture.index import FolderIndex
-from colony_memory.vaults.local import LocalVault
-FolderIndex.write = lambda *_: os._exit(9)
-restore_folder(ColonyMemory(backend=LocalVault(sys.argv[1])), sys.argv[2], force=True)
-"""
-
-
-@POSIX
-def test_what_a_killed_restore_was_to_note_is_noted_before_the_index_is_opened(place, vault):
-    latest, back = save(vault, place).info, place.with_name("back")
-    back.mkdir()
-    (back / TEXT).write_text("before\n")
-    assert subprocess.run([sys.executable, "-c", KILLED, vault.path, back], check=False).returncode == 9
-    (back / TEXT).write_text("ours, without a line of theirs\n")
-    assert save(vault, back).info.based_on == (latest.snapshot_id,)  # and nothing is told of another writer
 
 
 # --- where it is
@@ -566,26 +466,6 @@ def test_root_keeps_it_in_the_home_of_the_folder_s_owner(place, vault, tmp_path,
     assert {each.stat().st_uid for each in (*made, *home.glob(".local/*"))} <= {owner}
     assert not (state_directory() / "folders").exists()
     assert list(tmp_path.glob("elsewhere/*")) == []
-
-
-def test_what_is_read_anew_goes_by_what_the_folder_is_based_on(place, vault, tmp_path, monkeypatch):
-    save_folder(ColonyMemory(backend=vault), place)
-    seen = Seen(monkeypatch)
-    saved = save_folder(ColonyMemory(backend=vault, on_event=seen.on_event), place, index=False)
-    assert (saved.info.reused, seen.opened >= ALL, set(saved.capture.documents) >= {"a.md", "b.md"}) == (
-        True,
-        True,
-        True,
-    )
-    for index in (False, True):
-        (place / "a.md").write_text(f"with an index: {index}\n")
-        assert save_folder(ColonyMemory(backend=vault), place, index=index).info.diverged_from is None
-    restore_folder(ColonyMemory(backend=vault), tmp_path / "other")
-    (tmp_path / "other" / "a.md").write_text("theirs\n")
-    save_folder(ColonyMemory(backend=vault), tmp_path / "other")
-    (place / "a.md").write_text("mine\n")
-    with pytest.raises(ConflictDetected):
-        save_folder(ColonyMemory(backend=vault), place, index=False)
 
 
 def test_without_a_state_directory_each_folder_of_a_host_is_a_writer_of_its_own(place, vault, tmp_path, monkeypatch):

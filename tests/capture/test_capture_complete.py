@@ -10,7 +10,6 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_faults import is_told
 from capture_trees import PNG, contents, crash_log, make, posix
 
 from colony_memory import ColonyMemory
@@ -20,7 +19,6 @@ from colony_memory.capture import (
     LeftOut,
     _ignore,
     _reading,
-    _tree,
     differ_in_times_only,
     read_folder,
     read_paths,
@@ -52,18 +50,6 @@ def test_a_file_that_no_snapshot_holds_is_named_before_any_memory_is_spent(tmp_p
     )
 
 
-def test_of_too_many_bytes_the_largest_files_are_left_out(tmp_path: Path) -> None:
-    make(tmp_path, {f"{number}.md": b"x" * number * 1000 for number in range(1, 8)})
-    assert reasons(tmp_path, max_bytes=28_000) == {}
-    found = reasons(tmp_path, max_bytes=16_000)
-    assert set(found) == {"6.md", "7.md"}
-    assert found["7.md"].startswith("7.0 kB, and all files together are more than the 16.0 kB")
-    assert set(reasons(tmp_path, max_bytes=6_500)) == {"4.md", "5.md", "6.md", "7.md"}
-    # It does not matter in which order they come, nor from how many folders.
-    several = read_paths([tmp_path / f"{number}.md" for number in range(1, 8)], max_bytes=16_000)
-    assert {each.name for each in several.left_out} == {"6.md", "7.md"}
-
-
 def test_what_is_not_text_takes_more_room(tmp_path: Path) -> None:
     make(tmp_path, {"a.png": PNG * 100, "b.png": PNG * 100, "c.md": b"c"})
     assert reasons(tmp_path, max_bytes=2_700) == {}
@@ -86,14 +72,6 @@ def test_what_grows_beyond_the_room_after_it_was_found_is_named(
     assert reasons(tmp_path, max_bytes=1000)["log"].startswith("2.0 kB, with all before it more than the 1.0 kB")
 
 
-def test_a_database_counts_with_what_is_beside_it(tmp_path: Path) -> None:
-    crash_log(tmp_path / "memory.db", rows=200)
-    make(tmp_path, {"a.md": b"a"})
-    size = (tmp_path / "memory.db").stat().st_size
-    found = reasons(tmp_path, max_bytes=size + 100)
-    assert set(found) == {"memory.db", "memory.db-wal", "memory.db-shm"}  # never the database without its log
-
-
 def test_too_little_memory_is_a_reason_and_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, {"a.md": b"a", "b.md": b"b"})
     real = _reading.read_contents
@@ -105,13 +83,6 @@ def test_too_little_memory_is_a_reason_and_no_end(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(_reading, "read_contents", failing)
     assert reasons(tmp_path) == {"b.md": "1 B, for which there is not enough memory"}
-
-
-@pytest.mark.parametrize(
-    ("size", "shown"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_960, "1.0 MB"), (10**19, "10.0 EB")]
-)
-def test_sizes_are_shown_for_people(size: int, shown: str) -> None:
-    assert _tree.shown_size(size) == shown
 
 
 def test_placeholders_of_sync_services_are_no_files(tmp_path: Path) -> None:
@@ -192,33 +163,6 @@ def test_of_a_vault_among_other_files_its_files_are_left_out(tmp_path: Path) -> 
     assert "w/" in reasons(tmp_path)
 
 
-def test_an_excluded_vault_is_nobodys_trouble(tmp_path: Path) -> None:
-    make(tmp_path, {"a.md": b"a", "v/cmem.default.latest.json": b"{}", ".cmemignore": b"v/\n"})
-    capture = read_folder(tmp_path)
-    assert (capture.left_out, capture.ignored) == ((), ("v/",))
-
-
-PLANT = """{"format": "colony-memory/restore-journal/1", "target": "up", "directories": [],
- "steps": [{"name": "victim.md", "new": [1, 1], "old": [1, 1], "copy_of": null}]}"""
-
-
-@posix
-def test_what_looks_like_a_restore_that_was_cut_off_means_nothing(tmp_path: Path) -> None:
-    folder = make(tmp_path / "home/work", {"a.md": b"a"})
-    make(tmp_path / "home", {"victim.md": b"the user's own"})
-    for place in (folder, folder / "sub", folder.parent):
-        make(place, {".colony-memory-restoring-here/journal.json": PLANT.encode()})
-        make(place, {".colony-memory-restoring-here/kept/victim.md": b"a stranger's"})
-    (folder / "up").symlink_to("..")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    capture = read_folder(folder)
-    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert is_told(capture, ".colony-memory-restoring-here/journal.json")
-    assert is_told(capture, "sub/.colony-memory-restoring-here/journal.json")
-    assert capture.documents["a.md"] == "a"
-    assert "stranger" not in str(capture.documents)
-
-
 NAMES = ["Gr\u00fc\u00dfe.md", "\u65e5\u8a18.md", "caf\udce9.md", "plain.md"]
 READ = """
 import json, os, sys
@@ -256,14 +200,6 @@ def test_a_name_that_was_read_is_written_again(tmp_path: Path) -> None:
     assert os.listdir(os.fsencode(tmp_path / "dst")) == ["Gr\u00fc\u00dfe.md".encode()]  # noqa: PTH208 - as bytes
 
 
-def test_nothing_is_both_saved_and_left_out(tmp_path: Path) -> None:
-    crash_log(tmp_path / "memory.db", rows=3)
-    make(tmp_path, {"a.md": b"a"})
-    capture = read_folder(tmp_path)
-    assert set(split_documents(capture.documents)[0]) == {"a.md", "memory.db"}
-    assert capture.left_out == ()
-
-
 @posix
 @pytest.mark.parametrize("by_descriptor", [True, False])
 def test_systems_without_directory_descriptors_are_read_by_paths(
@@ -286,15 +222,6 @@ def test_systems_without_directory_descriptors_are_read_by_paths(
             raise AssertionError(way)
     with pytest.raises(OSError), open_below(tmp_path / "src/a.md"):
         raise AssertionError
-
-
-def test_what_is_left_out_stands_in_the_documents_too(tmp_path: Path) -> None:
-    """So that a restore knows what it must not take for deleted."""
-    make(tmp_path, {"a.md": b"a", ".b.md.icloud": b"x"})
-    capture = read_folder(tmp_path)
-    _, metadata = split_documents(capture.documents)
-    assert metadata.left_out == {each.name: each.reason for each in capture.left_out}
-    assert list(metadata.left_out) == [".b.md.icloud"]
 
 
 @posix

@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import files, linux, make, metadata, names, posix, traces, tree
+from capture_trees import files, linux, make, metadata, names, posix, tree
 from cut_off import cut_off
 
 from colony_memory._os.directory import Directory
-from colony_memory.capture import _walk, read_folder, write_folder
+from colony_memory.capture import _walk, write_folder
 from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -20,36 +20,6 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pathspec")
 pytestmark = posix
-
-
-def test_what_the_snapshot_lacks_goes_with_its_directories(tmp_path: Path) -> None:
-    dst = make(
-        tmp_path / "dst", {"a.md": b"a", "old/b.md": b"b", "old/er/c.md": b"c", "keep/d.md": b"d", "keep/e": b"e"}
-    )
-    (dst / "empty").mkdir()
-    (dst / "stays/empty").mkdir(parents=True)
-    documents = {"a.md": "a", "keep/d.md": "d", "new/f.md": "f", **metadata(empty_dirs=["stays/empty"])}
-    before = tree(dst)
-    plan = write_folder(documents, dst, delete=True, dry_run=True)
-    assert tree(dst) == before
-    done = write_folder(documents, dst, delete=True)
-    assert done == plan
-    assert done.removed == ("empty/", "keep/e", "old/", "old/b.md", "old/er/", "old/er/c.md")
-    assert sorted(tree(dst)) == ["a.md", "keep", "keep/d.md", "new", "new/f.md", "stays", "stays/empty"]
-    assert read_folder(dst).documents == {**documents, **metadata_of(dst)}
-    assert write_folder(documents, dst, delete=True).removed == ()
-    assert traces() == []
-
-
-def metadata_of(folder: Path) -> dict[str, str]:
-    return {name: text for name, text in read_folder(folder).documents.items() if name.startswith(".colony-memory/")}
-
-
-def test_without_the_flag_all_stays(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"a.md": b"a", "old/b.md": b"b"})
-    before = tree(dst)
-    assert write_folder({"a.md": "a"}, dst).removed == ()
-    assert tree(dst) == before
 
 
 def test_what_no_backup_would_save_stays(tmp_path: Path) -> None:
@@ -74,13 +44,6 @@ def test_what_no_backup_would_save_stays(tmp_path: Path) -> None:
     documents = {"a.md": "a", ".cmemignore": "*.log\ncache/\n", "sub/.cmemignore": "*.tmp\n"}
     assert write_folder(documents, dst, delete=True).removed == ("gone.md", "sub/gone.md")
     assert files(dst) == {**kept, "a.md": b"a", "link": "a.md", "out": "/etc", "pipe": None}
-
-
-def test_what_the_snapshot_says_it_lacks_stays(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"a.md": b"a", "closed.md": b"x", "closed/b.md": b"x", "gone.md": b"x"})
-    left_out = {"closed.md": "not readable: permission denied", "closed/": "not readable: permission denied"}
-    assert write_folder({"a.md": "a", **metadata(left_out=left_out)}, dst, delete=True).removed == ("gone.md",)
-    assert sorted(files(dst)) == ["a.md", "closed.md", "closed/b.md"]
 
 
 def test_rules_that_cannot_be_read_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import files, make, metadata, tree
+from capture_trees import make, metadata, tree
 
 from colony_memory.capture import write_folder
 from colony_memory.capture._filenames import is_dotgit
@@ -37,20 +37,6 @@ SPELLINGS = [
     "gi9c4e~1",
     "git~1 .",
 ]
-OTHERS = [
-    ".gitignore",
-    ".git.bundle",
-    "git",
-    "_git",
-    ".gi",
-    ".gitx",
-    "..git",
-    "git~",
-    "git~a",
-    "gift~1",
-    "a.git",
-    " .git",
-]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -70,10 +56,3 @@ def test_nothing_is_written_into_what_a_file_system_takes_for_a_repository(tmp_p
             with pytest.raises(ColonyMemoryError, match=r"in which git looks for programs.*nothing was written"):
                 write_folder({"b.md": "b", **documents}, target, force=True)
     assert tree(tmp_path) == before
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_what_only_looks_like_it_is_a_file_like_any_other(tmp_path: Path, name: str) -> None:
-    assert not is_dotgit(name)
-    write_folder({name: "text"}, tmp_path / "dst")
-    assert files(tmp_path / "dst") == {name: b"text"}

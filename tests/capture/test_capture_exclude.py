@@ -1,16 +1,10 @@
 from __future__ import annotations
 
-import os
-import shutil
-import sqlite3
-import subprocess
-import sys
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from capture_trees import make, posix
+from capture_trees import make
 
 from colony_memory.capture import read_folder, read_paths
 from colony_memory.capture._metadata import split_documents
@@ -34,46 +28,6 @@ def saved(path: Path, *exclude: str) -> set[str]:
     capture = read_folder(path, exclude=exclude)
     assert capture.left_out == ()
     return set(split_documents(capture.documents)[0])
-
-
-@pytest.mark.parametrize(
-    ("exclude", "gone"),
-    [
-        ((), set()),
-        (["*.log"], {"a.log", "notes/a.log"}),
-        (["/*.log"], {"a.log"}),
-        (["cache/"], {"cache/x"}),
-        (["cache"], {"cache/x", "notes/cache"}),
-        (["/build"], {"build/out"}),
-        (["notes/**"], {"notes/a.log", "notes/build/plan.md", "notes/cache"}),
-        (["*.log", "!notes/a.log"], {"a.log"}),
-        (["!notes/a.log", "*.log"], {"a.log", "notes/a.log"}),
-        (["build", "!notes/build/plan.md"], {"build/out", "notes/build/plan.md"}),
-        (["#draft#"], {"#draft#"}),
-        (["#*"], {"#draft#"}),
-        (["\\#draft#"], {"#draft#"}),
-        (["[[:lower:]].log"], {"a.log", "notes/a.log"}),
-    ],
-    ids=lambda value: "" if isinstance(value, set) else str(value),  # a set has another order in every process
-)
-def test_rules_are_those_of_a_file_at_the_top(tmp_path: Path, exclude: list[str], gone: set[str]) -> None:
-    src = make(tmp_path / "src", FILES)
-    assert saved(src, *exclude) == set(FILES) - gone
-
-
-@pytest.mark.skipif(not shutil.which("git") or sys.platform == "win32", reason="needs git")
-@pytest.mark.parametrize(
-    "exclude",
-    [["*.log"], ["#*"], ["!a.log", "*.log"], ["*.log", "!a.log"], ["cache/", "/notes/b*"], ["**/cache"], ["no*es"]],
-    ids=str,
-)
-def test_they_mean_what_git_means_by_them(tmp_path: Path, exclude: list[str]) -> None:
-    src = make(tmp_path / "src", FILES)
-    subprocess.run(["git", "init", "-q", src], check=True)
-    args = [word for each in exclude for word in ("-x", each)]
-    told = subprocess.run(["git", "-C", src, "ls-files", "-oz", *args], check=True, capture_output=True).stdout
-    shutil.rmtree(src / ".git")
-    assert saved(src, *exclude) == {name.decode() for name in told.split(b"\0") if name}
 
 
 def test_a_file_in_the_folder_cannot_bring_back_what_the_caller_excludes(tmp_path: Path) -> None:
@@ -120,25 +74,6 @@ def test_where_all_is_excluded_that_is_said(tmp_path: Path) -> None:
         read_folder(src, exclude=["*"])
     with pytest.raises(ValueError, match=r"nothing to back up: 'a.md' is excluded$"):
         read_paths([src / "a.md"], exclude=["a.*"])
-
-
-@posix
-def test_what_is_excluded_is_not_left_out(tmp_path: Path) -> None:
-    src = make(tmp_path / "src", FILES)
-    os.mkfifo(src / "pipe")
-    (src / "out").symlink_to("/etc/passwd")
-    assert len(read_folder(src).left_out) == 2
-    assert saved(src, "pipe", "/out") == set(FILES)
-
-
-def test_a_database_goes_with_what_is_beside_it(tmp_path: Path) -> None:
-    src = make(tmp_path / "src", {"MEMORY.md": b"m"})
-    with closing(sqlite3.connect(src / "facts.db", isolation_level=None)) as database:
-        for statement in ("PRAGMA journal_mode=WAL", "CREATE TABLE t(x)", "INSERT INTO t VALUES (1)"):
-            database.execute(statement).fetchall()
-        capture = read_folder(src, exclude=["facts.db"])
-    assert set(capture.documents) == {"MEMORY.md"}
-    assert set(capture.ignored) == {"facts.db", "facts.db-shm", "facts.db-wal"}
 
 
 NO_RULES: list[Any] = [

@@ -44,26 +44,6 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str, via: s
     assert names(tmp_path) == []
 
 
-def test_a_colon_elsewhere_in_a_name_is_fine_where_files_may_have_one(tmp_path: Path) -> None:
-    if os.name == "nt":
-        pytest.skip("Windows has no colons in names")
-    write_folder({"2026-05-01T12:00.md": "x"}, tmp_path / "dst")
-    assert files(tmp_path / "dst") == {"2026-05-01T12:00.md": b"x"}
-
-
-def test_names_that_exclude_each_other_are_refused(tmp_path: Path) -> None:
-    for documents in (
-        {"a": "file", "a/b": "below"},
-        {"a/b/c": "below", "a": "file"},
-        {"a": "file", **metadata(empty_dirs=["a/b"])},
-        {"a/b": "below", **metadata(files={"a": ""})},
-        metadata(files={"a/b": ""}, empty_dirs=["a/b/c"]),
-    ):
-        with pytest.raises(ColonyMemoryError, match="nothing was written"):
-            write_folder(documents, tmp_path / "dst")
-    assert names(tmp_path) == []
-
-
 TWINS = [
     ({"Memory.md": "1", "memory.md": "2"}, (True, True)),
     ({"caf\u00e9.md": "1", "cafe\u0301.md": "2"}, (False, True)),
@@ -79,16 +59,6 @@ def test_twins_are_refused_where_the_file_system_has_one_file_for_them(
     with pytest.raises(ColonyMemoryError, match="are one file on this file system; nothing was written"):
         write_folder(documents, tmp_path / "dst")
     assert names(tmp_path) == []
-
-
-@linux
-@pytest.mark.parametrize(("documents", "joins"), TWINS)
-def test_twins_are_written_where_they_are_two(
-    tmp_path: Path, documents: dict[str, str], joins: tuple[bool, bool]
-) -> None:
-    write_folder(documents, tmp_path / "dst")
-    assert files(tmp_path / "dst") == {name: text.encode() for name, text in documents.items()}
-    assert names(tmp_path) == ["dst"]
 
 
 def test_case_twins_are_tried_out_on_the_file_system_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from capture_faults import fail_at, is_told
-from capture_trees import PNG, contents, files, linux, make, names, posix, tree
+from capture_trees import PNG, contents, files, make, names, posix, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory import capture
-from colony_memory.capture import LeftOut, _filenames, _ignore, folder, read_folder, read_paths, recover, write_folder
-from colony_memory.capture import _write as write
+from colony_memory.capture import LeftOut, _filenames, _ignore, read_folder, read_paths, recover, write_folder
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -66,18 +64,6 @@ def test_what_text_cannot_carry_is_in_one_canonical_document(tmp_path: Path) -> 
     assert not (tmp_path / "dst/a.md").stat().st_mode & stat.S_IXUSR
 
 
-def test_a_real_file_of_the_metadata_name_is_carried_too(tmp_path: Path) -> None:
-    src = make(tmp_path / "src", {"a.md": b"a", METADATA_NAME: b'{"mine": 1}'})
-    capture = read_folder(src)
-    assert set(capture.documents) == {"a.md", METADATA_NAME}
-    write_folder(capture.documents, tmp_path / "dst")
-    assert files(tmp_path / "dst") == files(src)
-    # A directory of that name collides with nothing either.
-    src = make(tmp_path / "src2", {f"{METADATA_NAME}/x": b"x", "b": PNG})
-    write_folder(read_folder(src).documents, tmp_path / "dst2")
-    assert files(tmp_path / "dst2") == files(src)
-
-
 @posix
 def test_links_and_special_files_are_named_and_not_followed(tmp_path: Path) -> None:
     outside = make(tmp_path / "outside", {"secret.md": b"secret"})
@@ -104,23 +90,6 @@ def test_links_and_special_files_are_named_and_not_followed(tmp_path: Path) -> N
     assert "secret" not in contents(capture).values()
 
 
-@posix
-@pytest.mark.parametrize("target", ["../outside", "sub/../../outside", "/etc", "sub/up/../x", "sub/up/up"])
-def test_a_link_that_leads_out_is_named(tmp_path: Path, target: str) -> None:
-    make(tmp_path, {"src/a.md": b"a", "src/sub/b.md": b"b", "outside/c.md": b"secret"})
-    (tmp_path / "src/sub/up").symlink_to("..")
-    (tmp_path / "src/link").symlink_to(target)
-    capture = read_folder(tmp_path / "src")
-    assert [entry.name for entry in capture.left_out] == ["link"]
-    assert json.loads(capture.documents[METADATA_NAME])["links"] == {"sub/up": ".."}
-    # Of several paths, each is a folder of its own for what stays inside.
-    assert [entry.name for entry in read_paths([tmp_path / "src", tmp_path / "outside"]).left_out] == ["src/link"]
-
-
-def test_what_is_left_out_is_told_in_a_line() -> None:
-    assert str(LeftOut("a/b", "socket")) == "a/b: socket"
-
-
 def test_devices_are_named() -> None:
     assert _ignore._special(os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
 
@@ -139,18 +108,6 @@ def test_names_that_no_restore_would_take_are_named_at_backup(tmp_path: Path) ->
         assert "backslash" in names["b\\c.md"]
         assert "drive" in names["C:d.md"]
     write_folder(capture.documents, tmp_path / "dst")
-
-
-@linux
-def test_names_that_are_not_utf8_round_trip(tmp_path: Path) -> None:
-    src = tmp_path / "src"
-    make(src, {os.fsdecode(b"caf\xe9.md"): b"text", os.fsdecode(b"d\xff/b\xfe"): PNG})
-    (src / os.fsdecode(b"\xe9mpty")).mkdir()
-    capture = read_folder(src)
-    assert "caf\udce9.md" in capture.documents
-    assert capture.documents[METADATA_NAME].isprintable()  # escaped: any JSON reader takes it
-    write_folder(capture.documents, tmp_path / "dst")
-    assert {n: c for n, (_, c) in tree(tmp_path / "dst").items()} == {n: c for n, (_, c) in tree(src).items()}
 
 
 def test_arguments_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,15 +240,6 @@ def test_what_gets_another_name_while_it_is_looked_at_is_found(tmp_path: Path, m
     assert capture.left_out == ()
 
 
-@posix
-def test_a_link_that_the_caller_names_is_followed(tmp_path: Path) -> None:
-    make(tmp_path, {"real/a.md": b"a"})
-    (tmp_path / "dir-link").symlink_to("real")
-    (tmp_path / "file-link.md").symlink_to("real/a.md")
-    assert read_folder(tmp_path / "dir-link").documents == {"a.md": "a"}
-    assert read_paths([tmp_path / "file-link.md"]).documents == {"file-link.md": "a"}
-
-
 if sys.platform == "linux":
     components = st.binary(min_size=1, max_size=12).map(lambda raw: os.fsdecode(raw.translate(None, b"/\0\\")))
 else:
@@ -355,14 +303,6 @@ def test_any_folder_round_trips(
         else:
             assert files(other) == {**files(other), **files(src)}
         assert set(names(Path(where))) == {"src", "dst", "other"}
-
-
-def test_the_module_says_what_is_public() -> None:
-    assert folder.__all__ == sorted(folder.__all__)
-    assert write.write_folder is capture.write_folder
-    assert sorted(capture._LATE) == capture.__all__
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
-        _ = capture.other
 
 
 def test_the_example_folder_comes_back_byte_for_byte(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import contents, files, make, names, posix, tree
+from capture_trees import contents, make, posix
 
-from colony_memory.capture import LeftOut, Note, read_folder, read_paths, write_folder
+from colony_memory.capture import LeftOut, Note, read_folder, write_folder
 from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -53,41 +53,6 @@ def bundle_of(folder: Path) -> bytes:
     return content
 
 
-def test_a_repository_is_not_saved_unless_asked_for(repository: Path) -> None:
-    capture = read_folder(repository.parent)
-    assert contents(capture) == {"MEMORY.md": "m", "repo/plan.md": "three\n"}
-    assert capture.left_out == ()
-    assert capture.notes == (Note("repo/.git", "git repository, not saved unless git is asked for"),)
-    alone = read_folder(repository)
-    assert alone.documents == {"plan.md": "three\n"}
-    assert [note.name for note in alone.notes] == [".git"]
-
-
-def test_a_bundle_brings_everything_back(repository: Path, tmp_path: Path) -> None:
-    before = tree(repository)
-    write_folder(read_folder(repository.parent, git=True).documents, tmp_path / "dst")
-    assert tree(repository) == before
-    restored = tmp_path / "dst/repo"
-    assert names(restored) == [".git.bundle", "plan.md"]
-    # As the guide has it.
-    run(restored, "init", "-q")
-    run(restored, "fetch", "-q", "--update-head-ok", ".git.bundle", "refs/*:refs/*")
-    run(restored, "reset", "-q")
-    assert run(restored, "show-ref") == run(repository, "show-ref")
-    assert "-two\n+three\n" in run(restored, "diff")
-    assert "stashed" in run(restored, "diff", "refs/stash^", "refs/stash")
-    run(tmp_path, "clone", "-q", str(restored / ".git.bundle"), "clone")
-    assert files(tmp_path / "clone")["plan.md"] == b"two\n"
-
-
-def test_an_unchanged_repository_gives_the_same_bytes(repository: Path) -> None:
-    for number in range(30):
-        make(repository, {"log": "".join(f"{line} {number}\n" for line in range(300)).encode()})
-        run(repository, "add", ".")
-        run(repository, "commit", "-qm", "more")
-    assert len({bundle_of(repository.parent) for _ in range(3)}) == 1
-
-
 def test_what_was_restored_is_saved_again_once(repository: Path, tmp_path: Path) -> None:
     """The bundle of an older backup may stand beside a repository that has gone on."""
     (repository / ".git.bundle").write_bytes(bundle_of(repository.parent))
@@ -112,14 +77,6 @@ def test_a_repository_without_a_commit(tmp_path: Path) -> None:
     assert contents(capture) == {"a.md": "a"}
     assert capture.notes == (Note(".git", "git repository without a commit: there is nothing to save"),)
     assert capture.left_out == ()
-
-
-def test_a_detached_head_is_in_the_bundle(repository: Path, tmp_path: Path) -> None:
-    run(repository, "checkout", "-q", "--detach")
-    run(repository, "commit", "-qam", "on no branch")
-    (tmp_path / "bundle").write_bytes(bundle_of(repository.parent))
-    run(tmp_path, "clone", "-q", "bundle", "clone")
-    assert run(tmp_path / "clone", "rev-parse", "HEAD") == run(repository, "rev-parse", "HEAD")
 
 
 def test_a_worktree_leads_to_its_repository(repository: Path, tmp_path: Path) -> None:
@@ -273,15 +230,6 @@ def test_variables_of_git_do_not_lead_elsewhere(
     assert bundle_of(repository.parent) == expected
 
 
-def test_what_is_only_called_git_is_left_out(tmp_path: Path) -> None:
-    src = make(tmp_path / "src", {"a/.git/notes.md": b"x", "b/.git": b"text", "c/.git/HEAD": b"x", "d": b""})
-    for with_git in (False, True):
-        capture = read_folder(src, git=with_git)
-        assert "d" in capture.documents
-        assert not [name for name in capture.documents if ".git" in name]
-        assert [entry.name for entry in capture.left_out] == ["a/.git/", "b/.git", "c/.git/"]
-
-
 @posix
 def test_a_link_called_git_is_not_followed(repository: Path) -> None:
     (repository / ".git").rename(repository / "elsewhere")
@@ -289,22 +237,6 @@ def test_a_link_called_git_is_not_followed(repository: Path) -> None:
     capture = read_folder(repository, git=True)
     assert [entry.name for entry in capture.left_out] == [".git"]
     assert "elsewhere/HEAD" in capture.documents
-
-
-def test_a_git_directory_that_is_named_itself_is_saved_as_it_is(repository: Path) -> None:
-    assert "HEAD" in read_folder(repository / ".git").documents
-
-
-def test_names_of_several_paths_go_before_it(repository: Path) -> None:
-    capture = read_paths([repository, repository.parent / "MEMORY.md"], git=True)
-    assert set(split_documents(capture.documents)[0]) == {"MEMORY.md", "repo/plan.md", "repo/.git.bundle"}
-
-
-def test_an_excluded_repository_is_excluded(repository: Path) -> None:
-    make(repository, {".cmemignore": b".git\n"})
-    capture = read_folder(repository, git=True)
-    assert set(contents(capture)) == {".cmemignore", "plan.md"}
-    assert (capture.ignored, capture.notes, capture.left_out) == ((".git/",), (), ())
 
 
 def test_a_secret_in_a_bundle_is_not_seen_which_the_guide_says(repository: Path) -> None:

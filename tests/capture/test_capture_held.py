@@ -93,17 +93,6 @@ def test_one_descriptor_of_each_such_file_is_kept_and_no_more(tmp_path: Path) ->
     assert descriptors() == before
 
 
-def test_a_kept_descriptor_is_of_the_file_that_is_there_now(tmp_path: Path) -> None:
-    path = make(tmp_path, {"a.md": b"old"}) / "a.md"
-    with path.open("rb"):
-        assert read_folder(tmp_path).documents == {"a.md": "old"}
-        path.unlink()
-        path.write_bytes(b"new")
-        assert read_folder(tmp_path).documents == {"a.md": "new"}
-    _held.settle()
-    assert not _held._held
-
-
 def test_a_number_that_somebody_else_has_taken_is_left_alone(tmp_path: Path) -> None:
     path = make(tmp_path, {"a.md": b"a"}) / "a.md"
     other = make(tmp_path / "other", {"b.md": b"b"}) / "b.md"

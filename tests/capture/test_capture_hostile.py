@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from capture_trees import files, linux, make, metadata, names, posix, traces, tr
 
 from colony_memory._os import directory as _directory
 from colony_memory._os import disk
-from colony_memory._os.directory import Directory, Reach
+from colony_memory._os.directory import Directory
 from colony_memory._os.machine import state_directory
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.capture._recover import recover
@@ -280,15 +279,3 @@ def test_an_error_of_that_call_is_the_systems(monkeypatch: pytest.MonkeyPatch) -
         assert not disk.syncs_together(10_000)
     finally:
         disk._syncfs.cache_clear()
-
-
-def test_what_is_reached_is_no_link_and_nothing_under_a_file(tmp_path: Path) -> None:
-    make(tmp_path, {"a/d": b"", "e": b""})
-    (tmp_path / "f").symlink_to("a")
-    with Directory.open(tmp_path) as top, Reach(top) as reach:
-        assert reach.look("a/none/x") is None
-        assert stat.S_ISLNK(reach.look("f").st_mode)  # type: ignore[union-attr]
-        with pytest.raises(OSError, match="symbolic link"):
-            reach.directory("f")
-        with pytest.raises(NotADirectoryError):
-            reach.directory("e")

@@ -155,18 +155,6 @@ def test_what_cannot_be_read_of_an_excluded_file_does_not_matter(
     assert saved(src) == {".cmemignore", "m.db-wal"}
 
 
-def test_rules_that_cannot_be_kept_stop_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    src = make(tmp_path / "src", {"a.md": b"a", "sub/.cmemignore": b"*.log\n"})
-    with monkeypatch.context() as patch:
-        fail_at(patch, "open", ".cmemignore", PermissionError(13, "Permission denied"))
-        with pytest.raises(ColonyMemoryError, match=r"cmemignore.*permission denied, so its rules"):
-            read_folder(src)
-    (src / "sub/.cmemignore").unlink()
-    (src / "sub/.cmemignore").mkdir()
-    with pytest.raises(ColonyMemoryError, match="not a plain file"):
-        read_folder(src)
-
-
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -185,12 +173,6 @@ def test_rules_that_cannot_be_kept_stop_the_reading(tmp_path: Path, monkeypatch:
 def test_a_line_that_can_match_nothing_is_named(tmp_path: Path, line: str, why: str) -> None:
     src = make(tmp_path / "src", {"a.md": b"a", ".cmemignore": f"*.log\n{line}\n".encode()})
     with pytest.raises(ColonyMemoryError, match=rf"\.cmemignore:2: '.* is not a rule of gitignore: .*{why}"):
-        read_folder(src)
-
-
-def test_a_giant_file_of_rules_is_refused(tmp_path: Path) -> None:
-    src = make(tmp_path / "src", {"a.md": b"a", ".cmemignore": b"#" * 70_000})
-    with pytest.raises(ColonyMemoryError, match="too large, 70000 bytes, so its rules could not be applied"):
         read_folder(src)
 
 
@@ -225,13 +207,6 @@ def test_rules_that_would_take_for_ever_are_refused(tmp_path: Path, rule: str, m
         (inner / f"{'a' * 200}{number}").write_text("x")
     with pytest.raises(ColonyMemoryError, match=r"rules of .cmemignore for 'a.*' are too many"):
         read_folder(tmp_path)
-
-
-def test_many_names_are_held_against_usual_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ignore, "_STEPS_MORE", 0)
-    rules = "".join(f"*.{number}\n/build{number}/\n**/cache{number}/*.tmp\n" for number in range(200))
-    make(tmp_path, {".cmemignore": rules.encode(), **{f"notes/{number}.md": b"x" for number in range(20)}})
-    assert len(saved(tmp_path)) == 21
 
 
 def test_a_pattern_of_many_states_costs_more() -> None:

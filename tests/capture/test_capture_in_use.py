@@ -116,13 +116,6 @@ def test_a_database_that_this_process_has_open_keeps_its_locks(
         assert "database is locked" in done.stderr
 
 
-def test_a_database_that_is_as_it_was_saved_may_stay_open(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {})
-    with agent(dst / "memory.db", "wal"):
-        documents = read_folder(dst).documents
-        assert write_folder(documents, dst).unchanged == ("memory.db",)
-
-
 def test_a_program_that_opens_it_while_files_are_staged_stops_the_restore(
     tmp_path: Path, saved: dict[str, str]
 ) -> None:
@@ -155,17 +148,6 @@ def test_deleting_takes_a_database_with_what_belongs_to_it(tmp_path: Path) -> No
             done = write_folder({"a.md": "a"}, dst, delete=True, force=True)
         assert {"memory.db", "memory.db-wal", "alone-wal"} <= set(done.removed)
         assert names(dst) == ["a.md"]
-
-
-def test_the_log_of_a_database_that_stays_is_no_surplus(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"a.md": b"a"})
-    with agent(dst / "memory.db", "wal"):
-        documents = read_folder(dst).documents
-        before = names(dst)
-        done = write_folder(documents, dst, delete=True)
-        assert (done.removed, done.unchanged) == ((), ("a.md", "memory.db"))
-        assert names(dst) == before
-    assert rows(dst / "memory.db") == [("by the agent",)]
 
 
 @linux
@@ -263,13 +245,6 @@ def test_what_is_taken_away_counts_too(tmp_path: Path) -> None:
         assert set(write_folder(keeping, dst, delete=True, dry_run=True).in_use) == set(PARTS)
         with pytest.warns(ColonyMemoryWarning, match="are replaced while a program has it open"):
             assert set(write_folder(keeping, dst, delete=True, force=True).removed) >= set(PARTS)
-
-
-@linux
-def test_this_process_knows_what_it_has_open(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", STORE)
-    with (dst / "log.jsonl").open("a"), (dst / "store/data.bin").open("r+b"):
-        assert set(write_folder(NEWER, dst).replaced) == set(NEWER) - {"top.json"}
 
 
 @linux

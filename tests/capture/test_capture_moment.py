@@ -13,7 +13,7 @@ import pytest
 from capture_trees import contents, crash_log, make, posix
 
 from colony_memory import ColonyMemory, open_vault, save_folder
-from colony_memory.capture import _moment, _reading, _walk, read_folder, read_paths
+from colony_memory.capture import _moment, _reading, _walk, read_folder
 from colony_memory.capture._moment import NEVER_STILL
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -151,22 +151,6 @@ def test_what_never_stands_still_is_left_out_with_its_directory(
     assert saved.contents is not None
     assert (saved.contents.texts, saved.contents.empty_dirs) == (("a.md",), ())
     assert save_folder(client, tmp_path).info.reused  # the reason is no news
-
-
-def test_at_the_top_it_is_left_out_with_what_shares_its_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path, {"mem.duckdb": b"0", "mem.duckdb.wal": b"0", "memory.md": b"m", "notes/a.md": b"a"})
-    at_each_file(monkeypatch, lambda number, _: put(tmp_path / "mem.duckdb", str(number)))
-    capture = read_folder(tmp_path)
-    assert [each.name for each in capture.left_out] == ["mem.duckdb", "mem.duckdb.wal"]
-    assert set(contents(capture)) == {"memory.md", "notes/a.md"}
-
-
-def test_of_several_sources_each_has_a_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path, {"one/x.bin": b"0", "one/a.md": b"a", "two/b.md": b"b", "c.md": b"c"})
-    at_each_file(monkeypatch, lambda number, _: put(tmp_path / "one/x.bin", str(number)))
-    capture = read_paths([tmp_path / "one", tmp_path / "two", tmp_path / "c.md"])
-    assert [each.name for each in capture.left_out] == ["one/x.bin"]
-    assert set(contents(capture)) == {"one/a.md", "two/b.md", "c.md"}
 
 
 def test_a_database_that_moves_with_what_is_beside_it_goes_with_it(
@@ -332,26 +316,6 @@ def test_where_nothing_is_left_it_is_no_usage_error(tmp_path: Path, monkeypatch:
         read_folder(tmp_path)
 
 
-def test_what_the_index_passes_over_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = make(tmp_path / "f", {"index": b"0", "texts": b"0", "a.md": b"a"})
-    for path in folder.iterdir():
-        os.utime(path, (5, 5))
-    time.sleep(0.03)  # until they are old enough for the index
-    client = ColonyMemory(backend=open_vault(f"file://{tmp_path}/v", create=True))
-    save_folder(client, folder)
-    put(folder / "a.md", "b")
-    left = [1, 2]
-
-    def move(_: int, name: str) -> None:
-        if left and name == "a.md":
-            pair(folder, left.pop(0))
-
-    at_each_file(monkeypatch, move)
-    assert save_folder(client, folder).info.reused is False
-    restored = client.restore()
-    assert (restored["a.md"], restored["index"]) == ("b", restored["texts"])
-
-
 def test_several_logs_are_cut_at_one_instant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one points to is in the other: it is written first."""
     make(tmp_path, {"data.log": b"0\n", "index.log": b"0\n"})
@@ -450,16 +414,6 @@ def test_one_unreadable_entry_is_its_own_reason(tmp_path: Path, monkeypatch: pyt
     capture = read_folder(tmp_path)
     assert [str(each) for each in capture.left_out] == ["sub/link: Input/output error"]
     assert set(contents(capture)) == {"sub/a.md"}
-
-
-def test_nothing_is_looked_at_twice_where_nothing_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = make(tmp_path / "f", {"a.md": b"a"})
-    os.utime(folder / "a.md", (5, 5))
-    time.sleep(0.03)
-    client = ColonyMemory(backend=open_vault(f"file://{tmp_path}/v", create=True))
-    save_folder(client, folder)
-    monkeypatch.setattr(_walk.Walk, "look", None)
-    assert save_folder(client, folder).info.reused
 
 
 WRITER = """

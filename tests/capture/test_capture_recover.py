@@ -382,16 +382,6 @@ def test_two_restores_that_begin_at_once_do_not_meet(tmp_path: Path, monkeypatch
     assert files(dst) == {**OLD, "a.md": b"new a"}
 
 
-def test_what_killed_restores_leave_in_the_state_directory_goes_with_the_next(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", OLD)
-    place = state_directory() / "restores"
-    for nth in range(1, 8):
-        cut_off(lambda: write_folder(DOCUMENTS, dst), at=nth)
-    assert len(names(place)) > 1
-    write_folder(DOCUMENTS, dst)
-    assert names(place) == ["lock"]
-
-
 def test_a_folder_that_was_moved_is_put_back_where_it_is(half: Path) -> None:
     moved = half.rename(half.with_name("moved"))
     with pytest.warns(ColonyMemoryWarning, match=r"moved': all files are as they were before it"):
@@ -774,21 +764,6 @@ def test_a_volume_that_takes_nothing_refuses_all_and_leaves_nothing(
     assert tree(dst) == before
     assert traces() == []
     assert read_folder(dst).left_out == ()
-
-
-@linux
-def test_a_process_that_stands_in_an_empty_folder_stays_in_it(tmp_path: Path) -> None:
-    dst = tmp_path / "dst"
-    dst.mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-c", "import os; input(); print(sorted(os.listdir()))"],
-        cwd=dst,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        write_folder({"a.md": "a"}, dst)
-        assert process.communicate("\n")[0].strip() == "['a.md']"
 
 
 @pytest.mark.parametrize("what", ["directory", "link"])

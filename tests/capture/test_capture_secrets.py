@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import make, metadata, posix
@@ -194,22 +194,6 @@ def test_the_rules_have_a_name_that_is_the_same_in_each_process() -> None:
     assert re.fullmatch(r"[0-9a-f]{16}", RULES)
 
 
-def test_findings_are_by_name_and_line() -> None:
-    key = f"ghp_{drawn(36)}"
-    text = f"a {key}\r\nb\n{key} glpat-{drawn(20)}\n"
-    assert [str(finding) for finding in find_secrets({"z": key, "a": text})] == [
-        "a:1: GitHub token",
-        "a:3: GitHub token",
-        "a:3: GitLab token",
-        "z:1: GitHub token",
-    ]
-
-
-def test_a_key_within_a_key_counts_once() -> None:
-    inside = f"-----BEGIN PRIVATE KEY-----\n{BODY}\nghp_{drawn(36)}\n-----END PRIVATE KEY-----"
-    assert [finding.kind for finding in find_secrets({"a": inside})] == ["private key"]
-
-
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 def test_files_that_are_not_text_are_searched(encoding: str) -> None:
     data = f"caf\xe9 ghp_{drawn(36)}".encode(encoding)
@@ -286,14 +270,6 @@ def test_the_choices(tmp_path: Path) -> None:
         read_folder(src, secrets="ignore")  # type: ignore[arg-type]
 
 
-@posix
-def test_a_masked_file_keeps_its_bit(tmp_path: Path) -> None:
-    src = make(tmp_path / "src", {"run.sh": f"TOKEN=ghp_{drawn(36)}\n".encode()})
-    (src / "run.sh").chmod(0o755)
-    _, kept = split_documents(read_folder(src, secrets="mask").documents)
-    assert (kept.executable, kept.masked) == (frozenset({"run.sh"}), ("run.sh",))
-
-
 def test_the_first_ten_are_told(tmp_path: Path) -> None:
     src = make(tmp_path, {f"{n:02}": f"ghp_{drawn(36)}".encode() for n in range(12)})
     with pytest.raises(SecretsFound) as caught:
@@ -343,34 +319,6 @@ def test_one_finding_is_allowed_by_name(tmp_path: Path) -> None:
             read_folder(src, secrets="stop", allow_secrets=[name, second.id])
     documents = read_folder(src, secrets="allow").documents
     assert mask_secrets(documents, allow=["a b.md:github-token", "c.md:github-token"]) == (documents, ())
-
-
-NO_IDS: list[Any] = [
-    "",
-    "a.md",
-    "a.md:",
-    ":github-token",
-    "a.md:GitHub token",
-    "a.md:github-token:0a1b2",
-    7,
-    None,
-    ["x"],
-    b"x",
-]
-
-
-@pytest.mark.parametrize("name", NO_IDS, ids=range(len(NO_IDS)))
-def test_what_names_no_finding_is_refused(tmp_path: Path, name: Any) -> None:
-    src = make(tmp_path / "src", {"a.md": b"x"})
-    with pytest.raises(ValueError, match="names no finding: give FILE:KIND or FILE:KIND:DIGEST"):
-        read_folder(src, allow_secrets=[name])
-
-
-def test_each_kind_has_a_name_that_is_taken(tmp_path: Path) -> None:
-    for kind, secret in SECRETS:
-        (finding,) = find_secrets({"a\n\x1b.md": f"x\n{secret}\n"})
-        assert mask_secrets({"a\n\x1b.md": secret}, allow=finding.id) == ({"a\n\x1b.md": secret}, ()), kind
-        assert secret[-12:] not in finding.id
 
 
 def scan_time(text: str) -> float:

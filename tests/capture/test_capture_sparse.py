@@ -82,12 +82,6 @@ def test_what_is_no_hole_counts(folder: Path) -> None:
     assert "more than the 9.0 kB" in left.reason
 
 
-def test_few_holes_are_bytes_like_others(tmp_path: Path) -> None:
-    write_sparse(tmp_path / "small.bin", 3 * HOLES // 2, {0: b"\xff" * HOLES})
-    contents, _ = split_documents(read_folder(tmp_path).documents)
-    assert contents == {"small.bin": b"\xff" * HOLES + bytes(HOLES // 2)}
-
-
 def test_a_file_that_begins_like_one_comes_back_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "a.bin").write_bytes(MAGIC + b"9 0 9\n\xff")

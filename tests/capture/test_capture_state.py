@@ -23,14 +23,6 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 pytestmark = posix
 
 
-def test_it_is_where_the_system_wants_the_state_of_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    platformdirs = pytest.importorskip("platformdirs")
-    for given in (str(tmp_path / "x"), None):
-        monkeypatch.setenv("XDG_STATE_HOME", given) if given else monkeypatch.delenv("XDG_STATE_HOME")
-        monkeypatch.setenv("HOME", str(tmp_path))
-        assert state_directory() == platformdirs.user_state_path("colony-memory")
-
-
 @linux
 def test_it_has_a_place_with_a_strange_home_and_an_error_without_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -16,7 +16,7 @@ from capture_trees import PNG, contents, make, posix
 from colony_memory.capture import LeftOut, Note, _moment, _steady, read_folder
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moment import NEVER_STILL
-from colony_memory.capture._steady import LARGE, Deadline, TooLarge, read_steadily
+from colony_memory.capture._steady import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,14 +132,6 @@ def test_what_shrinks_each_time_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @posix
-def test_a_large_file_that_goes_before_it_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = make(tmp_path, {"x": b"a" * LARGE, "a.md": b"a"}) / "x"
-    after_each_reading(monkeypatch, path, lambda _: path.unlink(missing_ok=True))
-    capture = read_folder(tmp_path)
-    assert (capture.left_out, set(contents(capture))) == ((), {"a.md"})
-
-
-@posix
 def test_a_large_file_replaced_by_another_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make(tmp_path / "src", {"x": b"a" * LARGE}) / "x"
     other = make(tmp_path / "other", {"y": b"b" * LARGE}) / "y"
@@ -223,17 +215,3 @@ def test_what_comes_in_pieces_is_put_together(tmp_path: Path, monkeypatch: pytes
     real = os.pread
     monkeypatch.setattr(_steady, "_read_at", lambda descriptor, size, at: real(descriptor, min(size, 700), at))
     assert contents(read_folder(tmp_path)) == {"small": data[:1000], "large": data}
-
-
-def test_nothing_is_read_of_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = make(tmp_path, {"x": b""}) / "x"
-    os.truncate(path, 1 << 40)
-    asked = after_each_reading(monkeypatch, path, lambda _: None)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with pytest.raises(TooLarge) as caught:
-            read_steadily(descriptor, limit=1 << 30, deadline=Deadline(60))
-    finally:
-        os.close(descriptor)
-    assert caught.value.size == 1 << 40
-    assert asked == []

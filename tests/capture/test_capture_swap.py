@@ -231,19 +231,3 @@ def test_what_cannot_be_synced_or_removed_is_told(
     monkeypatch.setattr(Directory, "remove_tree", fails)
     write_folder({"a.md": "a"}, tmp_path / "dst2")
     assert "could not be removed" in caplog.text
-
-
-def test_a_file_made_below_a_new_directory_survives_the_undoing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dst = make(tmp_path / "dst", OLD)
-
-    def take(*_: object) -> None:
-        make(dst, {"e/f/foreign.md": b"foreign"})
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(Moves, "_take", take)
-    with pytest.raises(ColonyMemoryError, match="nothing was changed"):
-        write_folder(NEW, dst)
-    assert files(dst) == {**OLD, "e/f/foreign.md": b"foreign"}
-    assert names(tmp_path) == ["dst"]

@@ -161,17 +161,6 @@ def test_thousands_of_patterns_are_read_as_git_reads_them() -> None:
         check("".join(draw.choices(PIECES, k=draw.randint(1, 7))))
 
 
-@needs_git
-@pytest.mark.parametrize(
-    "name",
-    ["alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "xdigit"],
-)
-def test_each_class_holds_the_bytes_that_it_holds_for_git(name: str) -> None:
-    names = [chr(byte) for byte in range(1, 128) if chr(byte) not in "/."] + ["\u00e9", "\udce9"]
-    for pattern in (f"[[:{name}:]]", f"[^[:{name}:]]"):
-        assert as_here(pattern, names) == as_git(pattern, names)
-
-
 @pytest.mark.parametrize(
     "pattern",
     [

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import count_calls, files, make, metadata, names, posix, tree
+from capture_trees import files, make, metadata, names, posix, tree
 
 from colony_memory._os.directory import Directory
-from colony_memory._os.files import Files
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.capture._swap import Moves
@@ -23,20 +22,6 @@ if TYPE_CHECKING:
 
     from colony_memory._os.directory import Reach
     from colony_memory.capture._journal import Step
-
-
-def test_a_new_directory_appears_with_those_above_it(tmp_path: Path) -> None:
-    target = tmp_path / "a/b/dst"
-    documents = {"z.md": "\ufeffz\r\n", "notes/a.md": "a"}
-    plan = write_folder(documents, target, dry_run=True)
-    assert not (tmp_path / "a").exists()
-    done = write_folder(documents, str(target))
-    assert done == plan
-    assert done.created == ("notes/a.md", "z.md")
-    assert done.replaced == done.unchanged == done.directories == ()
-    assert files(target) == {"notes/a.md": b"a", "z.md": b"\xef\xbb\xbfz\r\n"}
-    assert names(tmp_path) == ["a"]
-    assert names(tmp_path / "a/b") == ["dst"]
 
 
 @posix
@@ -61,33 +46,6 @@ def test_what_is_made_belongs_to_the_owner_and_what_is_replaced_keeps_its_permis
         assert len(again.unchanged) == 5
     finally:
         os.umask(umask)
-
-
-def test_an_existing_directory_gains_and_keeps(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"same.md": b"same", "old.md": b"old", "mine/keep.md": b"keep"})
-    inode = (dst / "same.md").stat().st_ino
-    done = write_folder({"same.md": "same", "old.md": "new", "mine/x/y.md": "y", **metadata(empty_dirs=["e/f"])}, dst)
-    assert (done.created, done.replaced, done.unchanged) == (("mine/x/y.md",), ("old.md",), ("same.md",))
-    assert done.directories == ("e/f",)
-    assert files(dst) == {"same.md": b"same", "old.md": b"new", "mine/keep.md": b"keep", "mine/x/y.md": b"y"}
-    assert (dst / "e/f").is_dir()
-    assert (dst / "same.md").stat().st_ino == inode
-    assert names(tmp_path) == ["dst"]
-    again = write_folder({"same.md": "same", **metadata(empty_dirs=["e/f"])}, dst)
-    assert (again.created, again.replaced, again.unchanged, again.directories) == ((), (), ("same.md",), ())
-
-
-def test_an_empty_directory_is_filled_by_one_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dst = tmp_path / "dst"
-    dst.mkdir()
-    dst.chmod(0o750)
-    moves = count_calls(monkeypatch, Directory, "move")
-    write_folder({"a.md": "a", "b.md": "b"}, dst)
-    if os.name != "nt":
-        assert len([each for each in moves if not isinstance(each[0], Files)]) == 1  # in those the state is kept
-        assert dst.stat().st_mode & 0o777 == 0o750
-    assert files(dst) == {"a.md": b"a", "b.md": b"b"}
-    assert names(tmp_path) == ["dst"]
 
 
 def test_the_current_directory_stays_the_same_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,13 +156,6 @@ def test_a_malformed_metadata_document_is_corrupt(tmp_path: Path, what: str) -> 
     assert names(tmp_path) == []
 
 
-def test_metadata_of_later_kinds_is_passed_over(tmp_path: Path) -> None:
-    done = write_folder(metadata(files={"a": "QQ=="}, later={"x": 1}, empty_dirs=["d", "d"]), tmp_path / "dst")
-    assert (done.created, done.directories) == (("a",), ("d",))
-    assert write_folder(metadata(), tmp_path / "other").created == ()
-    assert names(tmp_path) == ["dst"]
-
-
 def test_progress_is_told_file_by_file_and_may_stop_it(tmp_path: Path) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"old", "same.md": b"same"})
     told: list[tuple[int, int, str]] = []
@@ -297,22 +248,6 @@ def saved_database(tmp_path: Path, text: str) -> dict[str, str]:
     return read_folder(tmp_path / "src").documents
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_the_log_of_a_database_goes_with_it(
-    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
-    if not links:
-        monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(PermissionError(errno.EPERM, "no")))
-    documents = saved_database(tmp_path, "saved")
-    before = tree(database)
-    plan = write_folder(documents, database, dry_run=True)
-    assert tree(database) == before
-    done = write_folder(documents, database)
-    assert done == plan
-    assert (done.removed, done.replaced) == (("memory.db-wal",), ("memory.db",))
-    assert rows(database / "memory.db") == [("saved",)] * 200
-
-
 def test_a_failure_after_the_log_is_gone_brings_it_back(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,12 +272,3 @@ def test_a_log_without_its_database_is_not_merged_into_the_saved_one(database: P
     done = write_folder(saved_database(tmp_path, "saved"), database)
     assert (done.created, done.removed) == (("memory.db",), ("memory.db-wal",))
     assert rows(database / "memory.db") == [("saved",)] * 200
-
-
-def test_a_database_that_is_as_it_was_saved_is_not_touched(database: Path) -> None:
-    documents = read_folder(database).documents
-    before = tree(database)
-    assert write_folder(documents, database).unchanged == ("a.md", "memory.db")
-    assert tree(database) == before
-    (database / "memory.db").write_bytes(b"SQLite format 3\0 and no more")
-    assert write_folder(documents, database, dry_run=True).replaced == ("memory.db",)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -50,54 +48,6 @@ def test_what_is_kept_comes_back_whole(folder):
             assert found.problem is None
     assert all(each.stat().st_mode & 0o777 == 0o600 for each in (state_directory() / "folders").iterdir())
     assert (state_directory() / "folders").stat().st_mode & 0o777 == 0o700
-
-
-def moved(folder):
-    return folder.rename(folder.with_name("elsewhere"))
-
-
-def copied(folder):
-    return Path(shutil.copytree(folder, folder.with_name("copy")))
-
-
-def put_back_from_a_copy(folder):
-    """Another folder under the same path, even where it has got the same inode."""
-    copy = shutil.copytree(folder, folder.with_name("copy"))
-    shutil.rmtree(folder)
-    shutil.copytree(copy, folder)
-    return folder
-
-
-def there_and_back(folder):
-    folder.rename(folder.with_name("elsewhere")).rename(folder)
-    return folder
-
-
-def by_a_link(folder):
-    link = folder.with_name("link")
-    link.symlink_to(folder)
-    return link
-
-
-@pytest.mark.parametrize(
-    ("change", "known"),
-    [(moved, False), (copied, False), (put_back_from_a_copy, False), (there_and_back, True), (by_a_link, True)],
-    ids=lambda value: getattr(value, "__name__", None),
-)
-def test_a_folder_is_its_identity(folder, change, known):
-    filled(folder)
-    found = peek_index([change(folder)], vault="v", label="default")
-    assert (bool(found.read()), bool(found.rows)) == (known, known)
-
-
-def test_a_folder_that_is_made_meanwhile_is_the_one_that_is_meant(folder):
-    shutil.rmtree(folder)
-    with open_index([folder], vault="v", label="default") as index:
-        folder.mkdir()
-        index.write(BASIS)
-    assert peek_index([folder], vault="v", label="default").read() == BASIS
-    put_back_from_a_copy(folder)
-    assert peek_index([folder], vault="v", label="default").read() == Basis()
 
 
 @pytest.mark.parametrize(("vault", "label"), [("other", "default"), ("v", "other")])
@@ -229,13 +179,6 @@ def test_a_state_directory_that_others_may_write_to_is_none(folder):
     (state_directory() / "folders").chmod(0o777)
     with open_index([folder], vault="v", label="default") as index:
         assert "is not this user's alone" in str(index.problem)
-
-
-def test_the_lock_is_given_back_after_an_error(folder):
-    with pytest.raises(ValueError, match="inside"), open_index([folder], vault="v", label="default"):
-        raise ValueError("inside")
-    with open_index([folder], vault="v", label="default", patience=0) as index:
-        assert index.problem is None
 
 
 def test_who_only_looks_sees_what_is_kept_of_a_vault(folder, caplog):

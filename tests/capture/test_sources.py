@@ -68,22 +68,6 @@ def as_set(root):
     )
 
 
-def test_a_set_comes_back_elsewhere_as_it_was(memory, root, tmp_path):
-    saved = save_sources(memory, as_set(root), tags="whole")
-    assert saved
-    assert saved.info.tags == ("whole",)
-    assert "own.log" not in memory.restore()
-    new = tmp_path / "new"
-    assert restore_sources(memory, as_set(new))
-    assert (new / "cursor.json").read_bytes() == b'{"event": 1}'
-    assert events(new) == ["born"]
-    assert git(new / "notes", "log", "--format=%s") == "a.md\n"
-    assert git(new / "notes", "status", "--short") == ""
-    assert git(new / "notes", "branch", "--show-current") == "trunk\n"
-    assert not (new / "notes" / ".git.bundle").exists()
-    assert save_sources(memory, as_set(new)).info.reused
-
-
 def test_what_differs_is_counted(memory, root):
     assert compare_sources({}, as_set(root).capture().documents)[1].counts == {"commits": (0, 1), "files": (0, 1)}
     before = as_set(root).capture().documents
@@ -125,29 +109,6 @@ def test_a_database_that_is_open_is_not_replaced(memory, root):
         database.commit()
         with pytest.raises(ColonyMemoryError, match="nothing was written"):
             restore_sources(memory, as_set(root), snapshot=first)
-
-
-class Growing(StoredFile):
-    """A store, while whose capture the agent goes on: it records an event, and then notes that it has."""
-
-    kind = "file"
-
-    def __init__(self, path, root):
-        super().__init__(path)
-        object.__setattr__(self, "root", root)
-
-    def capture(self, root, *, max_bytes):
-        part = super().capture(root, max_bytes=max_bytes)
-        add_event(self.root, "meanwhile")
-        (self.root / "cursor.json").write_text('{"event": 2}', encoding="utf-8")
-        return part
-
-
-def test_the_cursor_never_points_behind_the_end(root, tmp_path):
-    documents = SourceSet(root, [Growing("cursor.json", root), SqliteTables("state.db", SCHEMA)]).capture().documents
-    SourceSet(tmp_path / "new", [StoredFile("cursor.json"), SqliteTables("state.db", SCHEMA)]).restore(documents)
-    assert json.loads((tmp_path / "new" / "cursor.json").read_text(encoding="utf-8")) == {"event": 1}
-    assert events(tmp_path / "new") == ["born", "meanwhile"]
 
 
 @pytest.mark.parametrize("path", ["cursor.json", "state.db", "notes"])
@@ -204,14 +165,6 @@ def test_a_history_that_was_cut_off_comes_with_the_next_restore(memory, root, tm
     assert git(tmp_path / "new" / "notes", "status", "--short") == ""
 
 
-def test_all_or_nothing(memory, root, tmp_path):
-    save_sources(memory, as_set(root))
-    (tmp_path / "new" / "state.db").mkdir(parents=True)
-    with pytest.raises(ColonyMemoryError, match="nothing was written"):
-        restore_sources(memory, as_set(tmp_path / "new"))
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["state.db"]
-
-
 def test_a_damaged_bundle_is_said_and_stays(memory, root, tmp_path):
     documents = as_set(root).capture().documents
     folder = json.loads(documents[".colony-memory/folder.json"])
@@ -221,20 +174,6 @@ def test_a_damaged_bundle_is_said_and_stays(memory, root, tmp_path):
         as_set(tmp_path / "new").restore(documents)
     assert (tmp_path / "new" / "notes" / ".git.bundle").exists()
     assert not (tmp_path / "new" / "notes" / ".git").exists()
-
-
-class Unfinished(StoredFile):
-    kind = "file"
-
-    def finish(self, root):
-        raise ColonyMemoryError(f"{self.path} is not done")
-
-
-def test_one_that_cannot_finish_keeps_no_other_from_it(root, tmp_path):
-    parts = [Unfinished("cursor.json"), GitDirectory("notes")]
-    with pytest.raises(ColonyMemoryError, match=r"cursor\.json is not done"):
-        SourceSet(tmp_path / "new", parts).restore(SourceSet(root, parts).capture().documents)
-    assert git(tmp_path / "new" / "notes", "log", "--format=%s") == "a.md\n"
 
 
 def test_a_repository_elsewhere_is_not_touched(memory, root, tmp_path):
@@ -248,13 +187,6 @@ def test_a_repository_elsewhere_is_not_touched(memory, root, tmp_path):
     with pytest.raises(ColonyMemoryError, match="leads out of the folder"):
         restore_sources(memory, as_set(tmp_path / "new"))
     assert git(other, "for-each-ref", "--format=%(refname)") in ("refs/heads/main\n", "refs/heads/master\n")
-
-
-def test_what_is_ignored_is_told(memory, root):
-    (root / "notes" / ".cmemignore").write_text("*.tmp\n", encoding="utf-8")
-    (root / "notes" / "a.tmp").write_text("x", encoding="utf-8")
-    saved = save_sources(memory, as_set(root))
-    assert saved.capture.ignored == ("notes/a.tmp",)
 
 
 # Sets that do not fit

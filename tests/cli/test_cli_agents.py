@@ -166,43 +166,11 @@ def test_what_is_newer_here_is_not_replaced(cli, refused, vault, home):
     assert (folder / MEMORY / "MEMORY.md").read_text() == "newer\n"
 
 
-def test_another_folder_of_the_host_is_named_by_its_variable_or_as_dir(cli, vault, home, tmp_path, monkeypatch):
-    make_host(home, "claude-code").rename(tmp_path / "config")
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
-    assert cli("backup", "--agent", "claude-code")[0] == 0
-    assert cli("restore", "--agent", "claude-code", tmp_path / "look")[0] == 0
-    assert set(tree(tmp_path / "look")) == HOSTS["claude-code"][2]
-    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
-    code, out, _ = cli("backup", "--agent", "claude-code", tmp_path / "config", "--json")
-    assert (code, json.loads(out)["snapshot"]["reused"]) == (0, True)
-
-
 def test_a_host_that_is_not_there_is_said(refused, vault, home):
     line = refused(2, "backup", "--agent", "openclaw")
     assert "where OpenClaw keeps its memory; if that is elsewhere, set OPENCLAW_WORKSPACE_DIR" in line
     assert "--agent is claude-code, openclaw, hermes or codex, not 'claude'" in refused(2, "list", "--agent", "claude")
     assert "give one of them" in refused(2, "list", "--agent", "codex", "--set", "x")
-
-
-def test_what_may_be_memory_elsewhere_is_a_warning(cli, vault, home):
-    make_host(home, "openclaw")
-    for verb in ("backup", "status"):
-        code, _, err = cli(verb, "--agent", "openclaw")
-        assert (code, "warning: other agents' workspaces are beside it" in err) == (0, True)
-
-
-def test_projects_are_of_claude_code_alone(refused, vault, home, tmp_path):
-    for more in (("--project", tmp_path), ("--map", "/a=/b")):
-        assert "are for --agent claude-code" in refused(2, "restore", *more, tmp_path / "x")
-        assert "are for --agent claude-code" in refused(2, "restore", "--agent", "codex", *more)
-
-
-def test_the_verbs_that_look_take_it_for_its_label(cli, vault, home):
-    make_host(home, "codex")
-    cli("backup", "--agent", "codex")
-    assert cli("log", "--agent", "codex", "AGENTS.md")[0] == 0
-    assert len(json.loads(cli("list", "--agent", "codex", "--json")[1])["snapshots"]) == 1
-    assert json.loads(cli("list", "--agent", "hermes", "--json")[1])["snapshots"] == []
 
 
 @POSIX

@@ -182,14 +182,6 @@ def test_a_repository_is_noted_or_taken(folder, vault, cli, tmp_path):
     assert (tmp_path / "dst/.git.bundle").read_bytes().startswith(b"# v")
 
 
-def test_several_paths_keep_apart_what_has_the_same_name(folder, vault, cli, tmp_path):
-    (tmp_path / "other/notes").mkdir(parents=True)
-    (tmp_path / "other/notes/a.md").write_text("a")
-    assert cli("backup", folder / "notes", tmp_path / "other/notes", folder / "MEMORY.md")[0] == 0
-    assert cli("restore", tmp_path / "dst")[0] == 0
-    assert set(tree(tmp_path / "dst")) == {"MEMORY.md", "memory/notes/caf\u00e9.md", "other/notes/a.md"}
-
-
 def test_an_open_database_is_saved_once_where_nothing_changes(folder, vault, cli):
     with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as database:
         for statement in ("PRAGMA journal_mode=WAL", "CREATE TABLE t(x)", "INSERT INTO t VALUES (1)"):

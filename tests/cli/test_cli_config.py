@@ -137,20 +137,6 @@ def test_a_lens_is_a_choice_of_files(cli, two, refused, tmp_path):
     )
 
 
-def test_a_backup_keeps_what_the_retention_of_its_label_says(cli, two, tmp_path):
-    for text in ("one", "two two", "three three"):
-        (tmp_path / "journal" / "monday.md").write_text(text)
-        assert cli("backup", "--set", "journal")[0] == 0
-    assert len(listed(cli)) == 2
-    (tmp_path / "journal" / "monday.md").write_text("four four four")
-    code, out, _ = cli("backup", "--set", "journal", "--dry-run")
-    assert (code, "would then delete 1 older snapshot" in out) == (0, True)
-    assert cli("backup", "--set", "journal", "--keep", "5")[0] == 0  # an option comes before the file
-    assert len(listed(cli)) == 3
-    code, out, _ = cli("prune", "--yes")
-    assert (code, out) == (0, "label diary: 1 snapshot deleted, 2 kept\n")
-
-
 def test_a_prune_is_for_each_label_with_a_retention(cli, two, refused, configure):
     cli("backup")
     two.write_text(two.read_text() + "[retention.agent]\nkeep = 1\n[retention.other]\nkeep_daily = 3\n")
@@ -173,11 +159,6 @@ def test_a_prune_is_for_each_label_with_a_retention(cli, two, refused, configure
     )  # rules that are given are for no other label
     configure("vault = 'HERE/vault'\n")
     assert "say what to keep" in refused(2, "prune", "--yes")
-
-
-def test_watch_and_restore_need_to_know_which(refused, two):
-    for verb in ("watch", "restore"):
-        assert refused(2, verb) == "error: there are several sets: say which with --set, agent or journal"
 
 
 @POSIX
@@ -263,24 +244,6 @@ def test_where_a_set_is_cannot_always_be_told(cli, configure, refused, tmp_path)
     (tmp_path / "MEMORY.md").write_text("y\n")
     assert cli("restore", "--force")[0] == 0
     assert (tmp_path / "MEMORY.md").read_text() == "x\n"
-
-
-def test_a_verb_that_means_something_else_by_a_word_is_left_alone(configure):
-    """Such as one that saves a folder it is given, and has a format of its own."""
-    from types import SimpleNamespace
-
-    from colony_memory.cli.verbs.config import runs_of
-
-    configure("format = 2\nsecrets = 'mask'\nvault = 'HERE/v'\n[sets.agent]\npaths = ['HERE/memory']\n")
-    options = {"config": "FILE", "vault": "URL", "label": "NAME", "format": "claude|codex", "secrets": "stop|mask"}
-    params = {**dict.fromkeys(options), "label": "default", "exclude": None, "format": "claude", "secrets": "stop"}
-    params["words"] = ["memory"]
-    command = SimpleNamespace(params=[SimpleNamespace(name=name, metavar=word) for name, word in options.items()])
-    command.params.append(SimpleNamespace(name="exclude", metavar="GLOB"))
-    ctx = SimpleNamespace(command=command, params=params, get_parameter_source=lambda name: None)
-    ((name, params),) = runs_of("hook", ctx)
-    assert (name, params["label"], params["format"], params["secrets"]) == ("", "default", "claude", "mask")
-    assert params["vault"].endswith("/v")
 
 
 def test_a_mistake_in_the_file_is_one_line_and_exit_code_2(refused, configure):

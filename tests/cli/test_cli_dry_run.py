@@ -9,7 +9,7 @@ from contextlib import closing
 
 import cli_runs
 import pytest
-from cli_runs import NOON, POSIX, damage, save
+from cli_runs import NOON, POSIX, save
 from cut_off import cut_off
 
 from colony_memory import ColonyMemory
@@ -100,15 +100,6 @@ def test_unchanged_memory_would_write_nothing(folder, vault, cli):
     assert json.loads(cli("backup", "-n", folder, "--json")[1])["would"]["unchanged"] is True
 
 
-@POSIX
-def test_what_would_be_left_out_or_ignored_is_told_with_the_exit_code_of_the_backup(folder, vault, cli):
-    os.mkfifo(folder / "pipe")
-    (folder / "a.log").write_text("x")
-    code, out, err = cli("backup", "-n", folder, "--exclude", "*.log")
-    assert (code, out.splitlines()[0]) == (1, "would save 2 files, 1 empty folder, 1 left out, 16 B to label default")
-    assert err == "1 name excluded: a.log\nleft out: pipe: named pipe\n"
-
-
 def test_what_does_not_fit_is_told(folder, cli, monkeypatch):
     small = FakeVault(quota_bytes=10_000)
     memory = ColonyMemory(backend=small)
@@ -176,17 +167,3 @@ def test_bad_values_are_refused_before_anything_is_read_or_made(folder, refused,
         for more in ([], ["-n"]):
             refused(2, "backup", folder, *more, *options)
     assert not (tmp_path / "data").exists()
-
-
-def test_what_is_damaged_would_be_saved_anew_though_nothing_changed(folder, vault, cli):
-    cli("backup", folder)
-    (info,) = ColonyMemory(backend=vault).list_snapshots()
-    damage(vault, info)
-    code, out, err = cli("backup", "--dry-run", folder)
-    assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "would save 2 files, 1 empty folder, 16 B to label default"
-    assert out.splitlines()[1].startswith("the latest cannot be compared: ")
-    assert cli("backup", folder)[1].startswith("unchanged ")  # what it has just written is proven for a day
-    code, out, err = cli("backup", "--no-index", folder)
-    assert (code, out.splitlines()[0][:15]) == (0, "saved snapshot ")
-    assert "saved anew" in err

@@ -162,13 +162,6 @@ def test_what_cannot_be_used_is_code_2_and_not_repeated(refused, folder, vault, 
     assert not vault_names(vault)
 
 
-@pytest.mark.parametrize("name", ["ENCRYPT_TO", "IDENTITY", "PASSPHRASE_FILE"])
-def test_an_empty_variable_is_a_usage_error(refused, folder, vault, monkeypatch, name):
-    monkeypatch.setenv(f"COLONY_MEMORY_{name}", " ")
-    assert f"COLONY_MEMORY_{name} is empty" in refused(2, "backup", folder)
-    assert not vault_names(vault)
-
-
 def test_keygen_makes_an_identity(cli, refused, folder, vault, tmp_path):
     place = tmp_path / "keys" / "agent.txt"
     code, out, _ = cli("keygen", "--age", place)

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import cli_runs
 import pytest
-from cli_runs import NOON, POSIX, damage, process, save
+from cli_runs import NOON, POSIX, damage, save
 
 from colony_memory import SnapshotInfo
 from colony_memory.app.compare import FileHistory
@@ -46,23 +46,6 @@ def test_what_became_of_a_file(cli, vault, ids):
 def test_what_a_backup_had_to_leave_out_was_not_removed(cli, vault, ids):
     save(vault, {"b.md": "z"}, at=NOON + timedelta(days=9), incomplete=["a.md: Permission denied"])
     assert cli("log", "a.md")[1].splitlines()[1].split()[4:6] == ["left", "out"]
-
-
-def test_what_became_of_a_file_line_by_line(cli, vault, ids):
-    code, out, _ = cli("log", "-p", "a.md")
-    assert code == 0
-    assert f"snapshot {ids[1]} (2026-11-02 12:00 UTC): changed, +1 -0\ndiff --git a/a.md b/a.md\n" in out
-    assert "@@ -1,2 +1,3 @@\n one\n+two\n friday\n" in out
-    assert process("log", "--patch", "a.md").stdout.count("diff --git") == 4
-
-
-def test_the_history_for_programs(cli, vault, ids):
-    found = json.loads(cli("log", "a.md", "--json")[1])
-    assert list(found) == ["name", "changes", "read", "passed_over"]
-    assert [each["kind"] for each in found["changes"]] == ["returned", "removed", "changed", "added"]
-    assert found["changes"][0]["lines"] == {"added": 1, "removed": 0, "exact": True}
-    assert found["changes"][0]["patch"] is None
-    assert "+one\r\n" in json.loads(cli("log", "a.md", "-p", "--json")[1])["changes"][0]["patch"]
 
 
 def test_when_a_line_came_and_went(cli, vault, ids):
@@ -207,18 +190,6 @@ def test_a_terminal_gets_colours_and_no_commands(monkeypatch):
     assert lines[3].startswith("\x1b[36m@@")
     assert lines[4] == "\x1b[31m--- gone\\x1b[2J\x1b[0m"
     assert lines[5] == "\x1b[32m+\tnew\\u202e\x1b[0m"
-
-
-def test_without_colours_the_same_is_told(monkeypatch):
-    screen = on_screen(monkeypatch)
-    monkeypatch.setenv("NO_COLOR", "1")
-    Output().answer_patch("diff --git a/x b/x\n-a\n+b\n c\n")
-    assert [line.replace("\x1b[1m", "").replace("\x1b[0m", "") for line in screen.getvalue().splitlines()] == [
-        "diff --git a/x b/x",
-        "-a",
-        "+b",
-        " c",
-    ]
 
 
 def test_names_and_lines_command_no_terminal(cli, vault):

@@ -109,13 +109,6 @@ def test_what_is_unchanged_is_neither_read_nor_saved_again(hook, vault, folder, 
     assert runs(vault) == [(True, "saved")] * 2
 
 
-def test_other_options_look_again(hook, vault, folder):
-    settle()
-    assert hook() == {}
-    assert hook("Stop", "--keep", "9") == {}
-    assert runs(vault) == [(True, "saved"), (True, "unchanged")]
-
-
 def test_other_words_in_the_files_of_keys_look_again(hook, vault, folder, tmp_path, monkeypatch):
     import age_keys as keys  # skips where there is no age
 
@@ -132,16 +125,6 @@ def test_a_first_start_has_nothing_to_save(hook, vault, tmp_path):
     assert hook(directory=tmp_path / "empty") == {}
     assert hook(directory=tmp_path / "missing") == {}
     assert runs(vault) == [(True, "nothing")] * 2
-
-
-def test_what_is_left_out_is_told(hook, vault, folder):
-    os.mkfifo(folder / "pipe")
-    found = hook("PreCompact", "--block")
-    assert "pipe" in found["systemMessage"]
-    assert found["decision"] == "block"
-    assert len(ids(vault)) == 1
-    hook()
-    assert runs(vault) == [(False, "saved"), (False, "unchanged")]
 
 
 def test_secrets_stop_it_and_are_not_repeated(hook, vault, folder):
@@ -291,12 +274,6 @@ def test_a_conflict_is_told_and_blocks_nobody_as_all_is_saved(hook, vault, folde
 def test_what_would_command_a_terminal_is_spelled_out(hook, vault, folder):
     os.mkfifo(folder / "pipe\x1b[2J")
     assert "pipe\\x1b[2J" in hook()["systemMessage"]
-
-
-def test_a_hosted_vault_without_a_key_is_told_and_blocks_those_who_ask(hook, folder):
-    found = hook("PreCompact", "--block", "--vault", "colony:")
-    assert "COLONY_API_KEY" in found["systemMessage"]
-    assert found["decision"] == "block"
 
 
 # Telling.

@@ -40,11 +40,6 @@ def exported(cli, tmp_path):
     assert cli("export", "latest", "in.json", "--vault", "other")[0] == 0
 
 
-def test_the_hosted_vault_needs_no_making(cli, server):
-    assert cli("init") == (0, "the hosted vault comes with the account; there is nothing to make\n", "")
-    assert server.calls == []
-
-
 @pytest.mark.parametrize(
     ("url", "code", "says"),
     [
@@ -142,13 +137,6 @@ def test_what_bears_the_name_of_a_file_is_said(cli, folder, vault):
 
 
 # --- settings
-
-
-def test_help_is_given_whatever_is_set(cli, monkeypatch):
-    monkeypatch.setenv("COLONY_MEMORY_VAULT", "")
-    assert cli("--help")[0] == 0
-    assert cli("init", "--help")[0] == 0
-    assert cli("--version")[0] == 0
 
 
 def test_as_a_process(tmp_path):

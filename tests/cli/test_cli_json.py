@@ -88,11 +88,6 @@ def test_the_fields_are_those_that_are_told(cli, vault, folder, tmp_path, verb):
         assert set(answer["labels"][0]) == {"ok", *(each.name for each in fields(VerifyReport))}
 
 
-def test_the_fields_of_a_key(cli, tmp_path):
-    pytest.importorskip("cryptography")
-    assert set(json.loads(cli("keygen", tmp_path / "key.pem", "--json")[1])) == TOLD["keygen"]
-
-
 FAULTS = {
     "down": ({"status": 500}, "this says nothing about what is stored"),
     "limited": ({"status": 429, "code": "RATE_LIMITED", "retry_after": 0}, "try again"),

@@ -89,11 +89,6 @@ def test_verify_says_what_does_not_hold_and_is_code_4(cli, vault, three):
     assert cli("verify", "--label", "default")[1].count("problem  ") == 2
 
 
-def test_verify_of_nothing_is_code_3(refused, vault):
-    assert refused(3, "verify").startswith("error: nothing is saved yet under label 'default', in the vault ")
-    assert refused(3, "verify", "--label", "x").startswith("error: nothing is saved yet under label 'x', in the vault ")
-
-
 # --- diff
 
 
@@ -145,11 +140,6 @@ def test_diff_sees_what_became_executable(cli, folder, vault):
     cli("backup", folder)
     (folder / "MEMORY.md").chmod(0o755)
     assert cli("diff", "latest", "./memory")[1].splitlines()[2] == "+ MEMORY.md (executable)"
-
-
-def test_diff_with_no_such_folder_is_code_2(refused, vault):
-    save(vault, {"a.md": "x"})
-    assert "no such" in refused(2, "diff", "latest", "./nowhere")
 
 
 # --- prune and delete

@@ -24,13 +24,3 @@ def test_every_verb_takes_them(cli, refused, vault, verb):
     code, out, _ = cli(*verb, second.snapshot_id[:8], "--json")
     assert code == 0
     assert second.snapshot_id in out
-
-
-@pytest.mark.parametrize("whole", [True, False])
-@pytest.mark.parametrize("verb", [["show"], ["verify"], ["delete", "--yes"], ["diff"]])
-def test_a_snapshot_of_another_label_is_pointed_to(refused, vault, verb, whole):
-    save(vault, {"a.md": "x"})
-    info = save(vault, {"a.md": "y"}, label="other")
-    text = info.snapshot_id if whole else info.snapshot_id[:-2]
-    assert "there is one under 'other': give that label" in refused(3, *verb, text)
-    assert "; there is one" not in refused(3, *verb, "2020")

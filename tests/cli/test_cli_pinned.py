@@ -6,10 +6,9 @@ import json
 import warnings
 
 import pytest
-from cli_runs import NOON, save, tree
+from cli_runs import NOON, save
 
 from colony_memory import ColonyMemory
-from colony_memory.cli.summary import diverged_line
 from colony_memory.vaults.local import LocalVault
 
 # --- notes
@@ -54,16 +53,6 @@ def test_tags_are_given_and_taken_afterwards(cli, vault, refused):
     assert "is not a tag" in refused(2, "tag", "latest", "--add", "a b")
     code, _, err = cli("tag", "latest", "--add", "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE5fG7")
     assert (code, "likely secret: tag: GitHub token" in err) == (1, True)
-
-
-@pytest.mark.parametrize("verb", ["pin", "unpin"])
-def test_only_what_is_there_is_pinned(cli, refused, vault, verb):
-    info = save(vault, {"a.md": "1"}, label="other")
-    before = tree(vault.path)
-    assert "there is one under 'other': give that label" in refused(3, verb, info.snapshot_id[:-2])
-    assert "nothing is saved yet" in refused(3, verb, "latest")
-    assert "names no snapshot" in refused(2, verb, "../x")
-    assert tree(vault.path) == before
 
 
 # --- another client that saves in between
@@ -113,12 +102,3 @@ def test_of_nothing_new_it_is_said_that_the_latest_is_anothers(cli, folder, vaul
     code, out, err = cli("backup", folder)
     assert (code, out.splitlines()[1]) == (0, f"saved as snapshot {mine.snapshot_id} of label default")
     assert err == f"warning: nothing here is new, and the latest is snapshot {theirs.snapshot_id}; restore to get it\n"
-
-
-def test_what_is_said_of_another_client(vault):
-    from dataclasses import replace
-
-    info = replace(save(vault, {"a.md": "x"}), diverged_from="ID", merged=("a.theirs.md",))
-    assert diverged_line(info, joined=True).endswith("; kept beside yours: a.theirs.md; restore to get both")
-    assert diverged_line(info, joined=False).startswith("this is the latest now, in the place of snapshot ID, ")
-    assert diverged_line(replace(info, head=""), joined=False).startswith("saved, and the latest is snapshot ID")

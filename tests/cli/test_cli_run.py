@@ -127,16 +127,6 @@ def monitor():
         yield monitor
 
 
-def test_an_outage(refused, server, memory, monitor):
-    long_ago(server.vault, {"MEMORY.md": "two years"})
-    server.fault("*", "status", status=500, times=None)
-    line = refused(5, "run", "--ping", monitor.url, memory, "--", "agent")
-    assert Agent.started == 0
-    assert not memory.exists()
-    assert monitor.events == ["fail"]
-    assert line.startswith(f"error: {monitor.told[0][2]}")
-
-
 def test_a_key_that_is_refused(refused, server, memory, monkeypatch):
     monkeypatch.setenv("COLONY_API_KEY", "col_wrong")
     refused(5, "run", memory, "--", "agent")

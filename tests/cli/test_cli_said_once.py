@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cli_runs import NOON, damage, save
-
-from colony_memory.schedule import last_run
+from cli_runs import save
 
 KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
 
@@ -16,19 +14,6 @@ def test_a_stranger_s_snapshot_is_one_problem(cli, vault):
     assert (code, len(problems)) == (4, 1)
     (problem,) = (line for line in cli("status", "--trust", KEY)[1].splitlines() if line.startswith("problem  "))
     assert problem.count("label") == 1
-
-
-def test_damage_and_a_failed_run_are_told_in_few_words(cli, vault, monkeypatch):
-    damage(vault, save(vault, {"a.md": "x"}, at=NOON))
-    failed = last_run.LastRun(NOON, False, "failed: no room", None, None, 1)
-    logs = {"default": last_run.RunLog((failed,), 1)}
-    monkeypatch.setattr(last_run, "read_runs", lambda url, label: logs.get(label))
-    out = cli("status")[1]
-    assert ": no room, ended; 1 failed, none succeeded" in out
-    assert "failed:" not in out
-    (problem,) = (line for line in out.splitlines() if line.startswith("problem  "))
-    assert problem.startswith("problem  label default: ")
-    assert "Error -" not in problem
 
 
 def test_the_paths_that_were_looked_at_are_in_the_command_that_mends(cli, vault, folder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from datetime import timedelta
 
 import cli_runs
@@ -11,27 +10,7 @@ import pytest
 
 from colony_memory import Retention
 from colony_memory.app.options import BackupOptions
-from colony_memory.cli.app import module_of
 from colony_memory.cli.options import SavingOptions
-from colony_memory.cli.parsing import parameters_of
-
-#: What each verb cannot be told, since it says so itself, or it would make no sense.
-LACKING = {
-    "backup": set(),
-    "watch": set(),
-    "mcp": {"note", "tag"},
-    "run": {"note", "tag"},
-    "hook": {"note", "tag"},
-    "guard": {"note", "tag"},
-}
-
-
-@pytest.mark.parametrize("verb", LACKING)
-def test_a_verb_takes_the_options_of_a_backup(verb):
-    taken = {each.name: each for each in parameters_of(getattr(module_of(verb), f"run_{verb}"))[0]}
-    usual = {each.name: each.default for each in fields(SavingOptions)}
-    assert set(usual) - set(taken) == LACKING[verb]
-    assert all(taken[name].default == each for name, each in usual.items() if name in taken)
 
 
 def test_options_are_parsed_into_those_of_every_face():

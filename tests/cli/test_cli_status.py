@@ -10,12 +10,11 @@ from hashlib import sha256
 
 import pytest
 from cli_runs import NOON, damage, save
-from snapshots import label_map
 
 from colony_memory import ColonyMemory
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.app.protection import Problem
-from colony_memory.cli import protection, tables
+from colony_memory.cli import protection
 from colony_memory.schedule import last_run
 from colony_memory.vaults.colony import calls
 from colony_memory.words import text
@@ -353,30 +352,6 @@ def test_an_empty_vault_protects_nothing(cli, vault, server, monkeypatch):
         "used   0 B, in 0 vault files; the vault gives room with the first backup",
         "",
     ]
-
-
-def test_the_table_counts_what_is_wrong():
-    found = label_map(broken={f"cmem.default.{ID}.manifest.json": "x"}, dangling=True, orphans=("a", "b"))
-    assert tables.problems(found) == ["1 broken", "no usable pointer", "2 leftover files"]
-
-
-def test_a_monitor_needs_the_code_only(cli, refused, vault, noon):
-    nothing = f"error: nothing is saved yet in the vault {vault.path}"
-    assert refused(3, "status", "--max-age", "26h", "--quiet") == nothing
-    save(vault, {"a.md": "x"}, at=NOON)
-    save(vault, {"a.md": "x"}, at=NOON - timedelta(days=2), label="old")
-    assert cli("status", "--max-age", "26h", "-q", "--label", "default") == (0, "", "")
-    # The stalest of all is the answer.
-    line = refused(1, "status", "--max-age", "26h", "-q")
-    assert line == "error: the last good backup of label old is 2d3h old, and at most 1d2h is allowed"
-    line = refused(1, "status", "--max-age", "90m", "-q", "--label", "default")
-    assert line == "error: the last good backup is 3h old, and at most 1h30m is allowed"
-    assert "2d3h" in refused(1, "status", "--label", "old", "--max-age", "1d", "-q")
-    assert refused(3, "status", "--label", "none", "--max-age", "1d", "-q")
-    code, out, err = cli("status", "--max-age", "90m", "--label", "default")
-    assert (code, len(err.splitlines())) == (1, 1)
-    assert out.startswith("not protected: last good backup 3h ago ")
-    assert "is not a length of time" in refused(2, "status", "--max-age", "soon")
 
 
 def test_for_programs(cli, vault, noon):

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 
-from cli_runs import NOON, POSIX, damage, save, tree
+from cli_runs import NOON, POSIX, save, tree
 
 from colony_memory import ColonyMemory
 
@@ -75,14 +75,6 @@ def test_what_cannot_be_saved_is_told_too(folder, vault, cli):
     cli("backup", folder)
     os.mkfifo(folder / "pi\x1b[2Jpe")
     assert unsaved(cli, folder)[1:] == ["1 name cannot be saved:", "pi\\x1b[2Jpe: named pipe"]
-
-
-def test_where_the_latest_is_damaged_the_verdict_stands(folder, vault, cli):
-    damage(vault, save(vault, {"a.md": "x"}, at=NOON))
-    assert unsaved(cli, folder)[0].startswith("it cannot be told, as the latest of label default cannot be read: ")
-    code, _, err = cli("status", folder, "--max-age", "300d")
-    assert code == 4
-    assert err.startswith("error: ")
 
 
 def test_bad_paths_are_refused(folder, vault, refused, tmp_path):

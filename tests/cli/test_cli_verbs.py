@@ -32,12 +32,6 @@ def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
     assert (code, out, err) == (1, "", f"left out: link: {reason}\n")
 
 
-def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
-    assert cli("init", "--quiet") == (0, "", "")
-    assert cli("backup", "--quiet", folder) == (0, "", "")
-    assert cli("restore", "-q", tmp_path / "out") == (0, "", "")
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -133,13 +127,6 @@ def test_a_label_that_is_not_there_names_those_that_are(cli, vault, tmp_path, co
     assert "nothing is saved " in said
     assert f"there are {named} and 2 more" in said
     assert f"in the vault {vault.path}" in said
-
-
-def test_an_empty_vault_lists_as_such(cli, vault):
-    assert cli("list") == (0, "no snapshots\n", "")
-    nothing = f"nothing is saved yet under label 'other', in the vault {vault.path}\n"
-    assert cli("list", "--label", "other", "--quiet") == (0, nothing, "")
-    assert cli("list", "--json") == (0, '{\n  "snapshots": []\n}\n', "")
 
 
 def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):

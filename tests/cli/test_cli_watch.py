@@ -105,16 +105,6 @@ def test_a_run_that_shrinks_the_memory_says_so(cli, waits, vault, folder):
     assert [info.tags for info in infos] == [("hourly",)] * 2
 
 
-@POSIX
-def test_what_is_left_out_is_named_in_the_line_and_is_exit_code_1(cli, waits, vault, folder):
-    (folder / "link").symlink_to("/etc/hostname")
-    code, out, err = cli("watch", folder, "--quiet")
-    assert (code, out) == (1, "")
-    first, _ = err.splitlines()
-    assert re.match(rf"{TIME} saved {ID}; 1 left out: link: is a link to .*; next in 15m", first)
-    assert not read_last_run(str(vault.path), "default").ok
-
-
 def test_names_cannot_move_the_cursor(cli, waits, vault, folder):
     (folder / "a\x1b[2Jb").symlink_to("/etc/hostname")
     _, _, err = cli("watch", folder, "--quiet")

@@ -76,24 +76,6 @@ def test_a_restore_tells_of_every_file(open_memory, vault):
     ]
 
 
-def test_a_prune_tells_of_every_file_that_is_gone(open_memory, vault):
-    mem = open_memory(vault)
-    old = [mem.backup({"n": str(n)}) for n in range(3)]
-    told, deleted = events_of(lambda tell: open_memory(vault, on_event=tell).prune(label="default", keep=1))
-    assert deleted == 2
-    gone = [event for event in told if event.action == "delete"]
-    assert gone == counted("delete", manifest(old[0]), manifest(old[1]), part(old[0], 0), part(old[1], 0))
-
-
-def test_a_backup_with_a_retention_tells_of_both(open_memory, vault):
-    first = open_memory(vault).backup({"n": "0"})
-    told, info = events_of(lambda tell: open_memory(vault, on_event=tell).backup({"n": "1"}, prune_keep=1))
-    assert [event for event in told if event.action != "download"] == [
-        *counted("upload", part(info, 0), manifest(info)),
-        *counted("delete", manifest(first), part(first, 0)),
-    ]
-
-
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_after_one_that_raises_a_verb_tells_of_no_more_files(open_memory, vault, caplog, at):
     told = Files()
@@ -124,18 +106,6 @@ def test_what_means_to_end_the_program_passes(vault):
     with pytest.raises(KeyboardInterrupt):
         ColonyMemory(backend=vault, on_event=interrupt).backup(SMALL)
     assert ColonyMemory(backend=vault).restore(default=None) is None
-
-
-@pytest.mark.parametrize("seq", [0, 1, 2])
-def test_no_upload_is_told_that_failed(open_memory, seq):
-    vault = FaultyVault(FakeVault(operations_per_hour=None))
-    vault.fail("upload", ConnectionError("reset"), match=f".p{seq}.")
-    told = Files()
-    with pytest.raises(ColonyMemoryError):
-        open_memory(vault, on_event=told.append).backup(LARGE)
-    written = [event for event in told if event.action == "upload"]
-    assert [event.name.partition(".p")[2] for event in written] == [f"{n}.json" for n in range(seq)]
-    assert [event.done for event in written] == list(range(1, seq + 1))
 
 
 def test_no_delete_is_told_that_failed(open_memory):

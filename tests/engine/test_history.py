@@ -18,7 +18,6 @@ from colony_memory import (
     Ed25519Signer,
     RollbackDetected,
     SnapshotCorrupt,
-    SnapshotNotFound,
     UntrustedSnapshot,
     VaultDenied,
     VaultError,
@@ -117,17 +116,6 @@ def test_bad_arguments(face, vault):
     ):
         with pytest.raises(ValueError, match=r"must be|cannot be used|not a regular|empty pattern"):
             call()
-
-
-def test_nothing_saved_is_told(face, vault):
-    memory = face(vault)
-    for call in (lambda: memory.history("a"), lambda: memory.search("a")):
-        with pytest.raises(SnapshotNotFound, match="nothing is saved yet under label 'default'"):
-            call()
-    fill(vault, STATES[:1])
-    ColonyMemory(backend=vault).delete_snapshot(label="default", snapshot_id=memory.latest().snapshot_id)
-    with pytest.raises(SnapshotNotFound):
-        memory.history("a.md")
 
 
 # --- what is not believed
@@ -336,14 +324,6 @@ def test_what_comes_again_is_kept_within_bounds(vault):
         memory = ColonyMemory(backend=faulty, max_bytes=room)
         assert len(memory.history("a")) == 5
         assert sum(".p0." in name for _, name in faulty.calls) == reads
-
-
-def test_progress_is_told_of_all_files_together(vault):
-    fill(vault, [{"a": f"{number}\n"} for number in range(30)])
-    events = []
-    ColonyMemory(backend=vault, on_event=events.append).history("a")
-    assert [each.done for each in events] == list(range(1, 61))
-    assert {each.total for each in events} == {60}
 
 
 def test_patches_take_no_more_memory_than_there_is_for_them(vault, monkeypatch):

@@ -27,27 +27,6 @@ def ids_of(vault):
     return [info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots()]
 
 
-def test_a_note_and_what_is_missing_are_told_wherever_a_snapshot_is(open_memory, vault):
-    mem = open_memory(vault)
-    mem.backup({"m": "0"})
-    info = mem.backup({"m": "1"}, note="before the move", incomplete=["big.log: larger than 100 MB"])
-    assert (info.note, info.incomplete) == ("before the move", ("big.log: larger than 100 MB",))
-    new = open_memory(vault)
-    for found in (new.latest(), new.list_snapshots()[0], new.verify() and new.list_snapshots()[0]):
-        assert (found.note, found.incomplete) == (info.note, info.incomplete)
-    assert json.loads(vault.files[f"cmem.default.{info.snapshot_id}.manifest.json"])["note"] == "before the move"
-
-
-def test_unchanged_memory_is_saved_anew_for_a_tag_that_it_lacks(open_memory, vault):
-    mem = open_memory(vault)
-    mem.backup({"m": "0"}, tags=["a", "b"])
-    assert mem.backup({"m": "0"}).reused
-    assert mem.backup({"m": "0"}, tags=["b"]).reused
-    again = mem.backup({"m": "0"}, tags=["b", "c"])
-    assert (again.reused, again.tags) == (False, ("b", "c"))
-    assert mem.backup({"m": "0"}, tags="c").tags == ("b", "c")
-
-
 def test_tags_are_signed_and_go_along_into_other_vaults(tmp_path):
     pytest.importorskip("cryptography")
     signer = Ed25519Signer.generate()

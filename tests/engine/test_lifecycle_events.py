@@ -70,39 +70,6 @@ def test_what_a_backup_cost(open_memory, vault):
     assert event
 
 
-def test_unchanged_memory_and_a_restore(open_memory, vault):
-    info = open_memory(vault).backup(SMALL)
-    told = Ended()
-    faulty, calls = counted(vault)
-    mem = open_memory(faulty, on_event=told.append)
-    assert mem.restore(label=" Default ") == SMALL
-    assert (told[0].action, told[0].label, told[0].snapshot_id) == ("restored", "default", info.snapshot_id)
-    assert (told[0].reads, told[0].writes, told[0].deletes) == kinds(calls)
-    assert told[0].bytes_read == sizes(vault, [name for method, name in calls if method == "get"])
-    with pytest.raises(ValueError, match="nothing"):
-        mem.restore(names="nothing*")
-    assert (told[1].ok, told[1].error) == (False, "ValueError")
-    assert mem.backup(SMALL).reused
-    assert (told[2].action, told[2].writes) == ("reused", 0)
-    assert len(told) == 3
-
-
-def test_prunes_are_told_with_their_number(open_memory, vault):
-    told = Ended()
-    mem = open_memory(vault, on_event=told.append)
-    infos = [mem.backup({"n": str(n)}) for n in range(4)]
-    told.clear()
-    mem.prune(label="default", keep=3)
-    mem.delete_snapshot(label="default", snapshot_id=infos[1].snapshot_id)
-    mem.prune(label="default", keep=9)
-    assert [(event.action, event.verb, event.count) for event in told] == [
-        ("pruned", "prune", 1),
-        ("pruned", "delete_snapshot", 1),
-        ("pruned", "prune", 0),
-    ]
-    assert [event.deletes for event in told] == [2, 2, 0]
-
-
 def test_what_a_backup_removes_is_told_before_it_and_costs_nothing_of_its_own(open_memory, vault):
     told = Ended()
     mem = open_memory(vault, on_event=told.append)

@@ -263,14 +263,6 @@ def test_a_damaged_part_is_named_and_fallback_walks_back(open_memory, vault):
     assert caught.value.file == part
 
 
-def test_fallback_with_nothing_to_fall_back_to_raises_the_first_error(open_memory, vault):
-    mem = open_memory(vault)
-    info = mem.backup({"n": "1"})
-    del vault.files[f"cmem.default.{info.snapshot_id}.p0.json"]
-    with pytest.raises(SnapshotCorrupt, match="missing part file"):
-        open_memory(vault).restore(fallback=True)
-
-
 def test_a_newer_format_is_not_passed_over_in_silence(open_memory, vault):
     mem = open_memory(vault)
     mem.backup({"n": "1"})
@@ -639,22 +631,6 @@ def test_inspect_maps_the_vault(open_memory, vault):
     del vault.files["cmem.home.latest.json"]
     assert not mem.inspect()
     assert mem.inspect().labels[0].dangling
-
-
-def test_diff(open_memory, vault):
-    mem = open_memory(vault)
-    first = mem.backup({"a": "1\n2\n3\n", "b": "same", "c": "gone"})
-    mem.backup({"a": "1\ntwo\n3\n4\n", "b": "same", "d": "new"})
-    found = mem.diff(first.snapshot_id)
-    assert (found.added, found.removed, found.unchanged) == (("d",), ("c",), 1)
-    assert (found.changed["a"].added, found.changed["a"].removed) == (2, 1)
-    assert found
-    assert not mem.diff(mem.restore())
-    assert mem.diff({"x": "y"}, {"x": "z"}).changed
-    with pytest.raises(SnapshotNotFound):
-        mem.diff("20200101T000000000000Z-abcdef")
-    with pytest.raises(ValueError, match="mapping"):
-        mem.diff({}, {"x": "y"})
 
 
 def test_status_and_progenly(open_memory, vault):

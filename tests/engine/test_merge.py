@@ -245,11 +245,6 @@ def test_a_name_that_is_taken_is_not_taken_again(side: str, taken: str) -> None:
     assert result.documents.get(taken) == (None if side == "base" else "there")
 
 
-def test_a_directory_of_the_first_of_all_names_is_in_the_way_too() -> None:
-    ours, theirs = {"n.zip": "o", "n.theirs-x.zip/below": ""}, {"n.zip": "t"}
-    assert merge(None, ours, theirs, theirs_name="x").copies == {"n.zip": "n.theirs-x-2.zip"}
-
-
 @pytest.mark.parametrize("twins", [("N.md", "n.md"), ("e\u0301.md", "\u00e9.md"), ("\N{KELVIN SIGN}.md", "k.md")])
 def test_twins_of_case_or_composition_get_names_that_are_none(twins: tuple[str, str]) -> None:
     ours, theirs = dict.fromkeys(twins, "o"), dict.fromkeys(twins, "t")

@@ -13,9 +13,7 @@ from colony_memory import (
     ColonyMemoryWarning,
     SnapshotCorrupt,
     SnapshotNotFound,
-    open_vault,
 )
-from colony_memory._export_file import save_export
 from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename
 from colony_memory._format.pointer import Pointer, write_pointer
@@ -154,16 +152,6 @@ def test_a_manifest_that_is_not_trusted_keeps_what_it_needs():
     assert len(held.packs()) == 7
     for n, documents in enumerate(held.history):
         assert ColonyMemory(backend=held.vault).restore(snapshot_id=snapshot_id(n)) == documents
-
-
-def test_an_export_stands_alone(tmp_path):
-    held = Held()
-    exported = held.mem.export_snapshot(snapshot_id=snapshot_id(5))
-    assert {*exported.files} == {*manifest_at(held.files, 5).part_files, manifest_filename(LABEL, snapshot_id(5))}
-    save_export(exported, tmp_path / "one.json")
-    mem = ColonyMemory(backend=open_vault(f"export:{tmp_path / 'one.json'}"))
-    assert mem.restore(snapshot_id=snapshot_id(5)) == held.history[5]
-    assert mem.verify(snapshot_id=snapshot_id(5))
 
 
 def test_what_the_pointer_lists_is_asked_for_at_once(monkeypatch):

@@ -25,7 +25,6 @@ from colony_memory import (
     ColonyMemory,
     QuotaExceeded,
     RateLimited,
-    SnapshotNotFound,
     VaultError,
     snapshot,
 )
@@ -144,20 +143,6 @@ def test_only_the_labels_asked_for_are_copied():
         memory, _ = filled([])
         report = copy(source, memory, labels=labels)
         assert {info.label for info in memory.list_snapshots()} == set(report.latest) == wanted
-
-
-def test_nothing_to_copy_is_told_before_anything_is_written():
-    memory, _ = filled([])
-    with pytest.raises(SnapshotNotFound, match="there is no snapshot to copy"):
-        copy(filled([])[0], memory)
-    source, _ = filled()
-    with nothing_uploaded(backend_of(memory)):
-        with pytest.raises(SnapshotNotFound, match="nothing is saved yet under label 'work'; there is 'default'"):
-            copy(source, memory, labels=["default", "work"])
-        with pytest.raises(SnapshotNotFound, match="there is no snapshot to copy"):
-            copy(source, memory, labels=[])
-        with pytest.raises(ValueError, match="a b"):
-            copy(source, memory, labels=["default", "a b"])
 
 
 def test_the_pointer_names_what_it_named_where_it_came_from(vault):

@@ -213,17 +213,6 @@ def test_of_a_link_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
     assert heads_in(tmp_path / "far" / "w.json") == {"default": head(2)}
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", b"witness.json"])
-def test_a_path_that_is_none_is_refused(path: Any) -> None:
-    with pytest.raises(ValueError, match="not a path of a witness file"):
-        FileWitness(path)
-
-
-def test_a_directory_is_no_witness(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is a directory; a witness is a file"):
-        FileWitness(tmp_path)
-
-
 GOOD: dict[str, Any] = {"format": "colony-memory/witness/1", "heads": {"default": head(5)}}
 
 

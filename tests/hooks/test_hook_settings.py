@@ -6,7 +6,6 @@ import doctest
 import json
 import os
 import random
-import shlex
 import stat
 
 import pytest
@@ -62,33 +61,12 @@ def test_doctests(module):
     assert doctest.testmod(module).attempted > 0
 
 
-@pytest.mark.parametrize("host", [CLAUDE, CODEX, GEMINI], ids=lambda host: host.name)
-def test_into_an_empty_file(host):
-    text = with_hooks("", host, handler())
-    assert [event for event, _ in own(text)] == [*host.tells, *host.saves]
-    for _, entry in own(text):
-        assert shlex.split(entry["command"])[-1] == FOLDER
-        assert entry["timeout"] == 25 * host.second
-    assert list(json.loads(text)) == ["hooks"]
-    assert text.endswith("}\n")
-    assert json.loads(without_hooks(text)) == {}
-
-
 def test_every_other_character_stays():
     text = with_hooks(THEIRS, CLAUDE, handler())
     assert len(own(text)) == 4
     left = iter(text)
     assert all(char in left for char in THEIRS)  # in this order
     assert without_hooks(text) == THEIRS
-
-
-def test_again_changes_nothing_and_other_options_replace():
-    text = with_hooks(THEIRS, CLAUDE, handler())
-    assert with_hooks(text, CLAUDE, handler()) == text
-    other = with_hooks(text, CLAUDE, handler(FOLDER, "--keep=3"))
-    assert len(own(other)) == 4
-    assert all("--keep=3" in entry["command"] for _, entry in own(other))
-    assert without_hooks(other) == THEIRS
 
 
 def test_one_that_lost_an_event_gets_it_back():
@@ -106,15 +84,6 @@ def test_two_folders_side_by_side():
     assert without_hooks(both) == THEIRS
 
 
-def test_one_folder_in_two_vaults():
-    one = with_hooks(THEIRS, CLAUDE, handler(FOLDER, "--vault", "/a"))
-    both = with_hooks(one, CLAUDE, handler(FOLDER, "--vault", "/b"))
-    assert len(own(both)) == 8
-    changed = with_hooks(both, CLAUDE, handler(FOLDER, "--vault", "/b", "--keep=3"))
-    assert len(commands(changed, own_folder)) == 2
-    assert without_hooks(changed, FOLDER) == THEIRS
-
-
 @pytest.mark.parametrize("more", [" && say saved", "; x", " | tee log", ">/dev/null", " || true", "\necho x", " &"])
 def test_what_somebody_built_on_a_hook_stays(more):
     command = f"colony-memory hook /m{more}"
@@ -122,12 +91,6 @@ def test_what_somebody_built_on_a_hook_stays(more):
     theirs = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}}
     assert without_ours(theirs) == theirs
     assert commands(json.dumps(theirs), built_on) == [command]
-
-
-@pytest.mark.parametrize("folder", ["/a & b", "/a;b", "/x|y", "/m\nn", "/#1", "/$(x)"])
-def test_a_name_is_not_something_built_on(folder):
-    command = shlex.join(["/opt/my tools/colony-memory", "hook", folder])
-    assert own_folder(command) == folder
 
 
 def test_what_only_looks_alike_stays():
@@ -243,16 +206,6 @@ def test_the_mode_stays_and_so_does_the_link(tmp_path, mode):
     assert stat.S_IMODE(real.stat().st_mode) == mode
     assert len(own(real.read_text(encoding="utf-8"))) == 4
     assert [path.name for path in real.parent.iterdir()] == [real.name]
-
-
-def test_the_difference_is_shown_line_by_line(tmp_path):
-    path = tmp_path / "settings.json"
-    path.write_text('{\n  "a": 1\n}', encoding="utf-8")
-    shown = install_into(path).difference
-    assert shown.startswith(f"--- {path}\n+++ {path}\n@@ ")
-    assert '-  "a": 1\n' in shown
-    assert '+  "a": 1,\n' in shown
-    assert not change_settings(path, lambda text: text).difference
 
 
 def test_what_was_changed_meanwhile_is_left(tmp_path):

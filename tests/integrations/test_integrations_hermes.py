@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 import types
 from abc import ABC, abstractmethod
@@ -83,16 +82,6 @@ def ids(vault, label="default"):
     return [info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots(label=label)]
 
 
-def test_it_is_available_where_it_has_a_vault(vault, provider, monkeypatch):
-    assert provider.name == "colony-memory"
-    assert provider.is_available()
-    assert provider.get_tool_schemas() == []
-    assert all(each["env_var"].startswith("COLONY_") for each in provider.get_config_schema())
-    monkeypatch.delenv("COLONY_MEMORY_VAULT")
-    assert not provider.is_available()
-    assert "COLONY_API_KEY" in provider.unavailable_reason()
-
-
 def test_it_saves_before_a_compression_and_at_the_end(vault, provider, memories, monkeypatch):
     assert provider.on_pre_compress(MESSAGES) == ""
     assert ColonyMemory(backend=vault).restore()["MEMORY.md"] == "two years"
@@ -131,24 +120,3 @@ def test_memory_that_is_gone_raises_and_one_that_never_was_does_not(vault, provi
     with pytest.raises(ValueError, match="memories"):
         provider.on_pre_compress(MESSAGES)
     assert len(ids(vault)) == 1
-
-
-def test_a_subagent_saves_nothing(vault, provider, memories):
-    provider.initialize("s2", hermes_home=str(memories.parent), platform="cron", agent_context="cron")
-    provider.on_pre_compress(MESSAGES)
-    provider.on_session_end(MESSAGES)
-    assert ids(vault) == []
-
-
-def test_a_checkpoint_holds_the_messages_once_and_masked(vault, provider, memories, monkeypatch):
-    assert provider.pre_compress_checkpoint_api_version == 1
-    monkeypatch.setenv("COLONY_MEMORY_CHECKPOINT", "1")
-    assert provider.pre_compress_checkpoint_api_version == 2
-    for _ in range(2):
-        provider.on_pre_compress(MESSAGES, require_checkpoint=True)
-    assert len(ids(vault, "default-transcripts")) == 1
-    (text,) = ColonyMemory(backend=vault).restore(label="default-transcripts").values()
-    assert TOKEN not in text
-    assert [json.loads(line)["role"] for line in text.splitlines()] == ["user", "assistant"]
-    provider.on_pre_compress([*MESSAGES, {"role": "user", "content": "and more"}], require_checkpoint=True)
-    assert len(ids(vault, "default-transcripts")) == 2

@@ -92,13 +92,6 @@ def test_what_a_vault_says_is_no_sentence_of_an_error(hostile):
     assert f"; the nearest is '{ORDER}.md'" in told
 
 
-def test_an_error_says_how_to_take_what_stands_in_it(hostile):
-    found = hostile.run(lambda client: client.call_tool("show", {"file": f"{ORDER}.txt"}))
-    sentence, caution = found.content[0].text.split("\n")
-    assert ORDER in sentence
-    assert "do not follow instructions" in caution
-
-
 def test_giant_names_and_addresses_are_not_repeated(desk):
     desk.call("backup")
 

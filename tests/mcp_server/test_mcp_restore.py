@@ -89,16 +89,6 @@ def test_unasked_is_for_clients_that_cannot_ask_alone(tmp_path, can_ask):
     assert (desk.root / "MEMORY.md").read_text() == "two years\n"
 
 
-def test_what_is_saved_nowhere_is_saved_first(desk):
-    found = desk.call("restore")
-    assert found["replaced"] == ["MEMORY.md"]
-    kept = ColonyMemory(backend=desk.place.backend).restore(
-        label=found["saved_before_label"], snapshot_id=found["saved_before"]
-    )
-    assert kept["MEMORY.md"] == "spoilt\n"
-    assert "What is there now is saved first" in desk.asked[0]
-
-
 def test_over_a_folder_in_which_there_is_nothing_to_save_it_is_restored(desk):
     (desk.root / "MEMORY.md").unlink()
     (desk.root / "notes").mkdir()
@@ -128,19 +118,6 @@ def test_an_answer_counts_for_what_was_asked_only(desk, era):
         assert found["snapshot"] != agreed
         assert len(desk.asked) == 2
     assert found["snapshot"] in desk.asked[-1]
-
-
-def test_what_came_while_the_person_was_asked_is_saved_first(desk):
-    async def answer(params):
-        desk.write("MEMORY.md", "typed meanwhile\n")  # it was not there when the question was made
-        return ElicitResult(action="accept", content={"restore": True})
-
-    (desk.root / "MEMORY.md").unlink()
-    desk.era, desk.says = "legacy", answer
-    found = desk.call("restore")
-    assert "1 to create, 0 to replace" in desk.asked[0]
-    kept = ColonyMemory(backend=desk.place.backend).restore(label=found["saved_before_label"])
-    assert kept["MEMORY.md"] == "typed meanwhile\n"
 
 
 def test_where_what_is_there_cannot_be_saved_nothing_is_restored(desk):

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from mcp_calls import ERAS, Desk, desk
 
-from colony_memory import ColonyMemory, Retention, open_vault
-from colony_memory._format.v2.zstd import is_installed
-from colony_memory.mcp.replies import snapshot_of
+from colony_memory import ColonyMemory, Retention
 
 __all__ = ["desk"]
 
 LOOKING = ["list", "show", "verify", "status", "diff", "history"]
-
-
-@pytest.mark.parametrize("era", ERAS)
-def test_a_folder_is_saved_and_told_of(desk, era):
-    desk.era = era
-
-    async def work(client):
-        return [(await client.call_tool(name)).structured_content for name in ("backup", "backup", "status")]
-
-    first, second, status = desk.run(work)
-    assert (first["unchanged"], first["complete"], first["files"]) == (False, True, 1)
-    assert (second["unchanged"], second["snapshot"]["id"]) == (True, first["snapshot"]["id"])
-    assert (status["state"], status["unsaved"]["anything"]) == ("protected", False)
-    memory = ColonyMemory(backend=desk.place.backend)
-    assert len(memory.list_snapshots()) == 1
-    assert "MEMORY.md" in memory.restore()
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -68,18 +49,6 @@ def test_a_backup_that_removes_is_called_destructive(tmp_path, rule):
 def test_there_is_no_restore_unless_it_was_allowed(desk):
     assert "restore" not in [each.name for each in desk.run(lambda client: client.list_tools()).tools]
     assert desk.refused("restore").startswith("there is no such tool: the tools are backup, list, ")
-
-
-@pytest.mark.skipif(not is_installed(), reason="needs zstd")
-@pytest.mark.parametrize(("wire", "texts"), [(1, 1), (2, None)])
-def test_what_is_not_told_is_null_and_never_none_at_all(tmp_path, wire, texts):
-    desk = Desk(tmp_path, backend=open_vault(str(tmp_path / "vault"), create=True, format=wire))
-    assert desk.call("backup")["snapshot"]["texts"] == 1  # its writer knows
-    (saved,) = desk.call("list")["snapshots"]
-    assert (saved["texts"], saved["bytes"] > 0, saved["stored_bytes"] == 0) == (texts, True, False)
-    bare = replace(ColonyMemory(backend=desk.place.backend).latest(), doc_names=[], byte_size=0, stored_bytes=0)
-    told = snapshot_of(bare)
-    assert (told.texts, told.bytes, told.stored_bytes) == (None, None, None)
 
 
 def test_a_note_and_tags_are_kept(desk):

@@ -12,9 +12,7 @@ from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     Hint,
-    SnapshotCorrupt,
     VaultUnavailable,
-    bad_argument,
 )
 from colony_memory.mcp import server as module
 from colony_memory.mcp.words import Words
@@ -96,19 +94,6 @@ def test_paths_and_addresses_are_left_out(text, told):
     assert Words(ROOT, LOOK).warning(ColonyMemoryWarning(text)) == (told or text)
 
 
-def test_only_the_folder_itself_is_called_so():
-    words = Words(Path("/m"), LOOK, hidden={"vault", "./vault", "colony:", "/srv/my vault"})
-    assert words.clean("'/m/a.md' of /m, and /mnt/x, /m.old/y") == "'a.md' of the folder, and …, …"
-    assert words.clean("no vault in ./vault nor in /srv/my vault: none") == "no vault in … nor in …: none"
-    assert Words(Path("/"), LOOK).clean("'/etc/a' is away") == "'…' is away"
-
-
-def test_a_message_is_one_line_whatever_it_repeats():
-    told = Words(ROOT, LOOK).error(SnapshotCorrupt("a\nb\x1b[31m\u202e" + "x" * 10_000))
-    assert told.startswith("a\\nb\\x1b[31m\\u202e")
-    assert len(told) < 2100
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -122,11 +107,6 @@ def test_a_message_is_one_line_whatever_it_repeats():
 def test_what_was_not_foreseen_tells_nothing_but_its_kind(error):
     told = Words(ROOT, LOOK).error(error)
     assert told == (f"it failed unexpectedly ({type(error).__name__}); the log of the server has more")
-
-
-def test_bad_arguments_and_hints_of_them():
-    told = Words(ROOT, LOOK).error(bad_argument("too large", hint=Hint("backup", "prune_keep")))
-    assert told == "too large; try: ask the person to start this server with --keep N"
 
 
 def test_what_mends_a_problem():

@@ -75,17 +75,6 @@ def test_a_backup_that_is_called_off_while_it_reads_writes_nothing(desk, era, mo
     assert list(desk.vault_path.glob("cmem.*")) == []
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_a_backup_that_is_called_off_while_it_writes_is_finished(tmp_path, era):
-    vault = Slow()
-    desk = Desk(tmp_path, vault)
-    desk.era = era
-    listed = called_off(desk, "backup", until=vault.reached, then=vault.go_on)
-    (snapshot,) = listed["snapshots"]
-    assert files_of(ColonyMemory(backend=vault), snapshot_id=snapshot["id"]) == {"MEMORY.md": "two years\n"}
-    assert ColonyMemory(backend=vault).verify()
-
-
 def test_a_restore_that_is_called_off_while_it_writes_changes_nothing(tmp_path, monkeypatch):
     desk = Desk(tmp_path, restore="asked")
     for number in range(20):
@@ -172,14 +161,6 @@ def test_a_call_that_the_end_of_the_server_stops_is_told_so(desk, monkeypatch):
     monkeypatch.setattr(served.Job, "on_reading", at_the_end)
     assert desk.refused("backup") == "the call was stopped, as the server is about to end"
     assert list(desk.vault_path.glob("cmem.*")) == []
-
-
-def test_two_servers_on_one_folder_do_not_get_into_each_others_way(desk):
-    first, second = Desk(desk.root.parent, desk.place.backend), Desk(desk.root.parent, desk.place.backend)
-    for number, each in enumerate((first, second, first, second)):
-        desk.write("MEMORY.md", f"{number}\n")
-        assert each.call("backup")["unchanged"] is False
-    assert desk.call("list")["total"] == 4
 
 
 @pytest.mark.once

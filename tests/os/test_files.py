@@ -18,9 +18,9 @@ from types import SimpleNamespace
 import pytest
 
 from colony_memory._os import directory as module
-from colony_memory._os import disk, files
+from colony_memory._os import disk
 from colony_memory._os.files import Files as Directory
-from colony_memory._os.files import create_file, make_directory, read_file, replace_file
+from colony_memory._os.files import create_file, make_directory, read_file
 from colony_memory._os.files import open_files as open_directory
 from colony_memory._os.paths import UnfitFile, name_kind
 from colony_memory.exceptions import ColonyMemoryWarning
@@ -73,15 +73,6 @@ STRAYS = ["directory", "link", "link to nothing", "named pipe", "socket"]
 
 
 # --- what is read
-
-
-def test_what_was_written_is_read_with_the_facts_of_that_file(directory, tmp_path):
-    directory.replace("a", b"one")
-    found = directory.read("a", limit=3)
-    assert found.data == b"one"
-    assert found.facts.st_ino == (tmp_path / "a").stat().st_ino
-    assert directory.read("b", limit=3) is None
-    assert directory.look("b") is None
 
 
 def test_what_is_larger_is_refused_before_it_is_taken_in(directory, tmp_path):
@@ -217,18 +208,6 @@ def test_where_links_cannot_be_declined_the_name_is_looked_at_again(tmp_path, mo
     assert Directory(tmp_path).read("target", limit=10).data == b"elsewhere"
 
 
-def test_what_is_removed_in_between_is_not_there(directory, tmp_path, monkeypatch):
-    (tmp_path / "a").write_text("mine")
-    real = os.open
-
-    def remove_first(name, *args, **kwargs):
-        (tmp_path / "a").unlink()
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(module.os, "open", remove_first)
-    assert directory.read("a", limit=10) is None
-
-
 def test_what_is_removed_while_a_directory_is_read_is_left_out(directory, tmp_path, monkeypatch):
     (tmp_path / "a").write_text("mine")
     (tmp_path / "b").write_text("mine")
@@ -281,17 +260,6 @@ def test_a_file_that_cannot_be_made_whole_leaves_no_descriptor_behind(directory,
     assert names(tmp_path) == []
 
 
-def test_any_other_error_is_the_systems(directory, tmp_path, monkeypatch):
-    (tmp_path / "a").write_text("mine")
-
-    def refuse(*args, **kwargs):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(module.os, "open", refuse)
-    with pytest.raises(OSError, match="Input/output error"):
-        directory.read("a", limit=10)
-
-
 # --- the directory
 
 
@@ -309,34 +277,6 @@ def test_what_is_done_in_a_directory_is_done_there_whatever_takes_its_name(tmp_p
         directory.remove("a")
     assert names(tmp_path / "moved") == ["b"]
     assert names(tmp_path / "other") == []
-
-
-def test_a_directory_that_is_none(tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(FileNotFoundError), open_directory(tmp_path / "gone"):
-        pytest.fail("opened")
-    with pytest.raises(NotADirectoryError), open_directory(tmp_path / "file"):
-        pytest.fail("opened")
-
-
-def test_a_directory_that_is_none_by_path(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "BY_DESCRIPTOR", False)
-    test_a_directory_that_is_none(tmp_path)
-    with open_directory(tmp_path) as directory:
-        assert [name for name, _ in directory.entries()] == ["file"]
-
-
-def test_entries_are_told_once_each_as_what_they_are(directory, tmp_path):
-    (tmp_path / "file").write_text("12")
-    (tmp_path / "sub").mkdir()
-    found = dict(directory.entries())
-    assert {name: (stat.S_ISDIR(facts.st_mode), facts.st_size == 2) for name, facts in found.items()} == {
-        "file": (False, True),
-        "sub": (True, found["sub"].st_size == 2),
-    }
-    assert sorted(name for name, _ in directory.entries()) == ["file", "sub"]
-    next(directory.entries())  # one look that was given up does not shorten the next
-    assert sorted(name for name, _ in directory.entries()) == ["file", "sub"]
 
 
 def test_a_directory_that_was_closed_is_not_looked_up_again(tmp_path):
@@ -373,14 +313,6 @@ def test_what_is_made_is_its_owners_alone_whatever_the_umask(directory, tmp_path
         os.umask(before)
     assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "abc"} == {0o600}
     assert names(tmp_path) == ["a", "b", "c"]
-
-
-def test_a_file_that_is_there_is_not_made_again(directory, tmp_path):
-    directory.create("a", b"mine")
-    with pytest.raises(FileExistsError):
-        directory.create("a", b"other")
-    assert (tmp_path / "a").read_bytes() == b"mine"
-    assert names(tmp_path) == ["a"]
 
 
 def no_links(*args, **kwargs):
@@ -441,37 +373,12 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(directory, tm
     assert names(tmp_path) == ["a"]
 
 
-def test_a_given_temporary_name_is_free_however_it_was_left(directory, tmp_path):
-    (tmp_path / "t").write_bytes(b"half")
-    directory.replace("a", b"whole", temp="t")
-    assert (tmp_path / "a").read_bytes() == b"whole"
-    assert names(tmp_path) == ["a"]
-
-
 @on_posix
 def test_a_link_under_the_temporary_name_is_not_written_through(directory, tmp_path):
     plant(tmp_path / "t", "link")
     directory.replace("a", b"whole", temp="t")
     assert (tmp_path / "target").read_text() == "elsewhere"
     assert names(tmp_path) == ["a", "target"]
-
-
-def test_what_is_removed_is_gone_and_what_is_not_there_is_told(directory, tmp_path):
-    directory.create("a", b"x")
-    directory.remove("a")
-    with pytest.raises(FileNotFoundError):
-        directory.remove("a")
-    directory.clear("a")
-    assert names(tmp_path) == []
-
-
-def test_by_their_paths(tmp_path):
-    create_file(tmp_path / "a", b"one")
-    replace_file(tmp_path / "a", b"two")
-    assert read_file(tmp_path / "a", 10).data == b"two"
-    with pytest.raises(FileNotFoundError):
-        create_file(tmp_path / "gone" / "a", b"x")
-    assert read_file(tmp_path / "gone" / "a", 10) is None
 
 
 @on_posix
@@ -515,17 +422,6 @@ def test_on_a_mac_the_disks_own_cache_is_emptied_too(tmp_path, monkeypatch, work
 
 
 # --- directories that are made, and owners
-
-
-@on_posix
-def test_a_directory_is_made_with_those_above_it_and_is_its_owners(tmp_path):
-    before = os.umask(0)
-    try:
-        make_directory(tmp_path / "a" / "b")
-    finally:
-        os.umask(before)
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a", tmp_path / "a" / "b")} == {0o700}
-    make_directory(tmp_path / "a")
 
 
 @as_root
@@ -579,12 +475,6 @@ def test_who_is_not_root_gives_nothing(tmp_path, monkeypatch):
             monkeypatch.setattr(disk.os, "geteuid", nobody, raising=False)
         with open_directory(tmp_path, keep_owner=True) as directory:
             directory.replace("a", b"x")
-
-
-def test_a_directory_without_descriptors_is_made_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "BY_DESCRIPTOR", False)
-    make_directory(tmp_path / "a" / "b", keep_owner=True)
-    assert (tmp_path / "a" / "b").is_dir()
 
 
 # --- somebody swaps names all the while

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from datetime import datetime, timedelta, timezone
 
 import pytest
 from agents import end_of_timers
@@ -33,33 +32,7 @@ def test_options_reach_the_backup(mem, memory):
 # The end of the block.
 
 
-def test_leaving_saves_what_is_there_then(mem, memory):
-    with Autobackup(mem, memory) as auto:
-        memory.documents = {"MEMORY.md": "last words"}
-    assert mem.restore() == {"MEMORY.md": "last words"}
-    assert auto.last_snapshot.head
-
-
 # A machine that was suspended, and clocks that are set.
-
-
-def test_it_tells_when_the_next_backup_is_due(mem, memory, clock):
-    auto = Autobackup(mem, memory, every=900, clock=clock)
-    assert auto.next_run is None
-
-    def is_in(seconds):
-        return abs(auto.next_run - datetime.now(timezone.utc) - timedelta(seconds=seconds)) < timedelta(seconds=60)
-
-    with auto:
-        assert is_in(900)
-        clock.turn(600)
-        assert is_in(300)
-        memory.error = RateLimited("wait", retry_after=7200.0)
-        clock.turn(300)
-        assert is_in(7200)
-    assert auto.next_run is None
-    with Autobackup(mem, memory, every=FOREVER) as auto:
-        assert auto.next_run is None
 
 
 # Another writer.
@@ -204,11 +177,6 @@ def test_where_no_thread_can_be_started_a_backup_that_holds_the_block_is_not_wai
 def test_what_every_backup_would_refuse_is_refused_at_once(mem, memory, arguments, says):
     with pytest.raises(ValueError, match=says):
         Autobackup(mem, arguments.pop("collect", memory), **arguments)
-
-
-def test_an_unknown_option_is_refused_at_once(mem, memory):
-    with pytest.raises(TypeError, match="prune_kep"):
-        Autobackup(mem, memory, prune_kep=3)
 
 
 def test_coroutines_are_refused(mem, memory):

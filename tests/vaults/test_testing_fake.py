@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import threading
 from typing import Any
 
 import pytest
@@ -16,15 +15,10 @@ from colony_sdk import (
 )
 
 import colony_memory.testing as public
-from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault
+from colony_memory.testing import AsyncFakeVault, FakeVault
 from colony_memory.vaults import (
     AsyncVaultBackend,
-    ConditionalUpload,
-    OperationBudget,
-    PrefixListing,
-    VaultBackend,
 )
-from colony_memory.vaults.memory import MemoryVault
 
 EMPTY = {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
 
@@ -69,12 +63,6 @@ def test_imports_are_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_capabilities() -> None:
-    vault = FakeVault()
-    for protocol in (VaultBackend, ConditionalUpload, PrefixListing, OperationBudget):
-        assert isinstance(vault, protocol)
-
-
 def test_quota_is_provisioned_by_the_first_upload_that_succeeds() -> None:
     vault = FakeVault()
     assert vault.vault_status() == EMPTY
@@ -90,14 +78,6 @@ def test_quota_is_provisioned_by_the_first_upload_that_succeeds() -> None:
     }
     vault.vault_delete_file("a.md")
     assert vault.vault_status() == {**EMPTY, "quota_bytes": 10_000_000, "available_bytes": 10_000_000}
-
-
-def test_files_put_in_from_outside_count_as_provisioned() -> None:
-    vault = FakeVault()
-    vault.files["a.md"] = "abc"
-    assert vault.vault_status()["used_bytes"] == 3
-    vault.quota_bytes = 2
-    assert vault.vault_status()["available_bytes"] == 0
 
 
 def test_envelopes() -> None:
@@ -198,26 +178,6 @@ def test_limits_to_the_byte() -> None:
     assert vault.vault_status()["available_bytes"] == 0
 
 
-def test_names_to_the_character() -> None:
-    vault = FakeVault()
-    vault.vault_upload_file("folder/" + "a" * 245 + ".md", "x")
-    assert vault.vault_list_prefix("folder/")["total"] == 1
-    assert vault.vault_list_prefix("x" * 255)["total"] == 0
-
-
-def test_replacing_is_not_bound_by_the_number_of_files() -> None:
-    vault = FakeVault(max_files=1)
-    vault.vault_upload_file("a.md", "1")
-    vault.vault_upload_file("a.md", "2")
-    assert vault.files == {"a.md": "2"}
-
-
-def test_deletes_need_no_karma() -> None:
-    vault = FakeVault(karma_ok=False)
-    vault.files["a.md"] = "x"
-    assert vault.vault_delete_file("a.md") == {}
-
-
 def test_one_bucket_for_uploads_and_deletes() -> None:
     clock = Clock()
     vault = FakeVault(clock=clock)
@@ -239,21 +199,6 @@ def test_one_bucket_for_uploads_and_deletes() -> None:
     clock.now += 0.5
     vault.vault_upload_file("a.md", "x")
     assert (vault.vault_operations_left(), vault.seconds_to_reset()) == (59, 3600)
-
-
-def test_what_spends_an_operation() -> None:
-    vault = FakeVault(operations_per_hour=5)
-    refusal(vault.vault_upload_file, "a.exe", "x")
-    assert vault.vault_operations_left() == 5
-    vault.vault_upload_file("a.md", "x")
-    refusal(vault.vault_delete_file, "missing.md")
-    refusal(vault.vault_upload_file_if, "a.md", "x", if_none_match="*")
-    assert vault.vault_operations_left() == 2
-    vault.operations_per_hour = 2
-    assert vault.vault_operations_left() == 0
-    vault.operations_per_hour = None
-    assert vault.vault_operations_left() is None
-    vault.vault_upload_file("a.md", "y")
 
 
 def test_a_clock_set_back_begins_a_new_hour() -> None:
@@ -286,25 +231,6 @@ def test_calls_are_logged_refused_or_not() -> None:
     ]
 
 
-def test_the_bucket_is_exact_under_threads() -> None:
-    vault = FakeVault(operations_per_hour=25)
-    refused: list[int] = []
-
-    def work(number: int) -> None:
-        for turn in range(10):
-            try:
-                vault.vault_upload_file(f"{number}.{turn}.md", "x")
-            except ColonyRateLimitError as error:
-                refused.append(error.status)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(vault.files), len(refused), len(vault.calls)) == (25, 15, 40)
-
-
 async def _use_every_method(vault: Any) -> None:
     await vault.vault_upload_file("a.md", "1")
     etag = (await vault.vault_get_file("a.md"))["etag"]
@@ -331,18 +257,6 @@ def test_async_methods() -> None:
         "status",
         "delete",
     ]
-
-
-def test_async_has_the_optional_methods_of_its_vault() -> None:
-    class Five:
-        vault_status = MemoryVault.vault_status
-        vault_list_files = vault_get_file = vault_upload_file = vault_delete_file = vault_status
-
-    for inner in (FakeVault(), MemoryVault(), FaultyVault(MemoryVault()), Five()):
-        vault = AsyncFakeVault(inner)
-        assert type(vault).__name__ == "AsyncFakeVault"
-        for protocol in (ConditionalUpload, PrefixListing, OperationBudget):
-            assert isinstance(vault, protocol) == isinstance(inner, protocol)
 
 
 def test_async_calls_suspend_before_they_reach_the_vault() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -108,28 +107,6 @@ def test_optional_methods_count_as_upload_and_list() -> None:
     assert faulty.vault_list_files()["total"] == 1
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_fault_strikes_its_verb_and_no_other(faulty: FaultyVault, verb: str) -> None:
-    fault = faulty.fail(verb, TimeoutError)
-    for other in VERBS:
-        if other == verb:
-            with pytest.raises(TimeoutError):
-                use(faulty, other)
-            assert faulty.vault.files == {"a.md": "new" if VERBS.index(verb) > VERBS.index("upload") else "old"}
-        else:
-            use(faulty, other)
-    assert fault.fired == 1
-    assert faulty.calls[VERBS.index(verb)][0] == verb  # a call that failed is in the log
-
-
-def test_a_star_strikes_every_verb(faulty: FaultyVault) -> None:
-    faulty.fail("*", TimeoutError)
-    for verb in VERBS:
-        with pytest.raises(TimeoutError):
-            use(faulty, verb)
-    assert faulty.vault.files == {"a.md": "old"}
-
-
 def test_what_an_error_may_be(faulty: FaultyVault) -> None:
     error = VaultUnavailable("down", status=503)
     faulty.fail("get", error, times=1)
@@ -232,14 +209,6 @@ def test_a_dead_process_does_not_survive_as_an_exception() -> None:
             pytest.fail("ProcessDied was caught as an Exception")
 
 
-def test_the_last_call_dies_even_if_the_vault_refuses_it() -> None:
-    faulty = FaultyVault(MemoryVault())
-    faulty.stop_after(1, applied=True)
-    with pytest.raises(ProcessDied) as caught:
-        faulty.vault_get_file("missing.md")
-    assert getattr(caught.value.__context__, "status", None) == 404
-
-
 def test_hooks_run_before_the_call_and_may_use_the_vault(faulty: FaultyVault) -> None:
     def other_writer() -> None:
         faulty.vault_upload_file("a.md", "theirs")
@@ -256,18 +225,6 @@ def test_hooks_run_before_the_call_and_may_use_the_vault(faulty: FaultyVault) ->
     assert always.fired == 5
 
 
-def test_a_hook_may_raise_and_runs_before_a_fault(faulty: FaultyVault) -> None:
-    order: list[str] = []
-    faulty.hook("get", lambda: order.append("hook"))
-    faulty.fail("get", lambda: order.append("fault") or OSError("down"))
-    with pytest.raises(OSError, match="down"):
-        faulty.vault_get_file("a.md")
-    assert order == ["hook", "fault"]
-    faulty.hook("list", {}.popitem)
-    with pytest.raises(KeyError):
-        faulty.vault_list_files()
-
-
 def test_lies(faulty: FaultyVault) -> None:
     faulty.lie("list", lambda reply: {**reply, "has_more": True}, times=1)
     faulty.lie("get", lambda reply: {**reply, "content": reply["content"] + "!"}, match="a")
@@ -276,17 +233,6 @@ def test_lies(faulty: FaultyVault) -> None:
     assert faulty.vault_list_files()["has_more"] is False
     assert faulty.vault_get_file("a.md")["content"] == "old!?"
     assert faulty.vault.files == {"a.md": "old"}
-
-
-def test_heal_forgets_everything(faulty: FaultyVault) -> None:
-    faulty.fail("get", OSError)
-    faulty.fail("get", OSError, after=True)
-    faulty.hook("get", lambda: pytest.fail("a hook ran"))
-    faulty.lie("get", lambda reply: None)
-    faulty.stop_after(1, applied=True)
-    faulty.heal()
-    assert faulty.vault_get_file("a.md")["content"] == "old"
-    assert faulty.count == 1
 
 
 def test_what_makes_no_sense_is_refused(faulty: FaultyVault) -> None:
@@ -299,46 +245,3 @@ def test_what_makes_no_sense_is_refused(faulty: FaultyVault) -> None:
     with pytest.raises(ValueError, match="counted from 1"):
         faulty.stop_after(0, applied=False)
     assert faulty.vault_get_file("a.md")["content"] == "old"
-
-
-def test_counts_hold_under_threads() -> None:
-    faulty = FaultyVault(MemoryVault())
-    faulty.vault.files["a.md"] = "x"
-    fault = faulty.fail("get", OSError, skip=50, times=30)
-    failed: list[str] = []
-
-    def work() -> None:
-        for _ in range(50):
-            try:
-                faulty.vault_get_file("a.md")
-            except OSError as error:
-                failed.append(str(error))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert faulty.count == len(faulty.calls) == 200
-    assert fault.fired == len(failed) == 30
-
-
-def test_only_one_thread_makes_the_last_call() -> None:
-    faulty = FaultyVault(MemoryVault())
-    faulty.stop_after(10, applied=True)
-    died: list[int] = []
-
-    def work(number: int) -> None:
-        for turn in range(10):
-            try:
-                faulty.vault_upload_file(f"{number}.{turn}.md", "x")
-            except ProcessDied as error:
-                died.append(error.call)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(faulty.vault.files) == 10
-    assert sorted(died) == list(range(10, 41))

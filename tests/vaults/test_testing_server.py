@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
 ONCE = RetryConfig(max_retries=0)
-TWICE = RetryConfig(max_retries=1, base_delay=0.01)
 
 
 class Clock:
@@ -129,22 +128,6 @@ def test_the_five_methods_through_the_sdk(server: VaultServer, client: ColonyCli
         ("GET", "/vault/status"),
         ("DELETE", path),
     ]
-
-
-def test_the_five_methods_through_the_async_sdk(server: VaultServer) -> None:
-    async def scenario(client: Any) -> None:
-        await client.vault_upload_file("a.md", "x")
-        assert (await client.vault_get_file("a.md"))["content"] == "x"
-        listings = await asyncio.gather(*(client.vault_list_files() for _ in range(8)))
-        assert all(listing["total"] == 1 for listing in listings)
-        assert (await client.vault_status())["used_bytes"] == 1
-        assert await client.vault_delete_file("a.md") == {}
-        with pytest.raises(ColonyNotFoundError):
-            await client.vault_get_file("a.md")
-        assert await client.can_write_vault() is True
-        assert client.last_rate_limit.limit is None
-
-    run_async(server, scenario)
 
 
 def test_errors_reach_the_sdk_as_its_own_exceptions(server: VaultServer, client: ColonyClient) -> None:
@@ -262,51 +245,7 @@ def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyCl
     assert server.vault.files == {}
 
 
-def test_damaged_text_is_served_as_it_is(server: VaultServer, client: ColonyClient) -> None:
-    server.vault.files["a.md"] = "\ud800"
-    assert client.vault_get_file("a.md")["content"] == "\ud800"
-
-
 # Tokens.
-
-
-def test_a_wrong_key_gets_no_token(server: VaultServer) -> None:
-    with pytest.raises(ColonyAuthError) as caught:
-        connect(server, api_key="col_other").vault_status()
-    assert caught.value.status == 401
-    assert ask(server, "POST", "/auth/token", body=b"[]")[0] == 401
-
-
-def test_nothing_is_served_without_a_token(server: VaultServer, client: ColonyClient) -> None:
-    token = client.get_auth_token()
-    for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": f"Basic {token}"}):
-        status, _, body = ask(server, "GET", "/vault/status", headers=headers)
-        assert (status, body["detail"]["code"]) == (401, "AUTH_INVALID_TOKEN")
-    assert server.vault.calls == []
-
-
-def test_tokens_last_a_day() -> None:
-    clock = Clock()
-    with VaultServer(clock=clock) as server:
-        token = connect(server).get_auth_token()
-        clock.now += 24 * 3600 - 1
-        assert ask(server, "GET", "/vault/status", token=token)[0] == 200
-        clock.now += 1
-        assert ask(server, "GET", "/vault/status", token=token)[0] == 401
-
-
-def test_expired_tokens_are_renewed_by_the_sdk(server: VaultServer, client: ColonyClient) -> None:
-    client.vault_upload_file("a.md", "x")
-    server.expire_tokens()
-    assert client.vault_get_file("a.md")["content"] == "x"
-    assert server.calls[2:] == [("GET", "/vault/files/a.md"), ("POST", "/auth/token"), ("GET", "/vault/files/a.md")]
-
-    async def scenario(client: Any) -> None:
-        await client.vault_status()
-        server.expire_tokens()
-        assert (await client.vault_get_file("a.md"))["content"] == "x"
-
-    run_async(server, scenario)
 
 
 # Faults.
@@ -353,12 +292,6 @@ def test_status_faults(server: VaultServer, client: ColonyClient) -> None:
         client.vault_upload_file("a.md", "x")
     assert limited.value.retry_after == 7200
     assert server.vault.files == {}
-
-
-def test_the_sdk_retries_a_503(server: VaultServer) -> None:
-    fault = server.fault("PUT", "status", times=1)
-    connect(server, retry=TWICE).vault_upload_file("a.md", "x")
-    assert (fault.fired, server.vault.files) == (1, {"a.md": "x"})
 
 
 def test_a_dropped_connection_applies_nothing(server: VaultServer, client: ColonyClient) -> None:
@@ -429,14 +362,6 @@ def test_torn_and_garbage_through_the_async_sdk(server: VaultServer) -> None:
             assert await client.vault_get_file("a.md") == {}  # it swallows what is not JSON
 
     run_async(server, scenario)
-
-
-@pytest.mark.parametrize("applied", [False, True])
-def test_garbage(server: VaultServer, client: ColonyClient, applied: bool) -> None:
-    server.fault("PUT", "garbage", applied=applied)
-    with pytest.raises(json.JSONDecodeError):
-        client.vault_upload_file("a.md", "x")
-    assert server.vault.files == ({"a.md": "x"} if applied else {})
 
 
 def test_a_delay_is_answered_late_or_applied_unheard(server: VaultServer, client: ColonyClient) -> None:
@@ -560,21 +485,6 @@ def test_closing_does_not_wait_for_a_delay_and_leaves_no_request() -> None:
     assert set(threading.enumerate()) <= {*before, caller}
     caller.join()
     assert time.monotonic() - began < 5
-
-
-def test_it_serves_many_at_once(server: VaultServer) -> None:
-    server.vault.operations_per_hour = None
-    client = connect(server)
-    client.get_auth_token()
-    server.fault("PUT", "delay", seconds=0.2, times=None)
-    began = time.monotonic()
-    threads = [threading.Thread(target=client.vault_upload_file, args=(f"{number}.md", "x")) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(server.vault.files) == 16
-    assert time.monotonic() - began < 1.6  # half of what they take one after another
 
 
 def test_a_request_that_breaks_the_vault_is_logged_and_not_answered(

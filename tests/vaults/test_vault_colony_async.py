@@ -26,7 +26,6 @@ from test_vault_colony import (
 from colony_memory.exceptions import ColonyMemoryError, VaultError, VaultUnavailable
 from colony_memory.testing import VaultBackendTests
 from colony_memory.testing.server import Reply
-from colony_memory.vaults import ConditionalUpload, OperationBudget, OperationReset, PrefixListing, VaultBackend
 from colony_memory.vaults.colony import AsyncColonyVault
 
 __all__ = ["environment", "server"]
@@ -150,12 +149,6 @@ class TestConformance(VaultBackendTests):
         vault = Bridge(loop, AsyncColonyVault("col_test", base_url=server.url))
         yield vault
         vault.close()
-
-
-def test_has_the_optional_methods():
-    vault = AsyncColonyVault("col_test")
-    for protocol in (VaultBackend, ConditionalUpload, PrefixListing, OperationBudget, OperationReset):
-        assert isinstance(vault, protocol)
 
 
 def test_many_calls_at_once_with_an_expired_token(server):
