@@ -48,6 +48,12 @@ def require_path(argument: str, value: object) -> str:
     return path
 
 
+def require_named(path: object) -> None:
+    """Refuse an empty path: most likely a setting that nobody filled in, it would be the working directory."""
+    if not require_path("path", path):
+        raise ValueError("an empty path")
+
+
 def require_call(argument: str, value: object) -> None:
     """Go on where it can be called, or is None."""
     if value is not None and not callable(value):

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._boundary import require_named
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
 from colony_memory._os.paths import is_directory, real_path
 from colony_memory.capture._filenames import quoted
 from colony_memory.capture._journal import DONE, MOVING, list_records
-from colony_memory.capture._sources import require_named
 from colony_memory.capture._stage import KEPT, open_staging
 from colony_memory.capture._undo import Undo, give_back, lend
 from colony_memory.capture.index import finish_note

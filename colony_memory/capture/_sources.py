@@ -11,7 +11,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._boundary import require_path
+from colony_memory._boundary import require_named
 from colony_memory._format.json import canonical, load_object
 from colony_memory._os.paths import decode_name
 from colony_memory._values import dataclass
@@ -174,16 +174,6 @@ def require_directory(path: str | os.PathLike[str]) -> Source:
     if not source.is_directory:
         raise ValueError(f"{os.fspath(path)!r} is not a directory")
     return source
-
-
-def require_named(path: str | os.PathLike[str]) -> None:
-    """Take no empty path: it is most likely a setting that nobody filled in, and would be the working directory.
-
-    Raises:
-        ValueError: It is one.
-    """
-    if not require_path("path", path):
-        raise ValueError("an empty path")
 
 
 def _look_at(path: str | os.PathLike[str]) -> Source:

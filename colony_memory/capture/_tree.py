@@ -1,4 +1,4 @@
-"""What was found in a folder, what is not there any more as it was, and how much of it a snapshot may hold."""
+"""The files found in a folder, the changes since, and how much of them a snapshot may hold."""
 
 from __future__ import annotations
 
@@ -56,21 +56,13 @@ class Note:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file that was found, or a git repository.
+    """A file that was found, or a git repository."""
 
-    Attributes:
-        root: Where the walk began.
-        inside: The directories that lead to it from there.
-        own: Its name there.
-        name: Its name among all that is saved.
-        status: What the system said of it when it was found.
-    """
-
-    root: Path
-    inside: tuple[str, ...]
-    own: str
-    name: str
-    status: os.stat_result
+    root: Path  # where the walk began
+    inside: tuple[str, ...]  # the directories that lead to it from there
+    own: str  # its name there
+    name: str  # its name among all that is saved
+    status: os.stat_result  # what the system said of it when it was found
 
     @property
     def size(self) -> int:
@@ -80,25 +72,17 @@ class Entry:
 
 @dataclass
 class Tree:
-    """What was found so far.
+    """Everything that was found so far."""
 
-    Attributes:
-        files: In the order in which they are to be read: a database before what is beside it.
-        repositories: The ``.git`` of each.
-        directories: All but those where a walk began for all names, with what the system says of them.
-        links: With what they say.
-        left_out: What is not going to be read.
-        closed: Of that, what cannot be looked at, or into.
-        ignored: What rules exclude.
-    """
-
+    # In the order in which they are to be read: a database before what is beside it
     files: list[Entry] = field(default_factory=list)
-    repositories: list[Entry] = field(default_factory=list)
+    repositories: list[Entry] = field(default_factory=list)  # the .git of each
+    # All but those where a walk began for all names, with what the system says of them
     directories: dict[str, os.stat_result] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
-    closed: list[LeftOut] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
+    links: dict[str, str] = field(default_factory=dict)  # with what they say
+    left_out: list[LeftOut] = field(default_factory=list)  # what is not going to be read
+    closed: list[LeftOut] = field(default_factory=list)  # of that, what cannot be looked at, or into
+    ignored: list[str] = field(default_factory=list)  # what rules exclude
 
     def add(self, other: Tree) -> None:
         """Take over what another has."""
@@ -113,27 +97,18 @@ class Tree:
 
 @dataclass(frozen=True)
 class Change:
-    """Something that is not there as it was.
+    """Something that is not there as it was."""
 
-    Attributes:
-        walk: Of what walk.
-        inside: The directories that lead to it.
-        own: Its name there; empty of a directory that cannot be looked into any more.
-        name: Its name among all that is saved.
-        before: What the system said of it when it was found, or read; None where it was not there.
-        now: What the system says; None where it is gone.
-    """
-
-    walk: Walk | NamedFile
-    inside: tuple[str, ...]
-    own: str
-    name: str
-    before: os.stat_result | None
-    now: os.stat_result | None
+    walk: Walk | NamedFile  # of what walk
+    inside: tuple[str, ...]  # the directories that lead to it
+    own: str  # its name there; empty of a directory that cannot be looked into any more
+    name: str  # its name among all that is saved
+    before: os.stat_result | None  # what the system said of it when it was found, or read; None where it was not there
+    now: os.stat_result | None  # what the system says; None where it is gone
 
     @property
     def grew(self) -> bool:
-        """Whether it is the same file with more bytes."""
+        """It is the same file with more bytes."""
         before, now = self.before, self.now
         if before is None or now is None or not (is_file(before) and is_file(now)):
             return False
@@ -141,47 +116,34 @@ class Change:
 
     @property
     def is_of_no_other_kind(self) -> bool:
-        """Whether it is a file, a link or what else it was, or gone."""
+        """It is still a file, a link or what else it was, or gone."""
         before, now = self.before, self.now
         return before is not None and (now is None or stat.S_IFMT(before.st_mode) == stat.S_IFMT(now.st_mode))
 
 
 @dataclass
 class Watched:
-    """What moves.
+    """Everything that moves."""
 
-    Attributes:
-        places: The directories that it is in: where the walk began, and the directories that lead to it from there.
-        names: Its names among all that is saved.
-    """
-
+    # The directories that it is in: where the walk began, and the directories that lead to it from there
     places: set[Place] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)  # its names among all that is saved
 
 
 @dataclass
 class Look:
-    """A second look at everything.
+    """A second look at everything."""
 
-    Attributes:
-        since: From when on a change is a recent one, in nanoseconds since 1970.
-        watched: What is looked at alone, or left aside.
-        alone: Which of the two.
-        changes: What is not as it was.
-        recent: Files and links that were changed a moment ago.
-        places: Of these, where each is, as for what is watched.
-    """
-
-    since: int
-    watched: Watched = field(default_factory=Watched)
-    alone: bool = False
-    changes: list[Change] = field(default_factory=list)
-    recent: dict[str, os.stat_result] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    since: int  # from when on a change is a recent one, in nanoseconds since 1970
+    watched: Watched = field(default_factory=Watched)  # what is looked at alone, or left aside
+    alone: bool = False  # which of the two
+    changes: list[Change] = field(default_factory=list)  # what is not as it was
+    recent: dict[str, os.stat_result] = field(default_factory=dict)  # files and links that were changed a moment ago
+    places: dict[str, Place] = field(default_factory=dict)  # of these, where each is, as for what is watched
 
 
 def is_same(one: os.stat_result, other: os.stat_result) -> bool:
-    """Whether what stands there is as it was, as far as its status tells; of a directory, what is in it aside."""
+    """A file or directory is as it was, as far as its status tells; of a directory, without its contents."""
     if one.st_mode != other.st_mode or one.st_ino != other.st_ino:
         return False
     if not (stat.S_ISREG(one.st_mode) or stat.S_ISLNK(one.st_mode)):
@@ -195,15 +157,7 @@ def changed_at(status: os.stat_result) -> int:
 
 
 class Room:
-    """What a snapshot may hold, and what is taken of it.
-
-    Args:
-        size: Bytes in all.
-
-    Attributes:
-        size: As it was given.
-        used: Bytes that are taken.
-    """
+    """The bytes that a snapshot may hold, and those that are taken of them."""
 
     def __init__(self, size: int) -> None:
         self.size, self.used = size, 0
@@ -215,7 +169,6 @@ class Room:
         return f"more than the {shown_size(self.size)} that a snapshot may hold; exclude what is not memory"
 
     def has(self, cost: int) -> bool:
-        """Whether there is as much left."""
         return self.used + cost <= self.size
 
     def charge(self, name: str, cost: int) -> None:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._boundary import require_call, require_type
+from colony_memory._boundary import require_call, require_named, require_type
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
 from colony_memory._os.paths import is_link, real_path
@@ -18,7 +18,6 @@ from colony_memory.capture._filenames import check_names, fold, link_problem, li
 from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._plan import Plan, make_plan
 from colony_memory.capture._recover import recover, warn_unfinished
-from colony_memory.capture._sources import require_named
 from colony_memory.capture._stage import warn_lost
 from colony_memory.capture._steady import holds_text, whole_of
 from colony_memory.capture._swap import put_in_place

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from colony_memory._boundary import require_type, several
+from colony_memory._boundary import require_named, require_type, several
 from colony_memory._format import MAX_BYTES
 from colony_memory.capture._filenames import name_problem
 from colony_memory.capture._metadata import Metadata, describe, split_documents
@@ -22,7 +22,6 @@ from colony_memory.capture._sources import (
     SourceDiff,
     compare_sources,
     read_record,
-    require_named,
     write_record,
 )
 from colony_memory.capture._write import place_documents
