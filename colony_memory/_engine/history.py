@@ -12,10 +12,10 @@ from colony_memory._engine.observe import observed, spent_by
 from colony_memory._engine.restore import read
 from colony_memory._engine.sealed import known_info
 from colony_memory._engine.session import warn
-from colony_memory._engine.state import UNREADABLE, State, look, require_believed, require_listed, tell
+from colony_memory._engine.state import UNREADABLE, State, look_at_all
 from colony_memory._engine.store import Shelf, StoredFile
 from colony_memory._format.json import exact_documents
-from colony_memory._format.names import id_order, manifest_filename, read_filename, require_label
+from colony_memory._format.names import id_order, manifest_filename, read_filename
 from colony_memory._lines import Steps
 from colony_memory._matching import Found, Pattern
 from colony_memory._patch import File, file_patch
@@ -48,14 +48,6 @@ class Walked(NamedTuple):
 
     passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id
     read: int  # how many were
-
-
-async def look_at_all(session: Session, label: str, doing: str) -> State:
-    """A label with all of its snapshots, where it may be believed."""
-    state = await look(session, require_label(label), everything=True)
-    require_listed(state, doing)
-    tell(require_believed(state))
-    return state
 
 
 async def walk(

@@ -25,13 +25,12 @@ from colony_memory._engine.files import (
     still_there,
     upload,
 )
-from colony_memory._engine.history import look_at_all
 from colony_memory._engine.label import pin_text, read_label
 from colony_memory._engine.load import Loaded, Reader
 from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, publish, require_signer
 from colony_memory._engine.sealed import builder, remember, would_do
-from colony_memory._engine.state import State, look, require_believed
+from colony_memory._engine.state import State, look, look_at_all, require_believed
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
 from colony_memory._format.lineage import stand_ins

@@ -13,7 +13,7 @@ from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY, StoredFile
 from colony_memory._format import FORMAT
 from colony_memory._format.catalog import weight_of_file
-from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename
+from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename, require_label
 from colony_memory._format.pointer import Pointer
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
@@ -344,6 +344,14 @@ def require_listed(state: State, doing: str) -> LabelFiles:
         )
         raise VaultError(msg)
     return files
+
+
+async def look_at_all(session: Session, label: str, doing: str) -> State:
+    """A label with all of its snapshots, where it may be believed."""
+    state = await look(session, require_label(label), everything=True)
+    require_listed(state, doing)
+    tell(require_believed(state))
+    return state
 
 
 def manifest_of(state: State, snapshot_id: str) -> Manifest | None:
