@@ -107,6 +107,7 @@ def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.St
             label=served.label,
             paths=paths,
             exclude=served.options.exclude if paths else (),
+            agent=served.options.agent if paths else None,
             quick=quick,
         )
     found, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
