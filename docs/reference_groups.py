@@ -33,7 +33,6 @@ GROUPS = (
         {
             "": ("ColonyMemory", "AsyncColonyMemory"),
             "schedule.autobackup": (),
-            "schedule.async_autobackup": (),
         },
     ),
     Group(

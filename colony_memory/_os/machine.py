@@ -5,8 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 _LINUX = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 _IN_CONTAINER = (Path("/.dockerenv"), Path("/run/.containerenv"), Path("/run/systemd/container"))
@@ -199,3 +204,11 @@ def home_directory(instead: str = "HOME") -> Path:
 def expanded(path: str) -> str:
     """The path with the home directory in the place of ``~``; any other is as it is."""
     return f"{home_directory()}{path[1:]}" if path == "~" or path.startswith("~/") else path
+
+
+def end_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that began a session of its own, with what it has started."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, or going
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import signal
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import several
 from colony_memory._engine.backup.job import check_arguments
+from colony_memory._os.machine import end_session
 from colony_memory._values import dataclass
 from colony_memory.app.agents import AGENTS
 from colony_memory.capture.folder import read_choices
@@ -18,7 +17,6 @@ from colony_memory.capture.secrets import judge_words, read_allowed
 from colony_memory.exceptions import ColonyMemoryError, passing
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
@@ -76,20 +74,13 @@ def run_before(command: str, folder: Path) -> None:
             raise passing(f"{named} was ended: it took longer than {LONGEST:g} s; nothing was saved") from error
         finally:
             if process.poll() is None:
-                _end(process)
+                end_session(process)
+                process.wait()
         if code:
             said.seek(max(0, said.seek(0, os.SEEK_END) - _SHOWN))
             lines = said.read().decode("utf-8", "replace").split("\n")
             last = next((f": {line.strip()}" for line in reversed(lines) if line.strip()), "")
             raise passing(f"{named} failed with exit code {code}{last}; nothing was saved")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, or going
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait()
 
 
 _OF_FOLDER = ("git", "exclude", "secrets", "allow_secrets", "agent")

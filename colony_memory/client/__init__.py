@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.transfer import CopyReport
     from colony_memory.encryption import Passphrase
     from colony_memory.reports import Event, LifecycleEvent
-    from colony_memory.schedule.async_autobackup import AsyncAutobackup
+    from colony_memory.schedule.autobackup import AsyncAutobackup
     from colony_memory.signing import Signer
     from colony_memory.witness import Witness
 
@@ -274,8 +274,8 @@ class AsyncColonyMemory(Awaiting):
         """See :meth:`ColonyMemory.autobackup`: ``async with mem.autobackup(collect, every=900):``.
 
         ``collect`` may be a coroutine function or a plain one; either is called in the event loop. See
-        :class:`colony_memory.schedule.async_autobackup.AsyncAutobackup`.
+        :class:`colony_memory.schedule.autobackup.AsyncAutobackup`.
         """
-        from colony_memory.schedule.async_autobackup import AsyncAutobackup
+        from colony_memory.schedule.autobackup import AsyncAutobackup
 
         return AsyncAutobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shlex
-import signal
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
+from colony_memory._os.machine import end_session
 from colony_memory._values import dataclass, pattern
 from colony_memory._version import __version__
 
@@ -245,12 +244,8 @@ class Notifier:
 
     def _kill(self) -> None:
         process = self._process
-        if process is None:
-            return
-        if hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, or going
-                os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
+        if process is not None:
+            end_session(process)
 
 
 def clean(message: str) -> str:

@@ -22,8 +22,7 @@ from colony_memory import (
     VerifyReport,
     open_vault,
 )
-from colony_memory.schedule.async_autobackup import AsyncAutobackup
-from colony_memory.schedule.autobackup import Autobackup
+from colony_memory.schedule.autobackup import AsyncAutobackup, Autobackup
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type  # noqa: TC004 - never called

@@ -8,8 +8,7 @@ import math
 from datetime import datetime, timezone
 
 from colony_memory import AsyncColonyMemory, ColonyMemory, ColonyMemoryError, Retention, open_vault
-from colony_memory.schedule.async_autobackup import AsyncAutobackup
-from colony_memory.schedule.autobackup import Autobackup
+from colony_memory.schedule.autobackup import AsyncAutobackup, Autobackup
 from colony_memory.testing import AsyncFakeVault
 
 
