@@ -51,7 +51,7 @@ _SHOWN_NAMES = 5
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore gave."""
+    """A restored snapshot."""
 
     info: SnapshotInfo  # the snapshot that it was
     documents: dict[str, str]  # its documents, those that were asked for
@@ -68,7 +68,7 @@ class Restored:
 
 
 def outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
-    """What a restore gave; nothing is told where nothing is saved yet."""
+    """The event of a restore; none where nothing is saved yet."""
     if not isinstance(found, Restored):
         return None
     return replace(

@@ -77,7 +77,7 @@ _WHY = "rewriting puts other snapshots into it"
 
 @dataclass(frozen=True)
 class Terms:
-    """What snapshots are to be like."""
+    """The terms of a rewrite."""
 
     exclude: tuple[str, ...] = ()  # globs of the names of documents that they are not to hold
     replaced: tuple[tuple[str, str], ...] = ()  # what stands in the place of texts that they are not to hold

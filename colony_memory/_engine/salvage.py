@@ -79,7 +79,7 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
 
 
 async def salvage_documents(session: Session, *, label: str, snapshot_id: str | None) -> Salvaged:
-    """What was salvaged: the memory of this client."""
+    """The salvaged memory of this client."""
     async with session.writing(require_label(label)) as home:
         found, salvaged = await salvage(session, label=label, snapshot_id=snapshot_id)
         if found.basis is not None:
@@ -126,7 +126,7 @@ class _Reading:
         return None
 
     async def salvage(self) -> tuple[Restored, Salvaged] | None:
-        """What most of it is from, and all of it; None where nothing is proven."""
+        """The snapshot that most of it is from, and all of it; None where nothing is proven."""
         wanted, manifest = self._wanted, await self._manifest()
         ids = [each for each in candidates(self._session, self._state, self.passed) if each != wanted]
         older = [each for each in ids if id_order(each) < id_order(wanted)]

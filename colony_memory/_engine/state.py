@@ -96,7 +96,7 @@ class State:
 
     @property
     def unmerged(self) -> tuple[Unmerged, ...]:
-        """What no latest is based on: as our pointer says, else, where an old client wrote it, our newest manifest."""
+        """The unmerged snapshots by our pointer, else, where an old client wrote it, by our newest manifest."""
         if self.decision.pointer.generation:
             return self.decision.pointer.unmerged
         ours = [

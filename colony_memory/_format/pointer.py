@@ -39,7 +39,7 @@ _MOST_WEIGHT = 64 * 2**20
 
 @dataclass(frozen=True)
 class Pointer:
-    """What a pointer says."""
+    """A pointer."""
 
     label: str
     snapshot_id: str | None  # the snapshot that restore gives, None where the pointer names nothing

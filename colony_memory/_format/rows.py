@@ -75,7 +75,7 @@ class Entry:
 
 
 def few_lines(left_out: tuple[str, ...]) -> tuple[str, ...]:
-    """What was left out of a snapshot, as the catalogue tells it: of a long list, the last line counts the rest.
+    """The lines of what was left out, as the catalogue tells it: of a long list, the last line counts the rest.
 
     >>> few_lines(tuple(f"{n}.md: is a socket" for n in range(30)))[-1]
     'and 11 more'
@@ -107,7 +107,7 @@ def raw_rows(entries: Iterable[Entry]) -> dict[str, Any]:
 
 
 def _facts(entry: Entry) -> dict[str, Any]:
-    """What only some rows say, by name, so that newer writers can say more."""
+    """The fields that only some rows have, by name, so that newer writers can say more."""
     info = entry.info
     facts: dict[str, Any] = {}
     if info.based_on is not None:

@@ -158,7 +158,7 @@ def read_chain(
     identities: Identities | None = None,
     spend: Spend = spend_freely,
 ) -> tuple[Chain, dict[str, str]]:
-    """What the next snapshot may go on from, and the documents, every byte of them checked.
+    """The chain that the next snapshot may go on from, and the documents, every byte of them checked.
 
     Args:
         manifest: The manifest.
@@ -179,7 +179,7 @@ def read_parent(
     identities: Identities | None = None,
     spend: Spend = spend_freely,
 ) -> Chain:
-    """What the next snapshot may go on from, and no documents: the tree proves their bytes, where there is one.
+    """The chain that the next snapshot may go on from, and no documents: the tree proves their bytes, if there is one.
 
     Arguments and errors are those of :func:`read_chain`.
     """

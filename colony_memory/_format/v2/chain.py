@@ -33,7 +33,7 @@ PACK_CHARS = 900_000
 
 
 class Below(NamedTuple):
-    """What a pack stands on: the id of the pack below it, and the digest of that one's files."""
+    """The pack below a pack: its id, and the digest of its files."""
 
     pack_id: str
     sha256: str
@@ -175,7 +175,7 @@ class Chain:
 
 
 def most_work(max_bytes: int) -> int:
-    """What reading the packs of a chain above its base may cost, see :func:`_work`.
+    """The most that reading the packs of a chain above its base may cost, see :func:`_work`.
 
     >>> most_work(256 * 2**20)
     2164260864
@@ -214,7 +214,7 @@ def extend(
 
 
 def _work(size: int, line: int, state: State) -> int:
-    """What reading a pack costs, in bytes: those of its prefix, those that it unpacks to, and those of the contents
+    """The cost of reading a pack, in bytes: those of its prefix, those that it unpacks to, and those of the contents
     that it puts together. A content of its state weighs as much as 256, and a byte of the first line as 32: they are
     made into Python's objects.
     """
@@ -242,7 +242,7 @@ def _compress(changed: Change) -> bytes:
 
 
 def _run(state: State, against: Sequence[tuple[int, int]] | None) -> Iterable[bytes | memoryview]:
-    """What a pack above a state is compressed against."""
+    """The prefix of a pack above a state."""
     return state.run() if against is None else chain.from_iterable(state.cut(*part) for part in against)
 
 
@@ -284,7 +284,7 @@ def _pays(frame: bytes, parent: Chain, state: State) -> bool:
 def replay(
     packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None, spend: Spend = spend_freely
 ) -> tuple[State, list[tuple[int, int]]]:
-    """What packs lead to, base first, and of each of them the size and the work, as :class:`Link` has them.
+    """The state that packs lead to, base first, and of each of them the size and the work, as :class:`Link` has them.
 
     It goes on from what a ``known`` chain leads to, where all of that one's packs are the first of these. ``spend`` is
     told of the work that each pack takes.

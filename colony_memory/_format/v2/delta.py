@@ -29,7 +29,7 @@ class Match(NamedTuple):
 
 
 def match(old: bytes, new: bytes) -> list[Match]:
-    """What the new content has of the old one, in the order of the new one.
+    """The parts of the old content in the new one, in the order of the new one.
 
     What stayed in its place is found, from the front and from the end, and where much is left, what was moved by
     anything that came or went before it.
@@ -55,7 +55,7 @@ def gaps(found: Iterable[Match], size: int) -> list[tuple[int, int]]:
 
 
 def _in_place(old: bytes, new: bytes, where: Iterable[tuple[int, int]], shift: int) -> Iterator[Match]:
-    """What is alike where the old content is moved by as much as that."""
+    """The parts alike where the old content is moved by as much as that."""
     for start, end in where:
         at, last = max(start, -shift), min(end, len(old) - shift)
         while at < last:

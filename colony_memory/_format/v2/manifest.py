@@ -119,7 +119,7 @@ _LARGEST = 2**53 - 1
 
 @dataclass(frozen=True)
 class Facts:
-    """What a manifest in the clear would say."""
+    """The facts that a manifest in the clear would tell."""
 
     byte_size: int  # bytes of the documents as canonical JSON
     doc_count: int  # number of documents

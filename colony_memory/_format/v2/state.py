@@ -101,7 +101,7 @@ class State:
 
     @cached_property
     def digests(self) -> Mapping[str, str]:
-        """What :func:`colony_memory._format.payload.digests_of` gives of the documents."""
+        """The documents as :func:`colony_memory._format.payload.digests_of` has them."""
         told = {name: of_file(mark) if name in self.files else mark for name, mark in self.marks.items()}
         if self.files:
             next(self._record())
@@ -242,7 +242,7 @@ EMPTY = State({})
 
 
 class Change(NamedTuple):
-    """What leads from one state to another, of which it holds no content itself."""
+    """A change from one state to another, of which it holds no content itself."""
 
     line: bytes  # what goes, what is moved, and which contents come, with the LF
     before: State  # where it leads from
@@ -263,7 +263,7 @@ class Change(NamedTuple):
 
 
 def change(before: State, after: State) -> Change:
-    """What leads from one state to the next."""
+    """The change from one state to the next."""
     lost = [name for name in before.contents if name not in after.contents]
     # A content that was moved is found by its digest, and stays what it is, a text or a file.
     known = {(before.marks[name], name in before.files): name for name in reversed(lost)}
@@ -409,7 +409,7 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Appli
 def _read_line(
     line: bytes | bytearray,
 ) -> tuple[list[str], dict[str, str], dict[str, list[Any]], set[str]]:
-    """What a line says. A content that is put is counts of bytes that follow, and places below with counts."""
+    """A line taken apart. A content that is put is counts of bytes that follow, and places below with counts."""
     raw = load_object(line.decode("utf-8", "surrogatepass"))
     if raw.keys() - {_OPTIONAL} != set(_KEYS):
         raise ValueError(f"its first line has {shown(sorted(raw))} and not {', '.join(_KEYS)}")
@@ -439,7 +439,7 @@ def _is_place(said: object) -> bool:
 
 
 def lead_of(against: Sequence[tuple[int, int]]) -> bytes:
-    """What a pack says of its prefix: how much of the run is passed over, how much is taken, and so on."""
+    """A pack's word on its prefix: how much of the run is passed over, how much is taken, and so on."""
     numbers, at = list[int](), 0
     for start, end in against:
         numbers += start - at, end - start

@@ -35,7 +35,7 @@ WANTED = (
 
 
 class TooLarge(ValueError):
-    """What was read leads to more than its reader allows; it may be good."""
+    """More than the reader allows; it may be good."""
 
 
 @cache
@@ -84,7 +84,7 @@ def require_reader(what: str, *, file: str | None = None, wanted: str = WANTED) 
 
 
 class Prefix:
-    """What a frame is compressed against; zstd keeps the only copy of its bytes.
+    """The prefix of a frame; zstd keeps the only copy of its bytes.
 
     Args:
         pieces: Its bytes, cut anywhere.
@@ -128,7 +128,7 @@ def with_lead(lead: bytes, frame: bytes) -> bytes:
 
 
 def split_lead(data: bytes) -> tuple[bytes | None, bytes]:
-    """What is to be passed over, None where there is nothing, and the frame."""
+    """The part to pass over, None where there is none, and the frame."""
     if not data.startswith(_PASSED_OVER):
         return None, data
     end = 8 + int.from_bytes(data[4:8], "little")
@@ -136,7 +136,7 @@ def split_lead(data: bytes) -> tuple[bytes | None, bytes]:
 
 
 def decompress(frame: bytes, prefix: Prefix, *, at_most: int) -> bytearray:
-    """What a frame holds, which has to be one that tells its size and ends where the bytes end."""
+    """The content of a frame, which has to tell its size and to end where the bytes end."""
     zstd = _zstd()
     try:
         size = zstd.get_frame_info(frame).decompressed_size if frame.startswith(_MAGIC) else None
