@@ -1,4 +1,6 @@
-"""Restoring many small files into a folder, against ``tar xf`` and ``sync`` of the same files, in turn."""
+"""Restoring many small files into a folder, against ``tar xf`` and ``sync`` of the same files, in turn; and the search
+for likely secrets.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from corpus import text_8mb
 from environments import clean_environ
 from figures import Figure
 
@@ -29,6 +32,52 @@ start = time.perf_counter()
 write_folder(documents, sys.argv[2])
 print(time.perf_counter() - start)
 """
+
+_SCAN = """
+import json, sqlite3, sys, time
+from backports import zstd
+from colony_memory.capture.secrets import find_in_contents
+texts = [json.loads(line)[1] for line in open(sys.argv[1], encoding="utf-8")]
+lines = [{"type": "user", "message": {"content": [{"type": "tool_result", "content": each}]}} for each in texts]
+with sqlite3.connect(":memory:") as base:
+    base.execute("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)")
+    base.executemany("INSERT INTO notes (text) VALUES (?)", ((line,) for text in texts for line in text.splitlines()))
+    base.commit()
+    contents = {"text": "".join(texts), "a transcript": "\\n".join(map(json.dumps, lines)), "SQLite": base.serialize()}
+find_in_contents({"warm": "up"})
+def spent(function, *given):
+    start = time.process_time()
+    function(*given)
+    return time.process_time() - start
+told = {}
+for name, content in contents.items():
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    told[name] = [spent(zstd.compress, data, 9) / len(data), spent(find_in_contents, {"a": content}) / len(data)]
+print(json.dumps(told))
+"""
+
+
+def secrets(peers: Peers, rounds: int) -> list[Figure]:
+    """CPU a byte of the search for likely secrets, to that of zstd at level 9, in turn."""
+    told = [
+        json.loads(
+            subprocess.run(
+                [peers.sides.ours, "-I", "-c", _SCAN, text_8mb().path],
+                check=True,
+                capture_output=True,
+                env=clean_environ(),
+            ).stdout
+        )
+        for _ in range(max(3, rounds))
+    ]
+    out = []
+    for name, limit in (("text", 2.0), ("SQLite", 2.0), ("a transcript", None)):
+        pairs = [each[name] for each in told]
+        zstd, ours = (1e9 * median(each) for each in zip(*pairs, strict=True))
+        ratio = median(one / other for other, one in pairs)
+        what = f"search {name} for secrets: CPU a byte, to zstd level 9"
+        out.append(Figure("secrets", what, zstd, ours, " ns", ratio, limit, note=f"{len(pairs)} pairs"))
+    return out
 
 
 def folder(peers: Peers, rounds: int) -> list[Figure]:

@@ -23,7 +23,7 @@ from gzip_levels import levels
 from measure_calls import calls, calls_table
 from measure_catalogue import catalogue
 from measure_commands import folders, startup, watch
-from measure_folder import folder
+from measure_folder import folder, secrets
 from measure_import import importing
 from measure_memory import memory
 from measure_time import backup, listing, restore, wait
@@ -39,6 +39,7 @@ GROUPS = {
     "import": importing,
     "calls": calls,
     "folder": folder,
+    "secrets": secrets,
     "catalogue": catalogue,
     "startup": startup,
     "watch": watch,

@@ -24,7 +24,7 @@ _LEVEL = 9
 _SEARCH_LOG = 6
 _MIN_WINDOW_LOG = 10
 # Bytes that are taken and given at a time.
-_PIECE = 2**17
+_IN, _OUT = 2**17, 2**15
 _MAGIC, _PASSED_OVER = b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"
 #: What format 2 needs, as the end of a message. From 3.14 on it comes with Python, though not with every build.
 WANTED = (
@@ -149,9 +149,9 @@ def decompress(frame: bytes, prefix: Prefix, *, at_most: int) -> bytearray:
         # Piece by piece: in one go, all of it would be held twice.
         content, rest = bytearray(), memoryview(frame)
         while not unpacker.eof and (rest or not unpacker.needs_input):
-            given = rest[:_PIECE] if unpacker.needs_input else b""
+            given = rest[:_IN] if unpacker.needs_input else b""
             rest = rest[len(given) :]
-            content += unpacker.decompress(given, min(_PIECE, size + 1 - len(content)))
+            content += unpacker.decompress(given, min(_OUT, size + 1 - len(content)))
             if len(content) > size:
                 raise ValueError("the zstd frame holds more than it says")
     except zstd.ZstdError as error:
