@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import dataclasses
+import inspect
+import threading
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import pytest
 
+import colony_memory
 from colony_memory import (
     AsyncColonyMemory,
     ColonyMemory,
@@ -19,6 +25,7 @@ from colony_memory import (
     save_folder,
     save_paths,
 )
+from colony_memory._values import _Late, cached_property, dataclass
 from colony_memory.app.compare import file_history, find_unsaved, search_files
 from colony_memory.app.open import open_memory
 from colony_memory.app.options import BackupOptions
@@ -31,7 +38,6 @@ from colony_memory.signing import decode_did_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 CASES: list[tuple[str, Any, Callable[[ColonyMemory, str, Any], object]]] = [
     ("incomplete", 5, lambda m, d, x: m.backup({"a": "b"}, incomplete=x)),
@@ -115,3 +121,139 @@ def test_every_mapping_says_up_to_where_a_key_is_trusted() -> None:
     for issuers in (until, MappingProxyType(until)):
         with pytest.raises(UntrustedSnapshot, match="up to"):
             ColonyMemory(backend=vault, trusted_issuers=issuers).restore()
+
+
+class Number:
+    def __init__(self, work):
+        self.work = work
+
+    @cached_property
+    def value(self):
+        return self.work()
+
+
+def test_it_is_worked_out_once():
+    made = []
+    number = Number(lambda: made.append(1) or len(made))
+    assert (number.value, number.value) == (1, 1)
+    assert isinstance(Number.value, cached_property)
+
+
+def test_no_instance_waits_for_another_one():
+    """A lock that they share would never be free in a process that was forked while a thread held it."""
+    begun, end = threading.Event(), threading.Event()
+
+    def take_long():
+        begun.set()
+        return end.wait(60)
+
+    slow = threading.Thread(target=lambda: Number(take_long).value)
+    quick = threading.Thread(target=lambda: Number(int).value)
+    slow.start()
+    assert begun.wait(60)
+    quick.start()
+    quick.join(5)
+    waits = quick.is_alive()
+    end.set()
+    for each in (slow, quick):
+        each.join()
+    assert not waits
+
+
+def test_the_package_uses_no_other():
+    folder = Path(colony_memory.__file__).parent
+    using = [
+        path.name for path in folder.rglob("*.py") if "functools import cached_property" in path.read_text("utf-8")
+    ]
+    assert using == ["_values.py"]
+
+
+T = TypeVar("T")
+
+
+def make(decorator: Any) -> dict[str, Any]:
+    @decorator(frozen=True)
+    class Point:
+        x: int
+        y: list[int] = dataclasses.field(default_factory=list)
+        z: int = dataclasses.field(default=3, compare=False, repr=False)
+        shared: ClassVar[int] = 7
+
+        def __post_init__(self) -> None:
+            if self.x < 0:
+                raise ValueError("x")
+
+    @decorator(frozen=True)
+    class Named(Point):
+        name: str = ""
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 5
+
+    @decorator
+    class Mutable(Generic[T]):
+        value: T
+
+    @decorator(eq=False)
+    class Alone:
+        value: int = 1
+
+        def __repr__(self) -> str:
+            return "alone"
+
+    return {"Point": Point, "Named": Named, "Mutable": Mutable, "Alone": Alone}
+
+
+OURS, THEIRS = make(dataclass), make(dataclasses.dataclass)
+
+ASKED = [
+    lambda of: str(inspect.signature(of["Point"])),
+    lambda of: str(inspect.signature(of["Named"])),
+    lambda of: [(each.name, each.type) for each in dataclasses.fields(of["Named"])],
+    lambda of: of["Named"].__match_args__,
+    lambda of: repr(of["Point"](1)),
+    lambda of: repr(of["Named"](1, name="n")),
+    lambda of: of["Point"](1) == of["Point"](1, z=4),
+    lambda of: of["Point"](1) == of["Point"](2),
+    lambda of: hash(of["Point"](1, ())) == hash(of["Point"](1, (), 4)),
+    lambda of: hash(of["Named"](1)),
+    lambda of: of["Point"].z + of["Point"].shared,
+    lambda of: hasattr(of["Point"], "y"),
+    lambda of: of["Point"](1).y is of["Point"](1).y,
+    lambda of: dataclasses.asdict(dataclasses.replace(of["Named"](1), x=2)),
+    lambda of: dataclasses.is_dataclass(of["Mutable"]),
+    lambda of: of["Mutable"].__hash__,
+    lambda of: of["Mutable"](1) == of["Mutable"](1),
+    lambda of: vars(of["Mutable"][int](1))["value"],
+    lambda of: (of["Alone"]() == of["Alone"](), repr(of["Alone"]())),
+    lambda of: of["Point"](),
+    lambda of: of["Point"](-1),
+    lambda of: setattr(of["Point"](1), "x", 2),
+    lambda of: setattr(of["Point"](1), "other", 2),
+    lambda of: delattr(of["Named"](1), "name"),
+    lambda of: setattr(of["Mutable"](1), "value", 2),
+    lambda of: copy.deepcopy(of["Named"](1, [2])).y,
+]
+
+
+@pytest.mark.parametrize("at", range(len(ASKED)))
+def test_it_answers_as_the_standard_ones(at: int) -> None:
+    def answer(of: dict[str, Any]) -> object:
+        try:
+            return ASKED[at](of)
+        except Exception as error:
+            return type(error), str(error)
+
+    assert answer(OURS) == answer(THEIRS)
+
+
+@dataclass(frozen=True)
+class Sent:
+    x: int = 1
+
+
+def late() -> set[str]:
+    return {name for name in ("__init__", "__eq__", "__dataclass_fields__") if isinstance(vars(Sent)[name], _Late)}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tracemalloc
 from typing import Any
 
@@ -326,3 +327,57 @@ def test_no_more_documents_are_read_than_there_may_be() -> None:
         with pytest.raises(ValueError, match=f"more than the {at_most} documents"):
             _json.decode_documents(data, at_most=at_most)
     assert _json.decode_documents(b"{}", at_most=0) == {}
+
+
+def seconds(number: int, spaced: tuple[str, str]) -> float:
+    documents = {f"notes/{n}.md": "text " * 40 for n in range(number)}
+    body = json.dumps(documents, separators=spaced).encode()
+    best = float("inf")
+    for data in (body[:-1] + b',"z":"z"}', b'{"a":"a",' + body[1:-1] + b',"z":"z"}'):
+        for _ in range(3):
+            begin = time.process_time()
+            assert len(_json.decode_documents(data)) > number
+            best = min(best, time.process_time() - begin)
+    return best
+
+
+@pytest.mark.parametrize("spaced", [(",", ": "), (", ", ":"), (", ", ": "), (",", " :"), (" ,", ":")])
+def test_time_grows_with_the_size(spaced: tuple[str, str]) -> None:
+    # Eight times the documents: 8 where it is linear, 64 where each one is looked for in all that follows.
+    assert seconds(8000, spaced) < 25 * seconds(1000, spaced)
+
+
+# Everything that takes more than one byte or character to write, close together.
+TRICKY = st.text(st.sampled_from('"\\/\n\t\r\b\x00\x1f\x7fé\u2028\uffff\ud83d\ude00\udce9😀ab'), max_size=60)
+
+
+@settings(deadline=None, max_examples=3 * settings().max_examples // 2)
+@given(st.dictionaries(TRICKY, TRICKY, min_size=1, max_size=4), st.sampled_from([1, 2, 3, 5, 12, 13, 29]))
+def test_documents_are_the_same_whatever_the_window(documents: dict[str, str], window: int) -> None:
+    whole = b"".join(_json.encode_documents(documents))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_json, "_WINDOW", window)
+        assert b"".join(_json.encode_documents(documents)) == whole
+        assert _json.decode_documents(whole) == documents
+        escaped = json.dumps(documents, separators=(" ,", " : ")).encode()
+        assert _json.decode_documents(escaped) == json.loads(escaped)
+        for cut in range(0, len(whole), 1 + len(whole) // 20):
+            with pytest.raises(ValueError):
+                _json.decode_documents(whole[:cut])
+
+
+def test_one_large_document_is_not_held_several_times_over() -> None:
+    text = 'a line of some notes, and a quote: "so it was"\n' * 60_000
+    size = len(text)
+    tracemalloc.start()
+    try:
+        total = sum(map(len, _json.encode_documents({"MEMORY.md": text})))
+        assert total > size
+        assert tracemalloc.get_traced_memory()[1] < size / 4
+        plain = bytearray().join(_json.encode_documents({"MEMORY.md": text}))
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        assert _json.decode_documents(plain) == {"MEMORY.md": text}
+        assert tracemalloc.get_traced_memory()[1] - before < 2.5 * size
+    finally:
+        tracemalloc.stop()

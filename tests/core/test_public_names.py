@@ -245,3 +245,24 @@ def test_the_package_says_that_it_is_typed() -> None:
 )
 def test_what_is_type_checked_can_be_imported(path: Path) -> None:
     assert runpy.run_path(str(path))
+
+
+PROGRAMS = Path(__file__).parents[1] / "typing" / "programs"
+NEEDS = {"keys": ("cryptography", "pyrage")}
+
+
+@pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.stem)
+def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NEEDS.get(path.stem, ()):
+        pytest.importorskip(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
+    assert runpy.run_path(str(path), run_name="__main__")
+
+
+def test_what_must_not_pass_names_the_error_of_each_checker() -> None:
+    lines = (PROGRAMS / "refused.py").read_text(encoding="utf-8").splitlines()
+    wrong = [line for line in lines if "ignore[" in line]
+    assert len(wrong) > 40
+    assert [line for line in wrong if line.count("# type: ignore[") != 1 or line.count("# pyright: ignore[") != 1] == []
