@@ -6,12 +6,18 @@ What is there stays as it is: a vector stands for bytes that are stored somewher
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -24,6 +30,7 @@ from colony_memory._format import age
 from colony_memory._format.age import Lock, Recipients
 from colony_memory._format.catalog import Entry
 from colony_memory._format.json import canonical
+from colony_memory._format.lineage import Lineage
 from colony_memory._format.names import pack_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.pointer import Pointer, write_pointer
@@ -52,6 +59,8 @@ AWKWARD = {
     "ends": "\r\n\ufeff\u2028",
     "empty": "",
 }
+#: Would be one character each in a file of JSON escapes.
+PAIR = {"a": "\ud83d\ude00", "\ud83d\ude00": "b"}
 PUT = b'{"drop":[],"move":{},"put":{"a":1}}\nb'
 LOOSE = b'{"bytes":["a"],"drop":[],"move":{},"put":{"a":1}}\nb'
 UNKNOWN = b'{"bytes":["b"],"drop":[],"move":{},"put":{"a":1}}\nb'
@@ -114,6 +123,33 @@ def two(**changes: Any) -> dict[str, str]:
     return resealed(files, top, {**json.loads(files[top]), **changes})
 
 
+def padded(sealed: bytes, stanzas: list[bytes]) -> bytes:
+    """An age file with more stanzas, right in all else: what it is encrypted to opens it in a reader without bounds."""
+    head, _, rest = sealed.partition(b"\n--- ")
+    share = head.split(b"\n")[1].split(b" ")[2]
+    wrapped = _unpadded(head.split(b"\n")[2])
+    five = ["qpzry9x8gf2tvdw0s3jn54khce6mua7l".index(char) for char in SECRET.lower().rpartition("1")[2]][:-6]
+    number = 0
+    for each in five:
+        number = number << 5 | each
+    private = X25519PrivateKey.from_private_bytes((number >> (5 * len(five) - 256)).to_bytes(32, "big"))
+    shared = private.exchange(X25519PublicKey.from_public_bytes(_unpadded(share)))
+    salt = _unpadded(share) + private.public_key().public_bytes_raw()
+    key = _derived(shared, salt, b"age-encryption.org/v1/X25519")
+    file_key = ChaCha20Poly1305(key).decrypt(bytes(12), wrapped, None)
+    made = b"\n".join((head, *stanzas)) + b"\n---"
+    mac = hmac.digest(_derived(file_key, b"", b"header"), made, "sha256")
+    return made + b" " + base64.b64encode(mac).rstrip(b"=") + b"\n" + rest.partition(b"\n")[2]
+
+
+def _unpadded(text: bytes) -> bytes:
+    return base64.b64decode(text + b"=" * (-len(text) % 4))
+
+
+def _derived(secret: bytes, salt: bytes, info: bytes) -> bytes:
+    return HKDF(SHA256(), 32, salt, info).derive(secret)
+
+
 def encrypted() -> dict[str, tuple[str, dict[str, Any]]]:
     """Vectors of what is encrypted; ``without`` is the verdict of a reader without a key, where that is another."""
     lock, words = Lock((RECIPIENT,)), Recipients((RECIPIENT,), "correct horse")
@@ -144,6 +180,12 @@ def encrypted() -> dict[str, tuple[str, dict[str, Any]]]:
         return {"files": files, "n": 2, "expect": expect, **OPENS, **more}
 
     closed = {"without": "encrypted"}
+    grease = [b"-> x-grease", b""] * (63 - age_file.partition(b"\n--- ")[0].count(b"\n-> "))
+    full = [
+        *grease,
+        b"-> x-grease " + b"a" * (16_384 - len(padded(age_file, grease).partition(b"\n--- ")[0]) - 65),
+        b"",
+    ]
     return {
         "sealed_base": ("a base alone, encrypted", ok(pointer_to(build_at(0, HISTORY[0], lock=lock).files, 0), 0)),
         "sealed_patches": ("an encrypted base and two patches", ok(pointer_to(files, 2), latest=True)),
@@ -190,6 +232,18 @@ def encrypted() -> dict[str, tuple[str, dict[str, Any]]]:
             no(with_pack(Lock((STRANGER_RECIPIENT,)).seal(compress(PUT, b""))), "encrypted"),
         ),
         "sealed_header_long": ("an age file with too long a header", no(with_pack(flood), **closed)),
+        "sealed_header_bytes": (
+            "a header of more bytes than the bound, right in all else",
+            no(with_pack(padded(age_file, [b"-> x-grease " + b"a" * 16_384, b""])), **closed),
+        ),
+        "sealed_header_stanzas": (
+            "a header of more stanzas than the bound, right in all else",
+            no(with_pack(padded(age_file, [b"-> x-grease", b""] * 64)), **closed),
+        ),
+        "sealed_header_full": (
+            "a header of as many bytes and stanzas as the bounds are",
+            ok(with_pack(padded(age_file, full))),
+        ),
         "sealed_work": (
             "a passphrase that is to be worked on too long",
             no(sealed(spoken, spoken_built[2], passphrase_key=key), identities=None, passphrase="x", **closed),
@@ -342,6 +396,11 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
         "text_not_utf8": ("a text that is not UTF-8", no(vault_of(compress(PUT[:-1] + b"\xff", b"")))),
         "sha256_mismatch": ("packs that hold another memory", no(vault_of(compress(PUT[:-1] + b"c", b"")))),
         "byte_size_differs": ("a size that is not the memory's", no(vault_of(compress(PUT, b""), byte_size=10))),
+        "pair": ("both halves of a pair, as two code points", ok(build_at(0, PAIR).files, 0, PAIR)),
+        "rewrites": (
+            "a snapshot that stands for another one",
+            ok(build_at(1, HISTORY[1], lineage=Lineage(rewrites=snapshot_id(0))).files, 1, HISTORY[1]),
+        ),
         "tree": ("the digest of names and contents, of any name and text", ok(build_at(0, AWKWARD).files, 0, AWKWARD)),
         "tree_of_another": (
             "a tree that is not the memory's",
@@ -374,7 +433,10 @@ def main() -> None:
         vector["expect"] = what.get("expect", "ok")
         if "without" in what:
             vector["expect_without"] = what["without"]
-        if documents is not None:
+        if documents is PAIR:
+            plain = json.dumps(documents, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+            vector["documents_sha256"] = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
+        elif documents is not None:
             vector["documents"] = documents
         path.write_text(json.dumps(vector, indent=1) + "\n", encoding="ascii")
         print(path.name)
