@@ -341,8 +341,10 @@ def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[
         return unlisted
     if not asked.pins:
         return _newest_to_read(unlisted, files, manifests) if lost else ()
-    # What is newer than the latest, and not listed, may show that the pointer is an older one.
-    return tuple(each for each in unlisted if id_order(each) > id_order(named or ""))
+    # What is newer than the latest, and not listed, may show that the pointer is an older one; and the latest, where a
+    # proven pointer does not list it, that it is of another history.
+    own = named if base.proven else None
+    return tuple(each for each in unlisted if each == own or id_order(each) > id_order(named or ""))
 
 
 def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Mapping[str, Finding]) -> tuple[str, ...]:

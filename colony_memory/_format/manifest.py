@@ -248,7 +248,7 @@ class Manifest:
     @property
     def ruined(self) -> int:
         """How many documents of the snapshot before it are ruined in it, as its writer found."""
-        return read_ruined(self.raw)
+        return 0 if self.info.encrypted else read_ruined(self.raw)
 
 
 def read_ruined(raw: Mapping[str, Any]) -> int:

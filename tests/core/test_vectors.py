@@ -103,7 +103,7 @@ def restore_async(vault: SealedVault, options: dict[str, Any], call: dict[str, A
 
 def digest(documents: dict[str, str]) -> str:
     canonical = json.dumps(documents, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode("utf-8")).hexdigest()
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def client_options(vector: dict[str, Any]) -> dict[str, Any]:

@@ -1062,3 +1062,15 @@ def test_a_delete_under_a_pointer_that_was_lost_hides_nothing_that_is_young():
     quietly(lambda: mem.delete_snapshot(label="default", snapshot_id=last))
     listed = [info.snapshot_id for info in quietly(held.client().list_snapshots)]
     assert listed == [*reversed(ids), held.ids[0]]
+
+
+def test_a_signed_pointer_of_another_stream_that_lists_nothing_gives_nothing():
+    held = Held()
+    raw = json.loads(held.files[POINTER])
+    own = {key: value for key, value in raw.items() if key not in ("signature", "catalog")}
+    held.files[POINTER] = json.dumps({**own, "signature": sign_manifest(own, OWN)})
+    assert held.client().restore()
+    other = {**own, "stream": "f" * 16}
+    held.files[POINTER] = json.dumps({**other, "signature": sign_manifest(other, OWN)})
+    with pytest.raises(UntrustedSnapshot, match="another history"):
+        held.client().restore()

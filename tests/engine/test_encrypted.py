@@ -474,3 +474,17 @@ def test_whatever_the_format_is_nothing_goes_out_in_the_clear(vault, monkeypatch
     mem.backup({"a.md": "plain words"})
     assert all(".p0." not in name for name in vault.files)
     assert mem.list_snapshots()[0].encrypted
+
+
+def test_what_a_manifest_says_in_the_clear_of_what_is_sealed_is_ignored(vault):
+    info = client(vault).backup({"m": "text"}, note="private")
+    del vault.files["cmem.default.latest.json"]
+    name = manifest_filename(info.label, info.snapshot_id)
+    raw = json.loads(vault.files[name])
+    vault.files[name] = json.dumps({**raw, "note": "made up", "doc_count": 9, "ruined": 3, "blob_chars": 1})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        (listed,) = ColonyMemory(backend=vault).list_snapshots()
+        assert (listed.note, listed.doc_count) == (None, None)
+        assert client(vault).restore() == {"m": "text"}
+    assert manifest_of(vault, info).ruined == 0

@@ -81,7 +81,7 @@ def check_manifest(
         pack_filename(own_label, each, seq) for each, of in zip(packs, sizes, strict=True) for seq in range(len(of))
     )
     return ChainManifest(
-        info=summarize(raw),
+        info=replace(summarize(raw), note=None) if encrypted else summarize(raw),  # what is sealed alone tells it
         raw=raw,
         sha256=sha256,
         part_files=files,
