@@ -50,6 +50,14 @@ class Opened:
         """Show on a terminal that something is under way; ``doing`` is followed by the vault's name."""
         return self.output.working(f"{doing} {self.place.title}", self.progress)
 
+    @contextmanager
+    def named(self, text: str, *, label: str) -> Iterator[str]:
+        """The id of the snapshot that the text names, which is written of in the block."""
+        from colony_memory.app.pick import find_id, naming_the_label
+
+        with self.working("Writing to"), naming_the_label(self.memory, text):
+            yield find_id(self.memory, text, label=label)
+
     def steps(self, action: str) -> Callable[..., None]:
         """A callback for the number of steps that are done and of all of them, which a terminal shows."""
         return lambda done, total, *_: self.progress(SimpleNamespace(action=action, done=done, total=total))

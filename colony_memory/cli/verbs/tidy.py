@@ -320,13 +320,11 @@ def run_unpin(
 
 
 def _set_pin(common: CommonOptions, label: str, snapshot: str, *, pinned: bool) -> int:
-    from colony_memory.app.pick import find_id, naming_the_label
     from colony_memory.cli.memory import open_memory
 
     done = "pinned" if pinned else "unpinned"
     with open_memory(common) as opened:
-        with opened.working("Writing to"), naming_the_label(opened.memory, snapshot):
-            snapshot_id = find_id(opened.memory, snapshot, label=label)
+        with opened.named(snapshot, label=label) as snapshot_id:
             (opened.memory.pin if pinned else opened.memory.unpin)(label=label, snapshot_id=snapshot_id)
         if common.as_json:
             opened.output.answer_json({"label": label, done: snapshot_id})
@@ -350,14 +348,12 @@ def run_tag(
     ID is a snapshot as 'show' takes it. The tags that it was saved with stay in its own file; 'list' shows and finds
     those of now. An export tells the former.
     """
-    from colony_memory.app.pick import find_id, naming_the_label
     from colony_memory.capture.secrets import judge_words
     from colony_memory.cli.memory import open_memory
 
     judge_words(None, add or (), "stop", frozenset())
     with open_memory(common) as opened:
-        with opened.working("Writing to"), naming_the_label(opened.memory, snapshot):
-            snapshot_id = find_id(opened.memory, snapshot, label=label)
+        with opened.named(snapshot, label=label) as snapshot_id:
             tags = opened.memory.tag(label=label, snapshot_id=snapshot_id, add=add or (), remove=remove or ())
         if common.as_json:
             opened.output.answer_json({"label": label, "tagged": snapshot_id, "tags": list(tags)})
