@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.names import id_order, id_time
-from colony_memory.app.pick import change_word, count_texts, left_out, made_at, number_left_out, stamp
-from colony_memory.capture._filenames import listed
+from colony_memory.app.pick import change_word, count_texts, made_at, number_left_out, stamp
 from colony_memory.capture._metadata import METADATA_NAMES
 from colony_memory.cli.tables import Column, check_table, draw, is_plain, prose, size_of, styled, when
-from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.retention import newest_first
 from colony_memory.trust import older_than_signing
-from colony_memory.words.text import age, count, few, shown, shown_with_tabs, size, stored, users_line
+from colony_memory.words.text import age, count, few, shown, shown_with_tabs, size, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from colony_memory.app.compare import FileHistory, Preview, Unsaved
-    from colony_memory.app.content import Filled
     from colony_memory.app.save import Saved
-    from colony_memory.capture import Written
     from colony_memory.capture._metadata import Contents
-    from colony_memory.reports import Change, Match, Salvaged, SearchReport, SnapshotDiff, VerifyReport
+    from colony_memory.reports import Change, Match, SearchReport, SnapshotDiff, VerifyReport
     from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo
 
@@ -325,102 +319,3 @@ def _match_line(match: Match) -> str:
     before, it, after = match.line[:start], match.line[start:end], match.line[end:]
     it = styled(shown_with_tabs(it), "bold red") if it else ""
     return f"    {match.number}: {shown_with_tabs(before)}{it}{shown_with_tabs(after)}"
-
-
-_DONE = {"create": "created ", "replace": "replaced", "mode": "set mode", "remove": "removed "}
-_PLANNED = {"create": "would create ", "replace": "would replace", "mode": "would set mode", "remove": "would remove "}
-_SHOWN = 10
-
-
-def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str]:
-    """The files that a restore wrote, or would write, and what stops it.
-
-    Of each kind the first are named, or all where they are asked for; so they are of what one decides by: what would be
-    removed, and what is saved nowhere or in use. A plan says of each file that goes where its text is.
-    """
-    why = {name: f" ({where})" for name, where in written.why.items()} if dry_run else {}
-    verb = _PLANNED if dry_run else _DONE
-    created = [*written.created, *(f"{name}/" for name in written.directories)]
-    lines = few([f"{verb['create']} {name}" for name in created], verbose=verbose)
-    lines += few([f"{verb['replace']} {name}{why.get(name, '')}" for name in written.replaced], verbose=verbose)
-    removed = [f"{verb['remove']} {name}{why.get(name, '')}" for name in written.removed]
-    lines += few(removed, verbose=verbose or dry_run)
-    lines += few([f"{verb['mode']} {name}" for name in written.permissions], verbose=verbose)
-    masked = [f"left as it is {name} (the snapshot has its secrets masked)" for name in written.left]
-    lines += few(masked, verbose=verbose)
-    lines += [f"saved nowhere {name}" for name in written.unsaved]
-    return [*lines, *(f"is in use     {name} ({written.why[name]})" for name in written.in_use)]
-
-
-def restore_lines(info: SnapshotInfo, written: Written, *, directory: str, dry_run: bool, now: datetime) -> list[str]:
-    """The sum of what a restore did, or would do."""
-    named = f"snapshot {info.snapshot_id} of label {info.label}"
-    words = ("to create", "to replace", "to remove") if dry_run else ("created", "replaced", "removed")
-    folders, removed = len(written.directories), len(written.removed)
-    figures = [
-        f"{len(written.created)} {words[0]}",
-        count(folders, "empty folder") if folders else "",
-        f"{len(written.replaced)} {words[1]}",
-        f"{removed} {words[2]}" if removed else "",
-        f"{len(written.left)} left" if written.left else "",
-        f"{len(written.unsaved)} saved nowhere" if written.unsaved else "",
-        f"{len(written.in_use)} in use" if written.in_use else "",
-        f"{len(written.unchanged)} unchanged",
-    ]
-    return [
-        f"would restore {named}; nothing written" if dry_run else f"restored {named}",
-        f"made {stamp(made_at(info))} ({age(made_at(info), now)})",
-        f"{directory}: {', '.join(filter(None, figures))}",
-    ]
-
-
-def refusal_line(written: Written) -> str:
-    """Why the restore would be refused."""
-    reasons, unsaved, in_use = [], len(written.unsaved), len(written.in_use)
-    if unsaved:
-        reasons.append(f"what {count(unsaved, 'file')} {'has' if unsaved == 1 else 'have'} here is saved nowhere")
-    if in_use:
-        open_ones = f"{count(in_use, 'file')} {'is' if in_use == 1 else 'are'} open"
-        reasons.append(f"{open_ones} in {users_line(written)}, to be stopped first")
-    return f"it would be refused: {' and '.join(reasons)}"
-
-
-def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled] = ()) -> None:
-    """Say what the folder lacks although the restore is done, and what it has from elsewhere."""
-    told = [f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"] if info.incomplete else []
-    told += map(str, filled)
-    if written.masked:
-        names = ", ".join(written.masked[:_SHOWN])
-        more = f" and {len(written.masked) - _SHOWN} more" if len(written.masked) > _SHOWN else ""
-        told.append(f"secrets were masked when this was saved, put them in again: {names}{more}")
-    for each in told:
-        warnings.warn(ColonyMemoryWarning(each), stacklevel=2)
-
-
-def salvaged_facts(salvaged: Salvaged | None) -> dict[str, Any] | None:
-    """The findings of a salvage, without the texts."""
-    if salvaged is None:
-        return None
-    return {field.name: getattr(salvaged, field.name) for field in fields(salvaged) if field.name != "documents"}
-
-
-def warn_of_salvage(salvaged: Salvaged | None) -> None:
-    """Say what is damaged, from when what was written instead is, and what is missing."""
-    if salvaged is None or salvaged.damage is None:
-        return
-    wanted = salvaged.snapshot_id
-    lines = [f"snapshot {wanted} is damaged: {salvaged.damage}"]
-    by_source: dict[str, list[str]] = {}
-    for name, source in sorted(salvaged.sources.items()):
-        by_source.setdefault(source, []).append(name)
-    for source in sorted(by_source, key=id_order, reverse=True):
-        made, names = id_time(source), by_source[source]
-        when = "" if made is None else f" of {stamp(made)}"
-        whose = "its own, as it was saved" if source == wanted else f"as of snapshot {source}{when}"
-        lines.append(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
-    if salvaged.missing:
-        lines.append(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
-    elif not salvaged and salvaged.doc_count is not None:
-        lines.append(f"it had {count(salvaged.doc_count, 'document')}, and {len(salvaged.sources)} were written")
-    for line in lines:
-        warnings.warn(ColonyMemoryWarning(line), stacklevel=2)

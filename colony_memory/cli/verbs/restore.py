@@ -1,9 +1,10 @@
-"""The verb ``restore``."""
+"""The verb ``restore``, and what it says."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+import warnings
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Annotated, Any
 
 from colony_memory.cli.options import (
     AllowSecretOption,
@@ -17,9 +18,18 @@ from colony_memory.cli.options import (
     ProjectOption,
     VerboseOption,
 )
-from colony_memory.exceptions import Hint
+from colony_memory.exceptions import ColonyMemoryWarning, Hint
 from colony_memory.words.errors import FAILED, Failure
-from colony_memory.words.text import now_utc
+from colony_memory.words.text import age, count, few, now_utc, users_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from colony_memory.app.content import Filled
+    from colony_memory.capture import Written
+    from colony_memory.reports import Salvaged
+    from colony_memory.snapshot import SnapshotInfo
 
 RESTORE_EXAMPLES = (
     "colony-memory restore ~/agent/memory",
@@ -93,14 +103,6 @@ def run_restore(
     from colony_memory.cli.memory import host_of, open_memory, tell_host
     from colony_memory.cli.options import split_positional
     from colony_memory.cli.output import first_interrupt_only
-    from colony_memory.cli.summary import (
-        refusal_line,
-        restore_lines,
-        restore_names,
-        salvaged_facts,
-        warn_of_lacks,
-        warn_of_salvage,
-    )
 
     named, directory = split_positional(target, "DIR")
     if not directory:
@@ -149,7 +151,7 @@ def run_restore(
                     "directory": directory,
                     "dry_run": dry_run,
                     "filled": [asdict(each) for each in restored.filled],
-                    "salvaged": salvaged_facts(restored.salvaged),
+                    "salvaged": _salvaged(restored.salvaged),
                     **asdict(written),
                     **({} if host is None else {"renamed": host.renamed, "not_written": host.left}),
                 }
@@ -170,3 +172,113 @@ def run_restore(
         hint = Hint("restore_folder", "snapshot_first", value=True) if written.unsaved and not written.in_use else None
         raise Failure(refusal_line(written), code=FAILED, hint=hint)
     return 0 if restored.salvaged is None or restored.salvaged else FAILED
+
+
+_DONE = {"create": "created ", "replace": "replaced", "mode": "set mode", "remove": "removed "}
+_PLANNED = {"create": "would create ", "replace": "would replace", "mode": "would set mode", "remove": "would remove "}
+_SHOWN = 10
+
+
+def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str]:
+    """The files that a restore wrote, or would write, and what stops it.
+
+    Of each kind the first are named, or all where they are asked for; so they are of what one decides by: what would be
+    removed, and what is saved nowhere or in use. A plan says of each file that goes where its text is.
+    """
+    why = {name: f" ({where})" for name, where in written.why.items()} if dry_run else {}
+    verb = _PLANNED if dry_run else _DONE
+    lines = []
+    for how, names in (
+        ("create", [*written.created, *(f"{name}/" for name in written.directories)]),
+        ("replace", written.replaced),
+        ("remove", written.removed),
+        ("mode", written.permissions),
+    ):
+        named = [f"{verb[how]} {name}{why.get(name, '') if how in ('replace', 'remove') else ''}" for name in names]
+        lines += few(named, verbose=verbose or (dry_run and how == "remove"))
+    masked = [f"left as it is {name} (the snapshot has its secrets masked)" for name in written.left]
+    lines += few(masked, verbose=verbose)
+    lines += [f"saved nowhere {name}" for name in written.unsaved]
+    return [*lines, *(f"is in use     {name} ({written.why[name]})" for name in written.in_use)]
+
+
+def restore_lines(info: SnapshotInfo, written: Written, *, directory: str, dry_run: bool, now: datetime) -> list[str]:
+    """The sum of what a restore did, or would do."""
+    from colony_memory.app.pick import made_at, stamp
+
+    named = f"snapshot {info.snapshot_id} of label {info.label}"
+    words = ("to create", "to replace", "to remove") if dry_run else ("created", "replaced", "removed")
+    folders, removed = len(written.directories), len(written.removed)
+    figures = [
+        f"{len(written.created)} {words[0]}",
+        count(folders, "empty folder") if folders else "",
+        f"{len(written.replaced)} {words[1]}",
+        f"{removed} {words[2]}" if removed else "",
+        f"{len(written.left)} left" if written.left else "",
+        f"{len(written.unsaved)} saved nowhere" if written.unsaved else "",
+        f"{len(written.in_use)} in use" if written.in_use else "",
+        f"{len(written.unchanged)} unchanged",
+    ]
+    return [
+        f"would restore {named}; nothing written" if dry_run else f"restored {named}",
+        f"made {stamp(made_at(info))} ({age(made_at(info), now)})",
+        f"{directory}: {', '.join(filter(None, figures))}",
+    ]
+
+
+def refusal_line(written: Written) -> str:
+    """Why the restore would be refused."""
+    reasons, unsaved, in_use = [], len(written.unsaved), len(written.in_use)
+    if unsaved:
+        reasons.append(f"what {count(unsaved, 'file')} {'has' if unsaved == 1 else 'have'} here is saved nowhere")
+    if in_use:
+        open_ones = f"{count(in_use, 'file')} {'is' if in_use == 1 else 'are'} open"
+        reasons.append(f"{open_ones} in {users_line(written)}, to be stopped first")
+    return f"it would be refused: {' and '.join(reasons)}"
+
+
+def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled] = ()) -> None:
+    """Say what the folder lacks although the restore is done, and what it has from elsewhere."""
+    from colony_memory.app.pick import left_out
+
+    told = [f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"] if info.incomplete else []
+    told += map(str, filled)
+    if written.masked:
+        names = ", ".join(written.masked[:_SHOWN])
+        more = f" and {len(written.masked) - _SHOWN} more" if len(written.masked) > _SHOWN else ""
+        told.append(f"secrets were masked when this was saved, put them in again: {names}{more}")
+    for each in told:
+        warnings.warn(ColonyMemoryWarning(each), stacklevel=2)
+
+
+def _salvaged(salvaged: Salvaged | None) -> dict[str, Any] | None:
+    """The findings of a salvage, without the texts."""
+    if salvaged is None:
+        return None
+    return {each.name: getattr(salvaged, each.name) for each in fields(salvaged) if each.name != "documents"}
+
+
+def warn_of_salvage(salvaged: Salvaged | None) -> None:
+    """Say what is damaged, from when what was written instead is, and what is missing."""
+    from colony_memory._format.names import id_order, id_time
+    from colony_memory.app.pick import stamp
+    from colony_memory.capture._filenames import listed
+
+    if salvaged is None or salvaged.damage is None:
+        return
+    wanted = salvaged.snapshot_id
+    lines = [f"snapshot {wanted} is damaged: {salvaged.damage}"]
+    by_source: dict[str, list[str]] = {}
+    for name, source in sorted(salvaged.sources.items()):
+        by_source.setdefault(source, []).append(name)
+    for source in sorted(by_source, key=id_order, reverse=True):
+        made, names = id_time(source), by_source[source]
+        when = "" if made is None else f" of {stamp(made)}"
+        whose = "its own, as it was saved" if source == wanted else f"as of snapshot {source}{when}"
+        lines.append(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
+    if salvaged.missing:
+        lines.append(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
+    elif not salvaged and salvaged.doc_count is not None:
+        lines.append(f"it had {count(salvaged.doc_count, 'document')}, and {len(salvaged.sources)} were written")
+    for line in lines:
+        warnings.warn(ColonyMemoryWarning(line), stacklevel=2)

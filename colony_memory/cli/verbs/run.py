@@ -142,7 +142,7 @@ def run_run(
 def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, again: str) -> None:
     """Say what became of the folder; what was merged, replaced or left, --quiet or not."""
     from colony_memory.app.pick import made_at, stamp
-    from colony_memory.cli.summary import warn_of_lacks
+    from colony_memory.cli.verbs.restore import warn_of_lacks
 
     for told in begun.told:
         output.warn(told)
@@ -164,7 +164,7 @@ def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, aga
 
 def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -> None:
     """Say what would become of the folder, file by file."""
-    from colony_memory.cli.summary import restore_lines, restore_names
+    from colony_memory.cli.verbs.restore import restore_lines, restore_names
 
     found = begun.restored
     if found is None:
