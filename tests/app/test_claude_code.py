@@ -46,6 +46,17 @@ def test_a_project_is_its_repository(tmp_path):
         locate_project(" ")
 
 
+def test_one_of_several_is_named_by_its_path_or_its_folder(tmp_path):
+    new = tmp_path / "app"
+    for old in ("/home/ada/app", "/home/ada/app/", "-home-ada-app"):
+        documents, _ = read_moves(None, [f"{old}={new}"]).apply(TWO)
+        assert set(documents) == {
+            "CLAUDE.md",
+            f"projects/{folder_of_project(str(new))}/memory/M.md",
+            "projects/-home-ada-api/memory/M.md",
+        }
+
+
 ONE = {"CLAUDE.md": "x", "projects/-home-ada-app/memory/M.md": "m"}
 TWO = {**ONE, "projects/-home-ada-api/memory/M.md": "n"}
 

@@ -46,6 +46,13 @@ def test_without_a_pointer_the_newest_is_the_latest():
     assert pick.resolve(infos, "latest").snapshot_id == IDS[-1]
 
 
+def test_what_names_several_is_refused_with_the_candidates():
+    with pytest.raises(ValueError, match=f"'2026' is the beginning of 7 ids: {', '.join(IDS[:5])} and 2 more"):
+        pick.resolve(INFOS, "2026")
+    with pytest.raises(ValueError, match=f"2 ids: {IDS[0]}, {IDS[1]}$"):
+        pick.resolve(INFOS[:2], "2026")
+
+
 @pytest.mark.parametrize(
     ("infos", "text", "says"),
     [

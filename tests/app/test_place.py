@@ -41,6 +41,14 @@ def test_an_empty_variable_is_not_one_that_is_not_set(monkeypatch, name, value):
     assert read_setting(name) is None
 
 
+@pytest.mark.parametrize(
+    ("url", "says"), [("memory:", "would be gone"), ("colony:", "needs a key"), ("ftp://x", "not a kind of vault")]
+)
+def test_what_cannot_be_opened(url, says):
+    with pytest.raises(ValueError, match=says):
+        choose_place(url)
+
+
 def test_a_path_that_holds_the_vault_is_refused(tmp_path):
     vault = LocalVault(tmp_path / "memory" / "vault", create=True)
     (tmp_path / "link").symlink_to(tmp_path / "memory", target_is_directory=True)

@@ -68,6 +68,19 @@ def test_links_permissions_and_times_come_back(tmp_path: Path, target: str) -> N
     assert not [name for name in names(dst) if name.startswith(".colony")]
 
 
+def test_permissions_alone_are_set_in_place(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "b.md": b"b"})
+    os.link(dst / "a.md", dst / "other name")
+    (dst / "a.md").chmod(0o600)
+    documents = {"a.md": "a", "b.md": "b", **metadata(modes={"a.md": "644"})}
+    done = write_folder(documents, dst)
+    assert (done.permissions, done.unchanged, done.replaced) == (("a.md",), ("a.md", "b.md"), ())
+    assert mode(dst / "a.md") == mode(dst / "other name") == "0o644"
+    (dst / "a.md").chmod(0o4600)
+    assert write_folder(documents, dst).permissions == ("a.md",)
+    assert mode(dst / "a.md") == "0o4644"  # what is not the snapshot's business stays
+
+
 @pytest.mark.parametrize("bits", ["4755", "0755", "75", "888", "-11", 493])
 def test_permissions_of_a_snapshot_are_nine_bits(tmp_path: Path, bits: object) -> None:
     with pytest.raises(ColonyMemoryError, match=r"modes|permissions"):

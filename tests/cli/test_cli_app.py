@@ -32,6 +32,18 @@ def test_each_verb_is_in_one_group_of_the_help(cli):
     assert all(f"\n  {verb} " in out for verb in app.VERBS)
 
 
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_what_every_verb_has_is_named_in_one_line_below_its_own(cli, verb):
+    options = cli(verb, "--help")[1].partition("\n  Example")[0]
+    own, _, common = options.partition("\nCommon options, which 'colony-memory --help' describes: ")
+    assert "--help" in own
+    assert "--json" in common
+    assert "--json" not in own
+    assert "--label" not in common
+    described = cli("--help")[1].partition("\nCommon options")[2]
+    assert all(f"{flag.strip()} " in described for flag in common.strip().split(","))
+
+
 @pytest.mark.parametrize(
     ("verb", "usage"),
     [

@@ -15,8 +15,9 @@ from types import SimpleNamespace
 import pytest
 from cli_runs import NOON, POSIX, content_file, damage, save, tree
 
-from colony_memory import ColonyMemory
-from colony_memory.cli import output
+from colony_memory import ColonyMemory, ColonyMemoryWarning
+from colony_memory.capture import Written
+from colony_memory.cli import output, summary
 
 # The time at which an inode changed cannot be set: what is older than a snapshot is older than one to come.
 SOON = datetime.now(timezone.utc).replace(microsecond=300_000) + timedelta(hours=1)
@@ -197,6 +198,21 @@ def test_what_cannot_be_saved_first_stops_the_restore(cli, refused, vault, tmp_p
     assert "'a.md' would be replaced, and is not in it (is ignored); nothing was written" in line
     assert (out / "a.md").read_text() == "mine"
     assert "is inside" in refused(2, "restore", "--snapshot-first", tmp_path)
+
+
+def test_a_masked_snapshot_says_so(cli, vault, tmp_path):
+    masked = json.dumps({"format": "colony-memory/folder/1", "masked": ["a.md", "b.md", "gone.md"]})
+    save(vault, {"a.md": "key: ****", "b.md": "b", "c.md": "c", ".colony-memory/folder.json": masked}, at=NOON)
+    code, _, err = cli("restore", "--quiet", tmp_path / "out")
+    assert code == 0
+    assert err == "warning: secrets were masked when this was saved, put them in again: a.md, b.md\n"
+    code, said, err = cli("restore", "--json", "--only", "b*", tmp_path / "only")
+    assert json.loads(said)["masked"] == ["b.md"]
+    many = [f"{number:02}" for number in range(12)]
+    written = Written(created=(), replaced=(), unchanged=(), masked=tuple(many))
+    (info,) = ColonyMemory(backend=vault).list_snapshots()
+    with pytest.warns(ColonyMemoryWarning, match="08, 09 and 2 more$"):
+        summary.warn_of_lacks(info, written)
 
 
 SLOW = """

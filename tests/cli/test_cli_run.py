@@ -118,6 +118,14 @@ def test_memory_that_is_gone_at_the_end_stays_saved_and_is_told(cli, vault, memo
     assert ColonyMemory(backend=vault).latest().snapshot_id == info.snapshot_id
 
 
+def test_memory_that_shrank_does_not_age_out(cli, vault, memory):
+    info = long_ago(vault, {"MEMORY.md": "two years\n" * 500})
+    for text in ("hello", "hello again"):
+        Agent.life = lambda agent, text=text: (memory / "MEMORY.md").write_text(text) and 0
+        assert cli("run", "--keep", "1", memory, "--", "agent")[0] == 0
+    assert ColonyMemory(backend=vault).restore(snapshot_id=info.snapshot_id)["MEMORY.md"].startswith("two years")
+
+
 # What keeps the command from being started.
 
 

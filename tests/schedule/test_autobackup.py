@@ -10,7 +10,7 @@ import pytest
 from agents import end_of_timers
 
 from colony_memory import AsyncColonyMemory, ColonyMemory, Retention
-from colony_memory.exceptions import RateLimited
+from colony_memory.exceptions import RateLimited, VaultUnavailable
 from colony_memory.schedule.autobackup import Autobackup
 from colony_memory.testing import AsyncFakeVault, FakeVault
 
@@ -18,6 +18,10 @@ FOREVER = math.inf
 
 
 # The timer.
+
+
+def mem_latest(mem, vault):
+    return ColonyMemory(backend=vault.vault).latest().snapshot_id
 
 
 def test_options_reach_the_backup(mem, memory):
@@ -211,6 +215,22 @@ def test_what_is_no_memory_is_never_saved(mem, vault, memory, returned, says):
         assert says in str(auto.last_error)
     assert memory.calls == 2
     assert vault.count == 0
+
+
+def test_errors_are_kept_until_the_next_success(mem, vault, memory, clock):
+    with Autobackup(mem, memory, every=900, clock=clock) as auto:
+        clock.turn(900)
+        first = auto.last_success
+        vault.fail("*", VaultUnavailable("no network"))
+        clock.turn(900)
+        assert isinstance(auto.last_error, VaultUnavailable)
+        assert (auto.last_success, auto.last_snapshot.snapshot_id) == (first, mem_latest(mem, vault))
+        clock.turn(30)
+        assert isinstance(auto.last_error, VaultUnavailable)
+        vault.heal()
+        clock.turn(60)
+        assert auto.last_error is None
+        assert auto.last_success > first
 
 
 def test_ctrl_c_leaves_backup_now_and_the_timer_goes_on(mem, memory, clock):

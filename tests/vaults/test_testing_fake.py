@@ -178,6 +178,13 @@ def test_limits_to_the_byte() -> None:
     assert vault.vault_status()["available_bytes"] == 0
 
 
+def test_names_to_the_character() -> None:
+    vault = FakeVault()
+    vault.vault_upload_file("folder/" + "a" * 245 + ".md", "x")
+    assert vault.vault_list_prefix("folder/")["total"] == 1
+    assert vault.vault_list_prefix("x" * 255)["total"] == 0
+
+
 def test_one_bucket_for_uploads_and_deletes() -> None:
     clock = Clock()
     vault = FakeVault(clock=clock)

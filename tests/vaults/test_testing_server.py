@@ -130,6 +130,22 @@ def test_the_five_methods_through_the_sdk(server: VaultServer, client: ColonyCli
     ]
 
 
+def test_the_five_methods_through_the_async_sdk(server: VaultServer) -> None:
+    async def scenario(client: Any) -> None:
+        await client.vault_upload_file("a.md", "x")
+        assert (await client.vault_get_file("a.md"))["content"] == "x"
+        listings = await asyncio.gather(*(client.vault_list_files() for _ in range(8)))
+        assert all(listing["total"] == 1 for listing in listings)
+        assert (await client.vault_status())["used_bytes"] == 1
+        assert await client.vault_delete_file("a.md") == {}
+        with pytest.raises(ColonyNotFoundError):
+            await client.vault_get_file("a.md")
+        assert await client.can_write_vault() is True
+        assert client.last_rate_limit.limit is None
+
+    run_async(server, scenario)
+
+
 def test_errors_reach_the_sdk_as_its_own_exceptions(server: VaultServer, client: ColonyClient) -> None:
     cases: list[tuple[type[ColonyAPIError], int, str | None, Callable[[], object]]] = [
         (ColonyNotFoundError, 404, "NOT_FOUND", lambda: client.vault_get_file("a.md")),
@@ -243,6 +259,13 @@ def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyCl
         found, _, reply = ask(server, method, path, token=token, body=body)
         assert (found, type(reply["detail"])) == (status, list if status == 422 else dict)
     assert server.vault.files == {}
+
+
+def test_a_wrong_key_gets_no_token(server: VaultServer) -> None:
+    with pytest.raises(ColonyAuthError) as caught:
+        connect(server, api_key="col_other").vault_status()
+    assert caught.value.status == 401
+    assert ask(server, "POST", "/auth/token", body=b"[]")[0] == 401
 
 
 # Tokens.
@@ -362,6 +385,14 @@ def test_torn_and_garbage_through_the_async_sdk(server: VaultServer) -> None:
             assert await client.vault_get_file("a.md") == {}  # it swallows what is not JSON
 
     run_async(server, scenario)
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_garbage(server: VaultServer, client: ColonyClient, applied: bool) -> None:
+    server.fault("PUT", "garbage", applied=applied)
+    with pytest.raises(json.JSONDecodeError):
+        client.vault_upload_file("a.md", "x")
+    assert server.vault.files == ({"a.md": "x"} if applied else {})
 
 
 def test_a_delay_is_answered_late_or_applied_unheard(server: VaultServer, client: ColonyClient) -> None:
