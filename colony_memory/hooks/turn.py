@@ -179,21 +179,15 @@ def save_once(save: Callable[[Sequence[str]], Saved | None], *, state: Path) -> 
 
 def note_run(state: Path, run: LastRun) -> None:
     """Add a run to the log; where that cannot be written, it is a warning."""
-    with _warned("the run"):
+    try:
         if not _noting.acquire(timeout=_LONGEST_NOTE):
             raise TimeoutError(errno.ETIMEDOUT, "the disk does not answer")
         try:
             write_last_run(state, run)
         finally:
             _noting.release()
-
-
-@contextlib.contextmanager
-def _warned(what: str) -> Iterator[None]:
-    try:
-        yield
     except OSError as error:
-        warnings.warn(f"{what} could not be noted: {error.strerror}", ColonyMemoryWarning, stacklevel=4)
+        warnings.warn(f"the run could not be noted: {error.strerror}", ColonyMemoryWarning, stacklevel=2)
 
 
 @contextlib.contextmanager

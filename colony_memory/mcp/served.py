@@ -8,7 +8,7 @@ import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -105,14 +105,6 @@ class Stopped(BaseException):
     """Nobody waits for the call. No error, so that nothing on the way takes it for one, as an interrupt is none."""
 
 
-@dataclass(frozen=True)
-class Done(Generic[_T]):
-    """What a call gave, and what it warned of."""
-
-    value: _T
-    warnings: tuple[ColonyMemoryWarning, ...] = ()
-
-
 class Job:
     """One call under way, seen from both threads."""
 
@@ -167,31 +159,29 @@ class Worker:
             job.stop()
             job.ended.wait(seconds)
 
-    async def do(self, call: Callable[[Job], _T], told: Reporting) -> Done[_T]:
-        """Run the call in a thread when it is its turn, and tell how far it is.
+    async def do(self, call: Callable[[Job], _T], told: Reporting) -> tuple[_T, tuple[ColonyMemoryWarning, ...]]:
+        """Run the call in a thread when it is its turn, and tell how far it is; what it gives, and what it warned of.
 
         Where the caller is cancelled, a call that waits is not begun, and one that is under way is stopped at its next
         step, or awaited where it is writing to the vault.
         """
         async with self._turn:
             job = self._job = Job()
-            outcome: list[Done[_T] | Exception] = []
+            found: tuple[_T, tuple[ColonyMemoryWarning, ...]] | Exception | None = None
             async with anyio.create_task_group() as beside:
                 beside.start_soon(_report, job, told)
                 beside.start_soon(_stop_if_cancelled, job)
                 found = await anyio.to_thread.run_sync(partial(_perform, call, job))
-                if found is not None:
-                    outcome.append(found)
                 beside.cancel_scope.cancel()
-        if not outcome:  # it was stopped, and so is whoever waits
+        if found is None:  # it was stopped, and so is whoever waits
             await anyio.lowlevel.checkpoint()
             raise ColonyMemoryError("the call was stopped, as the server is about to end")
-        if isinstance(outcome[0], Exception):
-            raise outcome[0]
-        return outcome[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
-def _perform(call: Callable[[Job], _T], job: Job) -> Done[_T] | Exception | None:
+def _perform(call: Callable[[Job], _T], job: Job) -> tuple[_T, tuple[ColonyMemoryWarning, ...]] | Exception | None:
     """What the call gives or raises; None where it was stopped."""
     with _recorded() as found:
         try:
@@ -202,7 +192,7 @@ def _perform(call: Callable[[Job], _T], job: Job) -> Done[_T] | Exception | None
             return error
         finally:
             job.ended.set()
-    return Done(value, tuple(found))
+    return value, tuple(found)
 
 
 @contextmanager

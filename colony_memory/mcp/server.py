@@ -209,12 +209,11 @@ class MemoryServer(MCPServer):
             return call(job=job)
 
         try:
-            done = await self.worker.do(run, told)
+            return await self.worker.do(run, told)
         except Exception as error:
             self._log(error)
             # What went wrong may be told in a vault's words.
             raise ToolError(f"{self.words.error(error)}\n{replies.CAUTION}") from error
-        return done.value, done.warnings
 
     def _log(self, error: Exception) -> None:
         if not is_foreseen(error):

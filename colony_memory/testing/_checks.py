@@ -11,22 +11,6 @@ from colony_memory.exceptions import VaultMissing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "check",
-    "check_listed",
-    "check_missing",
-    "check_state",
-    "check_status",
-    "check_text",
-    "listed_names",
-    "raise_first",
-    "read_etag",
-    "read_text",
-    "run_in_threads",
-    "skip_without",
-    "unwrap",
-]
-
 
 def check(condition: object, message: str) -> None:
     """Fail with this message unless the condition holds."""
