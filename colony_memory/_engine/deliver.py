@@ -52,14 +52,7 @@ _WHY = "bringing snapshots lists them in it"
 
 
 class Delivery:
-    """Snapshots that one client brings into one label.
-
-    Attributes:
-        session: The client.
-        label: The label.
-        origin: The label that the snapshots come from; None where they come out of a file.
-        here: The label as it was looked at last.
-    """
+    """Snapshots that one client brings into one label, ``here`` as it was looked at last, from ``origin`` or a file."""
 
     def __init__(self, session: Session, state: State, origin: State | None, *, dry_run: bool = False) -> None:
         self.dry_run = dry_run  # whether all is judged, and nothing written

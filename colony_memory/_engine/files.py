@@ -212,7 +212,6 @@ async def remove_snapshots(
     """Delete snapshots that no catalogue lists any more, and sweep what interrupted backups left; how many are gone.
 
     Args:
-        session: The client.
         files: The label's files as they were listed before.
         victims: Ids of the snapshots.
         needs: Packs that snapshots need, where a believed pointer says so, see :attr:`State.needs`.

@@ -62,7 +62,6 @@ async def walk(
     What cannot be read or is not trusted is passed over with a warning. Snapshots of the same digest are read once.
 
     Args:
-        session: The client.
         state: The label, from :func:`look_at_all`.
         take: Takes of a snapshot's documents what there is to know of them.
         see: Is given that for each snapshot.

@@ -182,10 +182,6 @@ def plan_for(
     """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write.
 
     Args:
-        session: The client.
-        state: The label.
-        policy: The retention.
-        new: The snapshot.
         spoils: A document of the one before is ruined in that.
         refused: It does not become the latest.
         unmerged: What is unmerged once it is there, by default what is.

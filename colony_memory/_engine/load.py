@@ -108,9 +108,6 @@ async def load(
     """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked.
 
     Args:
-        session: The client.
-        label: The label.
-        snapshot_id: The snapshot.
         verify: Look at the signature.
         entry: What the pointer lists of it: its parts, or the first file of each of its packs, are asked for together
             with the manifest, which then decides.

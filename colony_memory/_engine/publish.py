@@ -80,7 +80,6 @@ async def publish(
     label back behind the snapshot that the pointer names, unless that is proven to be gone or is what is deleted.
 
     Args:
-        session: The client.
         state: The label as it was looked at.
         change: What to write over a state, None where that is nothing. It may read, and it raises where the state is
             not one to build on.

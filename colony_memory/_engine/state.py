@@ -151,8 +151,6 @@ async def look(
     saved, or deleted, between the reads.
 
     Args:
-        session: The client.
-        label: The label.
         everything: Look at every snapshot.
         listed: List the files in any case.
         verify: Look at signatures.

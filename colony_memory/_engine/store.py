@@ -232,8 +232,6 @@ class Vault:
         file is read back and compared.
 
         Args:
-            name: Name of the file.
-            content: Its text.
             match: :data:`ANY`, :data:`ABSENT`, or the ``etag`` that it must still have. Without conditional upload
                 this is not looked at.
         """

@@ -161,7 +161,6 @@ def read_chain(
     """The chain that the next snapshot may go on from, and the documents, every byte of them checked.
 
     Args:
-        manifest: The manifest.
         texts: Text of each file that it needs by name, None where it is not there; they are used up.
         max_bytes: Bytes of plain text to accept at most.
         known: A chain that was read within the same bounds; of packs that both have nothing is read or unpacked anew.
