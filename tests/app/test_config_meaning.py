@@ -146,6 +146,18 @@ def test_without_a_home_a_tilde_is_refused():
         read_config({"witness": "~/w"}, path=PATH, home="~")
 
 
+def test_what_is_not_there_is_said_with_what_is():
+    config = read({"sets": {"agent": SET, "notes": SET}, "lenses": {"week": "w/*"}})
+    with pytest.raises(ValueError, match=r"there is no set 'agnet' in /etc/x.toml; did you mean agent"):
+        config.set_of("agnet")
+    with pytest.raises(ValueError, match=r"there is no set 'zzz' in /etc/x.toml; sets are agent, notes"):
+        config.set_of("zzz")
+    with pytest.raises(ValueError, match=r"there is no lens 'zzz' in /etc/x.toml; lenses are week"):
+        config.lens_of("zzz")
+    with pytest.raises(ValueError, match=r"there is no set 'x' in /etc/x.toml; there are no sets"):
+        read({}).set_of("x")
+
+
 def test_options_before_variables_before_the_set_before_the_rest():
     config = read(
         {

@@ -554,6 +554,14 @@ def test_a_dry_run_changes_nothing(cli, folder, tmp_path, monkeypatch):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_the_vault_that_nobody_chose_is_made_and_named(cli, folder, tmp_path, monkeypatch):
+    code, _, err = cli("hook", "install", "claude-code", folder)
+    assert code == 0
+    assert "so one was made" in err
+    words = installed(tmp_path / "home" / ".claude" / "settings.json")["Stop"]
+    assert LocalVault(words[words.index("--vault") + 1]).exists()
+
+
 def test_no_key_gets_into_the_settings(cli, folder, tmp_path, server):
     assert cli("hook", "install", "claude-code", folder)[0] == 0
     text = (tmp_path / "home" / ".claude" / "settings.json").read_text()

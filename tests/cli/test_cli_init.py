@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -9,6 +10,10 @@ import shutil
 import cli_runs
 import pytest
 from cli_runs import POSIX, fails, process, save, tree
+
+from colony_memory._format.v2.zstd import is_installed
+
+DEFAULT = 2 if is_installed() else 1
 
 READING = (
     ("restore", "out"),
@@ -38,6 +43,19 @@ def exported(cli, tmp_path):
     cli("init", "other")
     save(cli_runs.LocalVault(tmp_path / "other"), {"a.md": "x"})
     assert cli("export", "latest", "in.json", "--vault", "other")[0] == 0
+
+
+@pytest.mark.parametrize("url", ["vault", "./vault", "file://{}/vault", "~/vault", "a/b c/vault"])
+def test_a_vault_is_made_once_and_used(cli, folder, tmp_path, url):
+    url = url.format(tmp_path)
+    (tmp_path / "home").mkdir()
+    assert cli("init", url) == (0, f"made the vault {url}\n", "")
+    assert cli("init", url) == (0, f"the vault {url} was there already\n", "")
+    assert cli("init", url, "--quiet") == (0, "", "")
+    assert cli("list", "--vault", url) == (0, "no snapshots\n", "")
+    assert cli("backup", "--vault", url, folder)[0] == 0
+    assert json.loads(cli("init", url, "--json")[1]) == {"vault": url, "made": False, "format": DEFAULT}
+    assert json.loads(cli("init", "another", "--json")[1]) == {"vault": "another", "made": True, "format": DEFAULT}
 
 
 @pytest.mark.parametrize(

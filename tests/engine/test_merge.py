@@ -1,16 +1,15 @@
 from __future__ import annotations
 
+import difflib
 import hashlib
 import random
 import unicodedata
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from colony_memory import _lines
 from colony_memory._engine import merge as merging
 from colony_memory._engine.merge import merge
 from colony_memory.reports import Merged
@@ -310,13 +309,13 @@ def test_the_worst_lines_take_no_more_steps_than_the_bound(monkeypatch: pytest.M
     """Lines that come again and again in another order: each match is short, and each search looks at all."""
     looked = 0
 
-    class Counting(SequenceMatcher):  # type: ignore[type-arg]
+    class Counting(difflib.SequenceMatcher):  # type: ignore[type-arg]
         def find_longest_match(self, *where: int) -> object:
             nonlocal looked
             looked += sum(len(self.b2j.get(self.a[at], ())) for at in range(where[0], where[1]))
             return super().find_longest_match(*where)
 
-    monkeypatch.setattr(_lines, "SequenceMatcher", Counting)
+    monkeypatch.setattr(difflib, "SequenceMatcher", Counting)
     monkeypatch.setattr(merging, "_MAX_STEPS", 30_000)
     texts = ["".join(f"{line}\n" for line in random.Random(seed).choices(range(60), k=190)) for seed in range(60)]
     sides = [{str(n): text for n, text in enumerate(texts[at : at + 20])} for at in (0, 20, 40)]

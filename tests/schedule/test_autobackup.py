@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -31,6 +32,21 @@ def test_options_reach_the_backup(mem, memory):
             assert auto.backup_now().label == "notes"
     assert len(mem.list_snapshots(label="notes")) == 2
     assert mem.list_snapshots(label="default") == []
+
+
+def test_a_failing_final_backup_does_not_raise_and_is_always_told(mem, vault, memory, caplog):
+    with Autobackup(mem, memory) as auto:
+        memory.error = OSError("no disk")
+        for _ in range(4):
+            auto.backup_now()
+        caplog.clear()
+    assert str(auto.last_error) == "no disk"
+    assert auto.last_success is None
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == (
+        "the final backup of label 'default' failed: OSError: no disk (error 5 in a row, last success: none)"
+    )
 
 
 # The end of the block.
