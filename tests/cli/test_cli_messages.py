@@ -34,6 +34,7 @@ TO_PYTHON = (
     "must not be asynchronous: use AsyncColonyMemory",
     "AsyncColonyMemory needs the event loop of asyncio",
     "import main; sys.exit(main())",  # a program
+    "See :meth:`ColonyMemory.",  # the documentation of a method
 )
 
 
