@@ -44,6 +44,7 @@ PAUSES = 16
 """The shortest pause in seconds, and how many make a rule."""
 LOG_SECONDS = 1.0
 """How long a file has to do nothing but grow to be a log: one that is written anew grows too, until it is done."""
+STEP = 10_000_000  # nanoseconds of a kernel's tick: by so much a change may be later than its time
 BYTES_A_SECOND = 1_000_000  # what a slow disk gives at the least
 NEVER_STILL = (
     "never held still for a moment while it was read; left out as one set: save it while its program is stopped, or "
@@ -167,29 +168,38 @@ class Moment:
     def _catch(self, end: float) -> _Seen | None:
         """Read what is watched, and find it the same once it is quiet; None where the time is up."""
         found, rhythm, began = self._found, self._rhythm, time.monotonic()
+        tops, tree, stores = {walk.prefix.rstrip("/") for walk in found.all_walks}, None, set[str]()
         while (now := time.monotonic()) < end:
             looked, seen = time.time_ns(), self._look(alone=True, compared=False)
             self._watch(seen)
-            logs = self._logs(seen)
-            recent = {name: status for name, status in seen.recent.items() if name not in logs}
-            rhythm.tell(recent, looked, changed=bool(seen.changes))
+            if tree is not found.tree:
+                tree, stores = found.tree, _whole_always({each.name for each in found.tree.files}, found.contents, tops)
+            names = {*seen.recent, *(change.name for change in seen.changes)}
+            whole = {name for name in names if not stores.isdisjoint((name, *parents_of(name)))}
+            logs = self._logs(seen) - whole  # of such a store, all files go together
+            free = logs | whole
+            recent = {name: status for name, status in seen.recent.items() if name not in free}
+            rhythm.tell(recent, looked, changed=any(each.name not in free for each in seen.changes))
             parts = (whole_of(change.name) for change in seen.changes if change.name.rstrip("/") in seen.databases)
             # A database that has changed was whole when it was read: all else has to be the same since then.
             late = any(rhythm.newest > found.read_at.get(name, 0) for name in parts)
+            # So it is with how far a log went.
+            late |= any(rhythm.newest + STEP > found.read_at.get(name, 0) for name in logs)
             stood, quiet = (looked - rhythm.newest) / 1e9, rhythm.quiet()
             # How far each of several logs went has to be known of one instant.
             if late or seen.moved or seen.grown - (logs & found.sizes.keys()):
-                if stood >= quiet / 4:
-                    self._read_again(seen)
-                    continue
+                if stood >= max(quiet / 4, STEP / 1e9 if logs else 0.0):
+                    self._read_again(seen, logs)
+                    if now - began < LEARNING:
+                        continue
             elif stood >= quiet:
                 seen = self._look(alone=True)
-                again = {name: status for name, status in seen.recent.items() if name not in logs}
+                again = {name: status for name, status in seen.recent.items() if name not in free}
                 if not (_different(again, recent) or seen.moved) and seen.grown <= logs:
                     return seen
                 if seen.moved:
                     self._watch(seen)
-                    self._read_again(seen)
+                    self._read_again(seen, logs)
                     continue
             learns = quiet < QUIET or now - began < LEARNING
             time.sleep(max(0.001, min(stood / 8, QUIET / 8)) if learns else QUIET / 8)
@@ -264,10 +274,10 @@ class Moment:
         now = time.monotonic()
         return {name for name in seen.grown if now - self._since[name] >= LOG_SECONDS}
 
-    def _read_again(self, seen: _Seen) -> None:
+    def _read_again(self, seen: _Seen, logs: set[str]) -> None:
         found = self._found
         before = {name: found.contents[name] for name in self._since if name in found.contents}
-        found.read_again(self._patience, seen.changes, seen.torn, self._logs(seen))
+        found.read_again(self._patience, seen.changes, seen.torn, logs)
         for name, content in before.items():
             if not as_bytes(found.contents.get(name, b"")).startswith(as_bytes(content)):
                 self._since.pop(name, None)
@@ -324,7 +334,7 @@ class Moment:
         """
         found, self._watched = self._found, Watched()
         earlier = self._look(quiet=QUIET)
-        self._read_again(earlier)
+        self._read_again(earlier, self._logs(earlier))
         time.sleep(QUIET / 2)
         seen = self._look(quiet=QUIET)
         logs = self._logs(seen) & found.sizes.keys()
@@ -382,6 +392,25 @@ def _load() -> float:
         return int(running) / processors
     except (OSError, ValueError, IndexError):
         return os.getloadavg()[0] / processors if hasattr(os, "getloadavg") else 2.0  # there is no such figure
+
+
+def _whole_always(names: set[str], contents: Mapping[str, str | bytes], tops: set[str]) -> set[str]:
+    """The files and directories of stores that are whole at each instant, since their writer may be killed at any.
+
+    They write what is new beside what counts, or behind it, and then what says that it does: DuckDB with its log and,
+    below the ``tops``, LevelDB and RocksDB, tantivy, Whoosh and Lance.
+    """
+    stores, files = set[str](), set[str]()
+    for name in names:
+        above, _, own = name.rpartition("/")
+        first = {".managed.json": "meta.json", "MANIFEST": "CURRENT"}.get(own.partition("-")[0])
+        if own.endswith(".toc") or (first and f"{above}/{first}" in names):
+            stores.add(above)
+        elif above.endswith("/_versions"):
+            stores.add(_above(above))
+        elif own.endswith(".wal") and contents.get(whole := name.removesuffix(".wal"), b"")[8:12] == b"DUCK":
+            files |= {whole, name}
+    return files | stores - tops
 
 
 def _different(some: Mapping[str, os.stat_result], others: Mapping[str, os.stat_result]) -> set[str]:

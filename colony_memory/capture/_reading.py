@@ -104,6 +104,7 @@ class Found:
     _failed: dict[str, _Failed] = field(default_factory=dict)
     _bundles: set[str] = field(default_factory=set)
     _reported: float = 0.0
+    _measured: int = 0
 
     def find(self, patience: Patience, changes: Iterable[Change] | None = None) -> None:
         """Find what is there; with ``changes``, where there have been some."""
@@ -153,6 +154,7 @@ class Found:
         """
         self.find(patience, changes)
         there = {entry.name: entry for entry in self.tree.files}
+        self._measured = time.time_ns()
         self.sizes = _measure([there[name] for name in growing if name in there], patience)
         chosen = self._choose()
         held = {entry.name for entry in chosen if entry.name not in torn and self._is_held(entry.name, there)}
@@ -321,7 +323,7 @@ class Found:
             return
         limit, size = self.room.size - self.room.used, self.sizes.get(entry.name)
         seconds = SECONDS + entry.size / BYTES_A_SECOND
-        self.read_at[entry.name] = time.time_ns()
+        self.read_at[entry.name] = time.time_ns() if size is None else self._measured
         try:
             content, read = patience.run(
                 lambda deadline: _read(place, entry.own, limit, deadline, size), seconds=seconds

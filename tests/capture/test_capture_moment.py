@@ -276,6 +276,38 @@ def test_the_load_is_what_runs_for_each_processor(monkeypatch: pytest.MonkeyPatc
     assert _moment._load() == 2.0
 
 
+@pytest.mark.parametrize(
+    ("names", "stores"),
+    [
+        ({"s/.managed.json", "s/meta.json", "s/0a.idx", "s2/0a.idx", "s3/.managed.json"}, {"s"}),
+        ({"s/db/MANIFEST-01", "s/db/CURRENT", "t/MANIFEST-01"}, {"s/db"}),
+        ({"s/_MAIN_1.toc", "s/MAIN_0.seg"}, {"s"}),
+        ({"s/x.lance/_versions/1.manifest", "s/x.lance/data/1.lance"}, {"s/x.lance"}),
+        ({"m.duckdb", "m.duckdb.wal", "n.duckdb", "o.kuzu", "o.kuzu.wal"}, {"m.duckdb", "m.duckdb.wal"}),
+        ({"top/_MAIN_1.toc", ".managed.json", "meta.json", "_versions/1"}, set()),
+    ],
+)
+def test_stores_that_are_whole_at_each_instant(names: set[str], stores: set[str]) -> None:
+    contents = {name: b"12345678DUCK" if "duckdb" in name else b"" for name in names}
+    assert _moment._whole_always(names, contents, {"", "top"}) == stores
+
+
+def test_a_store_that_is_whole_at_each_instant_needs_no_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_moment, "QUIET", 10.0)
+    make(tmp_path, {"s/meta.json": b"0", "s/.managed.json": b"[]", "s/0.idx": b"0"})
+    left = [1, 2, 3]
+
+    def move(_: int, name: str) -> None:
+        if left:
+            number = left.pop(0)
+            (tmp_path / f"s/{number}.idx").write_bytes(b"0")
+            put(tmp_path / "s/meta.json", str(number))
+
+    at_each_file(monkeypatch, move)
+    capture = read_folder(tmp_path)
+    assert (capture.left_out, capture.documents["s/meta.json"], capture.documents["s/3.idx"]) == ((), "3", "0")
+
+
 def test_a_file_that_is_short_before_its_time_changes_counts_as_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
