@@ -315,6 +315,17 @@ def test_the_hooks_of_a_host_save_its_own_memory(cli, vault, home, tmp_path, mon
     assert settings.read_text() == before
 
 
+def test_the_folder_of_a_host_by_its_path_is_its_memory_alone(cli, vault, home, monkeypatch):
+    folder = make_host(home, "codex")
+    assert cli("hook", "install", "codex", folder)[0] == 0
+    assert "--agent=codex" in (folder / "hooks.json").read_text()
+    other = folder.parent / "other"
+    other.mkdir()
+    assert cli("hook", "install", "codex", "--label", "other", other)[0] == 0
+    assert cli("hook", "uninstall", "codex", folder)[0] == 0
+    assert "--agent" not in (folder / "hooks.json").read_text()
+
+
 @pytest.mark.parametrize(
     ("host", "file", "text"),
     [

@@ -165,6 +165,16 @@ def test_differences_apply(cli, vault, folder, tmp_path, program):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
+def test_differences_and_the_exit_code(cli, vault, ids):
+    assert cli("diff", "-p", "latest", "latest", "--exit-code") == (0, "", "")
+    code, out, _ = cli("diff", "-p", "latest~1", "--exit-code")
+    assert code == 1
+    assert out.startswith("diff --git a/a.md b/a.md\nnew file mode 100644\n--- /dev/null\n+++ b/a.md\n")
+    found = json.loads(cli("diff", "-p", "latest~1", "--json")[1])
+    assert (found["added"], found["patch"]) == (["a.md"], out)
+    assert json.loads(cli("diff", "latest~1", "--json")[1])["patch"] is None
+
+
 # --- on a terminal
 
 
