@@ -111,6 +111,7 @@ def history(seed, states):
         yield dict(now)
 
 
+@pytest.mark.filterwarnings("ignore:label 'default'. hardly anything is left")
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
 def test_every_state_comes_back_exactly(seed):
     vault = FakeVault(operations_per_hour=None, quota_bytes=None)
