@@ -31,6 +31,15 @@ def test_the_arguments_are_those_that_were_given(key, tmp_path):
     assert found == {"require_signature": False, "accept_legacy_pointer": True}
 
 
+def test_trust_is_a_list_in_any_spelling(key):
+    given = [f"{STRANGER.did_key}@20261101T120000300000Z-abcdef, did:key:b", " ", "did:key:c"]
+    listed = {STRANGER.did_key: "20261101T120000300000Z-abcdef", "did:key:b": None, "did:key:c": None}
+    assert trust_arguments(trust=given) == trust_arguments(trust=" ".join(given)) == {"trusted_issuers": listed}
+    found = trust_arguments(trust=given[:1], key_file=key)
+    assert next(iter(found["trusted_issuers"])) == OURS.did_key
+    assert trust_arguments(trust=[", "]) == {}
+
+
 def test_a_key_file_that_cannot_be_used_is_a_bad_argument(key, tmp_path, monkeypatch):
     (tmp_path / "empty").touch(0o600)
     for name in ("none", "empty"):

@@ -202,6 +202,15 @@ def test_a_terminal_gets_colours_and_no_commands(monkeypatch):
     assert lines[5] == "\x1b[32m+\tnew\\u202e\x1b[0m"
 
 
+def test_a_narrow_terminal_gets_each_row_on_a_line(monkeypatch):
+    on_screen(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "60")
+    info = cli_runs.snapshot()
+    change = Change("changed", info, info, DocumentChange(10, 2), 99)
+    for line in summary.history_lines(FileHistory("a.md", (change,), 2), now=NOON):
+        assert len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= 60
+
+
 def test_names_and_lines_command_no_terminal(cli, vault):
     save(vault, {EVIL: "red\x1b[31m text\n"})
     for out in (cli("grep", "red")[1], cli("log", EVIL)[1]):

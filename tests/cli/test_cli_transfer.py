@@ -216,6 +216,16 @@ def test_a_vault_is_copied(cli, vault, tmp_path):
     ]
 
 
+def test_from_the_hosted_vault_to_a_directory(cli, server, tmp_path):
+    ColonyMemory("col_test", base_url=server.url).backup(NOTES)
+    code, out, err = cli("copy", "--to", made(tmp_path / "other"))
+    assert (code, err) == (0, "")
+    assert out.startswith("copied 1 snapshot to the vault ")
+    code, out, err = cli("copy", "--from", tmp_path / "other", "--to", "colony:")
+    assert (code, err) == (0, "")
+    assert out.startswith("copied 0 snapshots to the hosted vault; 1 there already")
+
+
 def test_an_hour_of_writes_is_told(refused, server, tmp_path):
     local = LocalVault(tmp_path / "local", create=True, format=1)
     for n in range(3):

@@ -19,6 +19,7 @@ from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
 from colony_memory.cli import output
+from colony_memory.cli.parsing import parameters_of
 from colony_memory.cli.verbs import backup
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
@@ -93,6 +94,20 @@ def test_for_programs_a_document_a_run(cli, waits, vault, folder):
     assert (failed["ok"], failed["snapshot_id"]) == (False, None)
     assert last["message"].endswith("no such file or directory (last backup, on SIGTERM)")
     assert last["next_run"] is None
+
+
+def test_the_options_are_those_of_backup(cli, waits, vault, folder):
+    own, theirs = ({each.name: each for each in parameters_of(run)[0]} for run in (backup.run_watch, backup.run_backup))
+    for single in ("dry_run", "no_index", "verbose"):
+        del theirs[single]
+    assert set(own) == {*theirs, "every", "final_timeout", "once"}
+    for name, each in theirs.items():
+        assert (own[name].kind, own[name].default) == (each.kind, each.default)
+        assert vars(own[name].declared) == vars(each.declared), name
+    waits += [lambda n=n: (folder / "MEMORY.md").write_text("x" * n) for n in (5, 6, 7)]
+    assert cli("watch", folder, "--label", "research", "--keep", "2")[0] == 0
+    assert len(ColonyMemory(backend=vault).list_snapshots(label="research")) == 2
+    assert read_last_run(str(vault.path), "research").ok
 
 
 def test_a_run_that_shrinks_the_memory_says_so(cli, waits, vault, folder):

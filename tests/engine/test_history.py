@@ -326,6 +326,14 @@ def test_what_comes_again_is_kept_within_bounds(vault):
         assert sum(".p0." in name for _, name in faulty.calls) == reads
 
 
+def test_progress_is_told_of_all_files_together(vault):
+    fill(vault, [{"a": f"{number}\n"} for number in range(30)])
+    events = []
+    ColonyMemory(backend=vault, on_event=events.append).history("a")
+    assert [each.done for each in events] == list(range(1, 61))
+    assert {each.total for each in events} == {60}
+
+
 def test_patches_take_no_more_memory_than_there_is_for_them(vault, monkeypatch):
     fill(vault, [{"a": f"{number}\n"} for number in range(5)])
     size = len(ColonyMemory(backend=vault).history("a", patch=True)[0].patch)

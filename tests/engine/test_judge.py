@@ -524,6 +524,13 @@ def test_files_are_judged_by_what_the_list_says(way, trust):
     assert decision.entry(an_id(7)) is decision.entry(None) is None
 
 
+def test_a_list_without_times_goes_by_the_ids():
+    scene = Scene()
+    scene.save(4)
+    scene.timed = False
+    assert numbers(scene.look(PINNED, everything=True).waiting) == "4"
+
+
 # --- the table ---
 
 

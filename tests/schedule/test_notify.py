@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import socket
@@ -215,3 +216,9 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(told, monkeypatch, t
 def test_a_command_that_is_none_is_refused(command, why):
     with pytest.raises(ValueError, match=why):
         Notifier(on_error=command)
+
+
+def test_by_itself_it_knows_an_error_by_its_name():
+    assert notify._by_name(None) == ("Incomplete", 1)
+    assert notify._by_name(VaultUnavailable("x")) == ("VaultUnavailable", 1)
+    assert json.dumps(notify._by_name(ValueError())) == '["ValueError", 1]'
