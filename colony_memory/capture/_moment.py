@@ -91,6 +91,7 @@ class Rhythm:
         self._last: set[str] = set()
         self._told: dict[str, os.stat_result] = {}
         self._told_at = 0
+        self._moves = False
         self._states: deque[tuple[int, frozenset[str], float]] = deque(maxlen=64)
 
     def tell(self, statuses: dict[str, os.stat_result], now: int, *, changed: bool = False) -> None:
@@ -102,7 +103,7 @@ class Rhythm:
             # The system cuts a file first, and notes the time of that afterwards.
             self.newest, self._last = at if at > self.newest else self._told_at, different
         if not self._told_at and changed:
-            self.newest = now
+            self.newest, self._moves = now, True
         self._told, self._told_at = statuses, now
         if self._states and self._states[-1][0] == self.newest:
             self._states.pop()
@@ -113,10 +114,12 @@ class Rhythm:
         """Seconds after which the writer is done, by what has changed last."""
         *ended, (_, last, _) = self._states
         lengths = sorted(length for _, _, length in ended)
-        if len(lengths) < PAUSES:
+        if not (ended or self._moves):
             return QUIET
         load = _load()  # it may be held up anywhere, where there is more to do than there are processors
         long = QUIET * min(max(load, 1.0), 10.0)
+        if len(lengths) < PAUSES:
+            return long
         usual = lengths[-3]  # one or two may be longer by chance
         pauses = [kinds for _, kinds, length in ended if length >= usual / 2]
         doubtful = sum(usual / 4 <= length < usual / 2 for length in lengths)

@@ -243,7 +243,8 @@ SLOWLY = [("s/texts", 0.008), ("s/texts", 0.02)] * 20
         ([*STALLED, ("s/texts", 0.0)], 0.1, 0.3),  # it may be either that comes last
         ([*SLOWLY, ("s/texts", 0.0)], 0.1, 0.3),  # it may be in the middle of them
         ([*REGULAR[:30], ("s/texts", 0.0)], 0.1, 0.3),
-        ([*REGULAR[:15], ("s/texts", 0.0)], 0.1, 0.1),
+        ([*REGULAR[:15], ("s/texts", 0.0)], 0.1, 0.3),
+        ([("s/texts", 0.0)], 0.1, 0.1),
         ([*[("s/a", 0.0002), ("s/b", 0.002)] * 30, ("s/b", 0.0)], 0.003, 0.021),
         ([*[(f"s/{n:08x}-{n}.idx", 0.06) for n in range(40)], ("s/1.idx", 0.0)], 1.0, 1.0),
         ([*[(f"s/{n:08x}.idx", 0.06) for n in range(40)], ("s/0a0b0c0d.idx", 0.0)], 0.03, 0.048),
