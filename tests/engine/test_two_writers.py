@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import datetime, timezone
 
 import pytest
+from faces import PlainVault
 
 from colony_memory import (
     AsyncColonyMemory,
@@ -14,7 +16,7 @@ from colony_memory import (
     ColonyMemoryWarning,
     ConflictDetected,
 )
-from colony_memory.testing import FaultyVault
+from colony_memory.testing import FakeVault, FaultyVault
 
 BASE = {"MEMORY.md": "one\ntwo\nthree\n"}
 
@@ -214,3 +216,39 @@ def test_what_cannot_be_read_is_passed_over_with_a_warning(pair, vault):
         info = merged(ours, {**BASE, "a.md": "ours"})
     assert info.diverged_from == other.snapshot_id
     assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "ours"}
+
+
+def test_a_conflict_whose_row_was_written_over_stays_unmerged():
+    hours, now = 2 * 3600, [1_767_000_000.0]
+    fake = FakeVault(operations_per_hour=None, clock=lambda: now[0])
+
+    def client():
+        mem = ColonyMemory(backend=PlainVault(fake))
+        mem._session.now = lambda: datetime.fromtimestamp(now[0], timezone.utc)
+        return mem
+
+    client().backup(BASE)
+    ours = client()
+    ours.restore()
+    client().backup({**BASE, "b.md": "theirs"})
+    before, now[0] = fake.files["cmem.default.latest.json"], now[0] + hours
+    with pytest.raises(ConflictDetected) as caught:
+        ours.backup({**BASE, "a.md": "ours"})
+    # Another client, which cannot write on condition, puts back the list that it had read before.
+    fake.files["cmem.default.latest.json"] = before
+    for _ in range(2):
+        now[0] += hours
+        client().backup({**BASE, "b.md": f"theirs at {now[0]}"})
+    client().prune(keep=1)
+    assert client().restore(snapshot_id=caught.value.snapshot_id) == {**BASE, "a.md": "ours"}
+
+
+def test_a_save_that_meets_a_conflict_deletes_what_it_takes_off_the_list(pair, vault):
+    ours, theirs = pair
+    theirs.backup({**BASE, "b.md": "theirs"})
+    for number in range(5):
+        with pytest.raises(ConflictDetected):
+            ours.backup({**BASE, "a.md": f"ours {number}"}, prune_keep=1)
+    listed = ids_of(vault)
+    assert len(listed) < 5
+    assert {name.split(".")[2] for name in vault.files if name.endswith(".manifest.json")} == listed

@@ -92,6 +92,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     info = replace(info, head=head, diverged_from=job.theirs or job.passed_over, merged=job.merged)
     if not head:
         job.note(events.with_refused, info.snapshot_id)
+        await _retire(job, done)  # what the pointer lists no more would pile up unseen
         return replace(info, refused=True, diverged_from=done.pointer.snapshot_id)
     job.tree = job.tree or built.tree
     await job.note_saved(info.snapshot_id, done.state)
