@@ -100,7 +100,7 @@ class State:
         pointer = self.decision.pointer
         if pointer.generation:
             # What met a conflict and is not listed lost its row to a pointer that another client wrote over it.
-            known = {row.snapshot_id for row in (*pointer.unmerged, *(pointer.entries or ()))}
+            known = {one.snapshot_id for one in pointer.unmerged} | {row.snapshot_id for row in pointer.entries or ()}
             lost = [
                 one
                 for own, read in self.manifests.items()
