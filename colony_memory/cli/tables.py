@@ -206,7 +206,7 @@ def label_table(found: VaultMap, verdicts: Mapping[str, Protection], *, now: dat
             when(made_at(each.oldest), now) if each.oldest else "-",
             "not told" if each.snapshots and not each.plain_bytes else size(each.plain_bytes),
             size(each.stored_bytes),
-            "; ".join(problems(each)) or "none found",
+            "; ".join(problems(each)) or ("see below" if verdicts[each.label].problems else "none found"),
         )
         for each in found.labels
     ]

@@ -17,7 +17,8 @@ from cli_runs import NOON, POSIX, content_file, damage, save, tree
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning
 from colony_memory.capture import Written
-from colony_memory.cli import output, summary
+from colony_memory.cli import output
+from colony_memory.cli.verbs.restore import warn_of_lacks
 
 # The time at which an inode changed cannot be set: what is older than a snapshot is older than one to come.
 SOON = datetime.now(timezone.utc).replace(microsecond=300_000) + timedelta(hours=1)
@@ -212,7 +213,7 @@ def test_a_masked_snapshot_says_so(cli, vault, tmp_path):
     written = Written(created=(), replaced=(), unchanged=(), masked=tuple(many))
     (info,) = ColonyMemory(backend=vault).list_snapshots()
     with pytest.warns(ColonyMemoryWarning, match="08, 09 and 2 more$"):
-        summary.warn_of_lacks(info, written)
+        warn_of_lacks(info, written)
 
 
 SLOW = """
@@ -312,7 +313,9 @@ def test_what_is_proven_of_a_damaged_snapshot_is_written_and_dated(cli, refused,
     code, said, err = cli("restore", "--salvage", tmp_path / "none")
     assert code == 1
     assert f"snapshot {last} is damaged" in err
-    assert f"as of snapshot {first} of 20" in err
+    assert f"2 documents as of snapshot {first} of 20" in err
+    assert "attributes.json" not in err
+    assert "missing: 1 document whose names" in err
     assert ((tmp_path / "none" / "a.md").read_text(), (tmp_path / "none" / "face.png").read_bytes()) == (
         "first\n",
         b"\x89PNG\xff",

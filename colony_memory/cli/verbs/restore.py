@@ -261,6 +261,7 @@ def _salvaged(salvaged: Salvaged | None) -> dict[str, Any] | None:
 def warn_of_salvage(salvaged: Salvaged | None) -> None:
     """Say what is damaged, from when what was written instead is, and what is missing."""
     from colony_memory._format.names import id_order, id_time
+    from colony_memory._format.record import ATTRIBUTES_NAME
     from colony_memory.app.pick import stamp
     from colony_memory.capture._filenames import listed
 
@@ -270,7 +271,8 @@ def warn_of_salvage(salvaged: Salvaged | None) -> None:
     lines = [f"snapshot {wanted} is damaged: {salvaged.damage}"]
     by_source: dict[str, list[str]] = {}
     for name, source in sorted(salvaged.sources.items()):
-        by_source.setdefault(source, []).append(name)
+        if name != ATTRIBUTES_NAME:
+            by_source.setdefault(source, []).append(name)
     for source in sorted(by_source, key=id_order, reverse=True):
         made, names = id_time(source), by_source[source]
         when = "" if made is None else f" of {stamp(made)}"
@@ -278,7 +280,7 @@ def warn_of_salvage(salvaged: Salvaged | None) -> None:
         lines.append(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
     if salvaged.missing:
         lines.append(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
-    elif not salvaged and salvaged.doc_count is not None:
-        lines.append(f"it had {count(salvaged.doc_count, 'document')}, and {len(salvaged.sources)} were written")
+    elif (lost := (salvaged.doc_count or 0) - len(salvaged.sources)) > 0:
+        lines.append(f"missing: {count(lost, 'document')} whose names are not known any more")
     for line in lines:
         warnings.warn(ColonyMemoryWarning(line), stacklevel=2)
