@@ -99,14 +99,15 @@ class State:
         """The unmerged snapshots by our pointer, else, where an old client wrote it, by our newest manifest."""
         pointer = self.decision.pointer
         if pointer.generation:
+            known = {one.snapshot_id for one in pointer.unmerged}
             # What met a conflict and is not listed lost its row to a pointer that another client wrote over it.
-            known = {one.snapshot_id for one in pointer.unmerged} | {row.snapshot_id for row in pointer.entries or ()}
             lost = [
                 one
                 for own, read in self.manifests.items()
-                if isinstance(read, Manifest) and own not in known and not pointer.took_out(own)
+                if isinstance(read, Manifest)
                 for one in read.lineage.unmerged
-                if one.snapshot_id == own and one.refused
+                if one.snapshot_id == own and one.refused and own not in known
+                if pointer.entry(own) is None and not pointer.took_out(own)
             ]
             return (*pointer.unmerged, *lost)
         ours = [
