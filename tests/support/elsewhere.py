@@ -87,7 +87,9 @@ def go_there():
     signal.SIGBREAK = signal.SIGINT
     signal.valid_signals = lambda: set(known.values())
     os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks = set(), set(), set()
-    pathlib.WindowsPath, shutil.which = pathlib.PosixPath, which
+    shutil.which = which
+    for place in filter(None, map(sys.modules.get, ("pathlib", "pathlib._local"))):  # where 3.13 chooses
+        place.WindowsPath = pathlib.PosixPath
     sys.platform, os.name = "win32", "nt"
 
 
