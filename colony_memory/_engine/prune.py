@@ -229,15 +229,21 @@ async def unpin(session: Session, *, label: str, snapshot_id: str) -> None:
     await session.vault.delete(pin_filename(require_label(label), require_id(snapshot_id)))
 
 
+def require_tags(add: str | Iterable[str], remove: str | Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tags to add and to remove, of which there is one at least."""
+    added, removed = check_tags(add), check_tags(remove)
+    if not (added or removed):
+        raise ValueError("say which tags to add, or to remove")
+    return added, removed
+
+
 @observed("tag")
 async def tag(
     session: Session, *, label: str, snapshot_id: str, add: str | Iterable[str] = (), remove: str | Iterable[str] = ()
 ) -> tuple[str, ...]:
     """See :meth:`colony_memory.ColonyMemory.tag`. The catalogue's row tells them: a manifest is never written again."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
-    added, removed = check_tags(add), check_tags(remove)
-    if not (added or removed):
-        raise ValueError("say which tags to add, or to remove")
+    added, removed = require_tags(add, remove)
     state = await look(session, label, everything=True)
     tags: tuple[str, ...] = ()
 

@@ -169,7 +169,7 @@ def _file_by_file(plan: Plan) -> None:
                 tops = tuple(dict.fromkeys(["", *volumes.values()]))
                 changing = [*plan.files, *plan.directories, *plan.removed, *(name for name, _ in plan.dropped)]
                 closed = find_read_only(reach, [*changing, *(f"{top}/" for top in tops)])
-        journal = replace(_journal(plan, folder, Identity.of(above)), volumes=tops, lent=closed)
+            journal = replace(_journal(plan, folder, Identity.of(above)), volumes=tops, lent=closed)
         try:
             record = _begin(stack, plan, journal, folder)
         except OSError as error:

@@ -485,7 +485,7 @@ def writing(tmp_path: Path) -> Iterator[Callable[[str, float], None]]:
 
 @pytest.mark.parametrize(
     ("saves", "pause"),
-    [(2, 0.3), *(pytest.param(100, pause, marks=pytest.mark.once) for pause in (0.3, 0.02))],
+    [(2, 0.3), *(pytest.param(40, pause, marks=pytest.mark.once) for pause in (0.3, 0.02))],
 )
 @pytest.mark.parametrize("kind", ["pair", "in place", "segments", "checkpoint", "renamed"])
 def test_no_save_is_torn_while_another_process_writes(

@@ -79,7 +79,7 @@ def arguments(verb):
     needed = [each.replace("...", "") for each in command.arguments if not each.startswith("[")]
     flags = {flag for each in command.params for flag in each.opts}
     needed = ["PATH" if verb == "guard" and each == "DIR" else each for each in needed]
-    pair = ["--from=vault", "--to=vault"] if verb == "copy" else []
+    pair = {"copy": ["--from=vault", "--to=vault"], "tag": ["--add=release"]}.get(verb, [])
     return [*(ARGUMENTS[each] for each in needed), *pair, *({"--yes", "--once"} & flags)]
 
 

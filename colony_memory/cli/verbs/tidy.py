@@ -348,9 +348,11 @@ def run_tag(
     ID is a snapshot as 'show' takes it. The tags that it was saved with stay in its own file; 'list' shows and finds
     those of now. An export tells the former.
     """
+    from colony_memory._engine.prune import require_tags
     from colony_memory.capture.secrets import judge_words
     from colony_memory.cli.memory import open_memory
 
+    require_tags(add or (), remove or ())
     judge_words(None, add or (), "stop", frozenset())
     with open_memory(common) as opened:
         with opened.named(snapshot, label=label) as snapshot_id:
