@@ -212,3 +212,12 @@ def test_a_terminal_shows_how_much_was_read(monkeypatch, capsys):
     assert shown == ["Reading: 1 file, 2.0 kB", "Reading: 2 files, 3.0 kB"]
     with output.show_reading(Output(quiet=True)) as on_progress:
         assert on_progress is None
+
+
+def test_the_record_of_a_folder_is_no_part_of_its_size(cli, vault, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("7 bytes")
+    assert cli("backup", "--dry-run", folder)[1].startswith("would save 1 file, 7 B to label default\n")
+    for _ in range(2):
+        assert "1 file, 7 B, stored as " in cli("backup", folder)[1]

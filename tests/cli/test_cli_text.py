@@ -27,15 +27,6 @@ def test_sizes(count, said):
     assert text.size(count) == said
 
 
-def test_the_record_of_a_folder_is_no_part_of_its_size(cli, vault, tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    (folder / "a.md").write_text("7 bytes")
-    assert cli("backup", "--dry-run", folder)[1].startswith("would save 1 file, 7 B to label default\n")
-    for _ in range(2):
-        assert "1 file, 7 B, stored as " in cli("backup", folder)[1]
-
-
 def test_a_name_is_cut_where_no_path_is_so_long_and_a_line_of_a_text_never():
     name = "n" * 4096
     assert text.shown(name) == name
