@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -24,11 +24,12 @@ from colony_memory.reports import Event
 from colony_memory.words.text import count, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from colony_memory.app.place import Place
+    from colony_memory.mcp.replies import Words
     from colony_memory.reports import LifecycleEvent
 
 
@@ -108,28 +109,22 @@ class Stopped(BaseException):
 class Job:
     """One call under way, seen from both threads."""
 
-    def __init__(self) -> None:
-        self._stop = threading.Event()
+    def __init__(self, served: Served, words: Words) -> None:
+        self.served, self.words = served, words
+        self.stop = threading.Event()
         self.ended = threading.Event()
+        self.told = (0, "")  # steps done, and what the last one was
         self._uploading = False
-        self._steps = 0
-        self._message = ""
 
-    def stop(self) -> None:
-        """End it at its next step, unless it is writing to the vault: what has begun there is soon done, and whole."""
-        self._stop.set()
+    def open(self) -> ColonyMemory:
+        """A client that takes note of each vault file."""
+        return self.served.open(self._on_event)
 
-    @property
-    def told(self) -> tuple[int, str]:
-        """How many steps were done, and what the last one was."""
-        return self._steps, self._message
-
-    def on_event(self, event: Event | LifecycleEvent) -> None:
-        """Take note of a vault file, as ``on_event`` of :class:`colony_memory.ColonyMemory`."""
-        if not isinstance(event, Event):
-            return
-        self._uploading = self._uploading or event.action != "download"
-        self._step(f"{_DOING[event.action]}: {event.done} of {event.total}", may_stop=not self._uploading)
+    def _on_event(self, event: Event | LifecycleEvent) -> None:
+        if isinstance(event, Event):
+            # What has begun in the vault is soon done, and whole.
+            self._uploading = self._uploading or event.action != "download"
+            self._step(f"{_DOING[event.action]}: {event.done} of {event.total}", may_stop=not self._uploading)
 
     def on_reading(self, files: int, read: int, _name: str) -> None:
         """Take note of files that were read, as ``on_progress`` of a backup."""
@@ -140,15 +135,16 @@ class Job:
         self._step(f"writing: {done} of {total}")
 
     def _step(self, message: str, *, may_stop: bool = True) -> None:
-        if may_stop and self._stop.is_set():
+        if may_stop and self.stop.is_set():
             raise Stopped
-        self._steps, self._message = self._steps + 1, message
+        self.told = (self.told[0] + 1, message)
 
 
 class Worker:
     """Does one call at a time: a warning belongs to the call that is under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, served: Served, words: Words) -> None:
+        self._served, self._words = served, words
         self._turn = anyio.Lock()
         self._job: Job | None = None
 
@@ -156,21 +152,20 @@ class Worker:
         """Stop what is under way, and wait until it has ended, so long at most. For another thread, at the end."""
         job = self._job
         if job is not None:
-            job.stop()
+            job.stop.set()
             job.ended.wait(seconds)
 
-    async def do(self, call: Callable[[Job], _T], told: Reporting) -> tuple[_T, tuple[ColonyMemoryWarning, ...]]:
+    async def do(self, call: Callable[[Job], _T], told: Reporting) -> tuple[_T, list[ColonyMemoryWarning]]:
         """Run the call in a thread when it is its turn, and tell how far it is; what it gives, and what it warned of.
 
         Where the caller is cancelled, a call that waits is not begun, and one that is under way is stopped at its next
         step, or awaited where it is writing to the vault.
         """
         async with self._turn:
-            job = self._job = Job()
-            found: tuple[_T, tuple[ColonyMemoryWarning, ...]] | Exception | None = None
+            job = self._job = Job(self._served, self._words)
+            found: tuple[_T, list[ColonyMemoryWarning]] | Exception | None = None
             async with anyio.create_task_group() as beside:
                 beside.start_soon(_report, job, told)
-                beside.start_soon(_stop_if_cancelled, job)
                 found = await anyio.to_thread.run_sync(partial(_perform, call, job))
                 beside.cancel_scope.cancel()
         if found is None:  # it was stopped, and so is whoever waits
@@ -181,9 +176,10 @@ class Worker:
         return found
 
 
-def _perform(call: Callable[[Job], _T], job: Job) -> tuple[_T, tuple[ColonyMemoryWarning, ...]] | Exception | None:
+def _perform(call: Callable[[Job], _T], job: Job) -> tuple[_T, list[ColonyMemoryWarning]] | Exception | None:
     """What the call gives or raises; None where it was stopped."""
-    with _recorded() as found:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", ColonyMemoryWarning)
         try:
             value = call(job)
         except Stopped:
@@ -192,36 +188,19 @@ def _perform(call: Callable[[Job], _T], job: Job) -> tuple[_T, tuple[ColonyMemor
             return error
         finally:
             job.ended.set()
-    return value, tuple(found)
-
-
-@contextmanager
-def _recorded() -> Iterator[list[ColonyMemoryWarning]]:
-    found: list[ColonyMemoryWarning] = []
-
-    def note(message: Warning | str, *_: object, **__: object) -> None:
-        if isinstance(message, ColonyMemoryWarning):
-            found.append(message)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", ColonyMemoryWarning)
-        warnings.showwarning = note
-        yield found
+    return value, [each.message for each in found if isinstance(each.message, ColonyMemoryWarning)]
 
 
 async def _report(job: Job, told: Reporting) -> None:
+    """Tell how far a call has come, and stop it where this is cancelled."""
     known = 0
-    while True:
-        await anyio.sleep(_EVERY)
-        steps, message = job.told
-        if steps > known:
-            known = steps
-            with suppress(Exception):  # the call does not depend on who hears of it
-                await told.report_progress(steps, None, message)
-
-
-async def _stop_if_cancelled(job: Job) -> None:
     try:
-        await anyio.sleep_forever()
+        while True:
+            await anyio.sleep(_EVERY)
+            steps, message = job.told
+            if steps > known:
+                known = steps
+                with suppress(Exception):  # the call does not depend on who hears of it
+                    await told.report_progress(steps, None, message)
     finally:
-        job.stop()
+        job.stop.set()

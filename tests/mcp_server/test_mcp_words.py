@@ -14,8 +14,9 @@ from colony_memory.exceptions import (
     Hint,
     VaultUnavailable,
 )
-from colony_memory.mcp import server as module
-from colony_memory.mcp.words import Words
+from colony_memory.mcp import tools
+from colony_memory.mcp.replies import Words
+from colony_memory.mcp.server import MemoryServer
 
 __all__ = ["desk"]
 
@@ -59,18 +60,14 @@ ALL = [*LOOK, "restore"]
     ],
 )  # fmt: skip
 def test_a_hint_is_a_tool_or_something_to_ask_for(hint, without, with_restore):
-    for tools, advice in ((LOOK, without), (ALL, with_restore)):
-        told = Words(ROOT, tools).error(ColonyMemoryError("it failed", hint=hint))
+    for names, advice in ((LOOK, without), (ALL, with_restore)):
+        told = Words(ROOT, names).sentence(ColonyMemoryError("it failed", hint=hint))
         assert told == ("it failed" if advice is None else f"it failed; try: {advice}")
 
 
 def test_a_vault_that_the_first_backup_makes():
-    hint = Hint("init", "create", value=True)
-    assert (
-        Words(ROOT, LOOK, makes_vault=True)
-        .error(ColonyMemoryError("none", hint=hint))
-        .endswith("try: backup, which makes it")
-    )
+    error = ColonyMemoryError("none", hint=Hint("init", "create", value=True))
+    assert Words(ROOT, LOOK, makes_vault=True).sentence(error).endswith("try: backup, which makes it")
 
 
 @pytest.mark.parametrize(
@@ -90,8 +87,8 @@ def test_a_vault_that_the_first_backup_makes():
     ],
 )
 def test_paths_and_addresses_are_left_out(text, told):
-    assert Words(ROOT, LOOK).error(ValueError(text)) == (told or text)
-    assert Words(ROOT, LOOK).warning(ColonyMemoryWarning(text)) == (told or text)
+    assert Words(ROOT, LOOK).sentence(ValueError(text)) == (told or text)
+    assert Words(ROOT, LOOK).sentence(ColonyMemoryWarning(text)) == (told or text)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +102,7 @@ def test_paths_and_addresses_are_left_out(text, told):
     ],
 )
 def test_what_was_not_foreseen_tells_nothing_but_its_kind(error):
-    told = Words(ROOT, LOOK).error(error)
+    told = Words(ROOT, LOOK).sentence(error)
     assert told == (f"it failed unexpectedly ({type(error).__name__}); the log of the server has more")
 
 
@@ -128,23 +125,15 @@ def test_a_fault_that_was_not_foreseen_reaches_the_log_and_not_the_model(desk, m
     def broken(*args, **options):
         raise RuntimeError("the key is hunter2")
 
-    monkeypatch.setattr(module.restoring, "list_snapshots", broken)
-    told = desk.refused("list")
-    assert "hunter2" not in told
-    assert "RuntimeError" in told
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line == "error: not foreseen: RuntimeError: the key is hunter2"
-
-
-def test_an_answer_that_does_not_fit_its_model_is_no_secret_either(desk, monkeypatch, capsys):
     desk.call("backup")
-    monkeypatch.setattr(module.restoring, "list_snapshots", lambda *args, **options: 7)
-    assert "failed unexpectedly" in desk.refused("list")
-    monkeypatch.setattr(
-        module.restoring, "list_snapshots", lambda *args, **options: module.replies.ListReply(total="hunter2")
-    )
-    assert "hunter2" not in desk.refused("list")
-    assert capsys.readouterr().out == ""
+    for home, name in ((tools, "snapshot_of"), (MemoryServer, "answer")):
+        with monkeypatch.context() as patch:
+            patch.setattr(home, name, broken)
+            told = desk.refused("list")
+        assert "hunter2" not in told
+        assert "failed unexpectedly" in told
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line == "error: not foreseen: RuntimeError: the key is hunter2"
 
 
 WRONG = [
