@@ -80,17 +80,6 @@ GROUPS = (
         },
     ),
     Group(
-        "Several stores as one memory",
-        "See [Recipes](recipes.md#several-stores-as-one-memory).",
-        {
-            "app.sources": ("save_sources", "restore_sources"),
-            "capture.sources": (
-                "SourceSet", "compare_sources", "SourceDiff", "Source", "Finishing", "Part", "file_documents",
-            ),
-            "capture.stores": (),
-        },
-    ),
-    Group(
         "What the command line does",
         "Use cases for other faces: they take plain arguments, return typed results, and neither print nor ask.",
         {

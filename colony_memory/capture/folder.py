@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._boundary import require_call, require_type, several
@@ -37,7 +37,6 @@ from colony_memory.exceptions import passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from colony_memory.capture._follow import Following
     from colony_memory.capture._metadata import Contents
@@ -231,17 +230,6 @@ def read_by_index(
     sources = find_sources(what) if isinstance(what, list) else [require_directory(what)]
     survey = _survey(sources, index=index, anew=anew, **choices)
     return _captured(survey, reading=anew or not survey.digests)
-
-
-def read_named(path: Path, name: str, *, git: bool = False, max_bytes: int = MAX_BYTES) -> Capture:
-    """Read one file or directory under a name of the caller's, which it has in the documents; look for no secrets.
-
-    Raises:
-        ValueError: It is missing or not readable, or nothing in it can be saved.
-        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept, or all that is there moves all the time.
-    """
-    (source,) = find_sources([path])
-    return _captured(_survey([replace(source, prefix=name)], git=git, secrets="allow", max_bytes=max_bytes))
 
 
 def _survey(

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import is_directory, is_file
 from colony_memory._values import pattern
-from colony_memory.capture._filenames import STAGING_PREFIX
 from colony_memory.capture._steady import read_start
 
 if TYPE_CHECKING:
@@ -39,18 +37,6 @@ _OPTIONS = (
     "core.alternateRefsCommand=",
     "-c",
     f"core.hooksPath={os.devnull}",
-)
-
-
-_FETCHING = (
-    "-c",
-    "protocol.file.allow=always",  # a bundle is a file
-    "-c",
-    "transfer.fsckObjects=true",  # it may come from anyone
-    "-c",
-    "gc.auto=0",
-    "-c",
-    "maintenance.auto=false",
 )
 
 
@@ -100,67 +86,6 @@ def holds_bundle(repository: Path, bundle: bytes) -> bool:
         return bool(tips) and not _run(repository, "rev-list", "--max-count=1", *tips, "--not", "--all").strip()
     except NotBundled:
         return False
-
-
-def count_commits(repository: Path) -> int:
-    """How many commits HEAD and the refs reach.
-
-    Raises:
-        NotBundled: git is missing, or fails.
-    """
-    return int(_run(repository, "rev-list", "--count", "--all"))
-
-
-def version_of_git(repository: Path) -> str:
-    """The version of the git that is there, such as ``2.39.5``.
-
-    Raises:
-        NotBundled: git is missing, or fails.
-    """
-    return _run(repository, "--version").decode("ascii", "replace").split()[2]
-
-
-def bring_back(repository: Path, bundle: Path, *, within: Path) -> None:
-    """Put the history that a bundle holds into the repository beside the files that were saved with it.
-
-    Where there is no repository yet, one is made, with the branch that was checked out then; nothing is checked out, as
-    the files are there. Where there is one, what it lacks is fetched under ``refs/colony-memory/``, and nothing of its
-    own moves. Safe to do again, whatever became of it the first time.
-
-    Args:
-        repository: The ``.git``.
-        bundle: The bundle, beside it.
-        within: The folder that is restored. A repository that is elsewhere is not touched.
-
-    Raises:
-        NotBundled: git is missing, or fails, or the bundle is damaged, or the repository is not alone.
-    """
-    data = bundle.read_bytes()
-    if os.path.lexists(repository):
-        _require_alone(repository, within, sys.maxsize)
-        if not holds_bundle(repository, data):
-            _run(repository, *_FETCHING, "fetch", "-q", str(bundle.absolute()), "+refs/*:refs/colony-memory/*")
-        return
-    # Made under another name, so that one that is only half there is never taken for a repository.
-    making = repository.with_name(f"{STAGING_PREFIX}git")
-    if os.path.lexists(making):
-        import shutil
-
-        shutil.rmtree(making)
-    _run(making, "init", "-q", "--template=")
-    _run(making, "config", "core.bare", "false")
-    _run(making, *_FETCHING, "fetch", "-q", "--update-head-ok", str(bundle.absolute()), "+refs/*:refs/*")
-    head = next((tip for tip, name in _refs_of(data) if name == "HEAD"), None)
-    if head is not None:
-        branches = [name for tip, name in _refs_of(data) if tip == head and name.startswith("refs/heads/")]
-        if branches:
-            # Several may be at that commit, and a bundle does not say which was checked out.
-            branch = min(branches, key=lambda name: (name not in ("refs/heads/main", "refs/heads/master"), name))
-            _run(making, "symbolic-ref", "HEAD", branch)
-        else:
-            _run(making, "update-ref", "--no-deref", "HEAD", head)
-        _run(making, "--work-tree", str(repository.absolute().parent), "read-tree", "HEAD")
-    making.rename(repository)
 
 
 def _refs_of(bundle: bytes) -> list[tuple[str, str]]:

@@ -5,35 +5,29 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from colony_memory import ColonyMemory, open_vault
-from colony_memory.app.sources import restore_sources, save_sources
-from colony_memory.capture.sources import SourceSet, compare_sources
-from colony_memory.capture.stores import AGENTMEMORY_SCHEMA, agentmemory_store
+from colony_memory import ColonyMemory, open_vault, restore_folder, save_folder
 
-
-def memory_at(root: Path) -> SourceSet:
-    """The store below ``~/.agentmemory``, or wherever it is."""
-    return SourceSet(root, [agentmemory_store("agentmemory.db", versions={"agentmemory": "0.9.4"})])
-
+SCHEMA = """
+CREATE TABLE kv_store (scope TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (scope, key));
+CREATE TABLE audit_log (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, ts INTEGER NOT NULL, agent_id TEXT NOT NULL, message TEXT NOT NULL
+);
+"""
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        here, there = Path(scratch, "here"), Path(scratch, "there")
+        here, there = Path(scratch, "here"), Path(scratch, "there")  # ~/.agentmemory, for most
         here.mkdir()
         mem = ColonyMemory(backend=open_vault("memory:"))
         with closing(sqlite3.connect(here / "agentmemory.db")) as server:  # it stays open throughout
             server.execute("PRAGMA journal_mode=WAL")
-            server.executescript(AGENTMEMORY_SCHEMA)
+            server.executescript(SCHEMA)
             with server:
                 server.execute("INSERT INTO kv_store VALUES ('mem:memories', 'm1', '\"likes tea\"')")
-            save_sources(mem, memory_at(here), label="agentmemory")
-            before = mem.restore(label="agentmemory")
-            with server:
-                server.execute("INSERT INTO kv_store VALUES ('mem:memories', 'm2', '\"likes rain\"')")
-                server.execute("INSERT INTO audit_log (ts, agent_id, message) VALUES (1, 'ada', 'remembered m2')")
-            save_sources(mem, memory_at(here), label="agentmemory")
-        print(*compare_sources(before, mem.restore(label="agentmemory")))
+            server.execute("INSERT INTO kv_store VALUES ('mem:memories', 'm2', '\"not committed\"')")
+            saved = save_folder(mem, here, label="agentmemory")
+            print(f"{saved.size} bytes saved")
 
-        restore_sources(mem, memory_at(there), label="agentmemory")
+        restore_folder(mem, there, label="agentmemory")
         with closing(sqlite3.connect(there / "agentmemory.db")) as server:
-            assert server.execute("SELECT count(*) FROM kv_store WHERE scope='mem:memories'").fetchone() == (2,)
+            assert server.execute("SELECT key FROM kv_store WHERE scope='mem:memories'").fetchall() == [("m1",)]

@@ -1,29 +1,14 @@
-"""A LangGraph checkpointer in SQLite: threads go on where they were, on another host.
-
-The checkpointer's own ``setup`` is the schema, so that a restore makes its tables as the installed version wants them.
-"""
+"""A LangGraph checkpointer in SQLite: threads go on where they were, on another host."""
 
 import sqlite3
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import TypedDict
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 
-from colony_memory import ColonyMemory, open_vault
-from colony_memory.app.sources import restore_sources, save_sources
-from colony_memory.capture.sources import SourceSet, compare_sources
-from colony_memory.capture.stores import SqliteTables
-
-PROGRAMS = {name: version(name) for name in ("langgraph", "langgraph-checkpoint-sqlite")}
-
-
-def threads_in(root: Path) -> SourceSet:
-    """The checkpointer's database below a directory."""
-    checkpoints = SqliteTables("checkpoints.db", lambda connection: SqliteSaver(connection).setup(), PROGRAMS)
-    return SourceSet(root, [checkpoints])
+from colony_memory import ColonyMemory, open_vault, restore_folder, save_folder
 
 
 class State(TypedDict):
@@ -45,14 +30,11 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         here, there = Path(scratch, "here"), Path(scratch, "there")
         mem = ColonyMemory(backend=open_vault("memory:"))
-        run_once(here, "ada")
-        save_sources(mem, threads_in(here), label="threads")
-        first = mem.restore(label="threads")
+        assert run_once(here, "ada") == 1
         assert run_once(here, "ada") == 2
-        save_sources(mem, threads_in(here), label="threads")
-        print(*compare_sources(first, mem.restore(label="threads")))
+        save_folder(mem, here, label="threads")
 
-        restore_sources(mem, threads_in(there), label="threads")
+        restore_folder(mem, there, label="threads")
         assert run_once(there, "ada") == 3
         assert run_once(there, "someone else") == 1
         with sqlite3.connect(there / "checkpoints.db") as database:

@@ -7,24 +7,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from colony_memory import ColonyMemory, open_vault
-from colony_memory.app.sources import restore_sources, save_sources
-from colony_memory.capture.sources import SourceSet, compare_sources
-from colony_memory.capture.stores import GitDirectory, SqliteTables, StoredFile
-
-SCHEMA = "CREATE TABLE events (id INTEGER PRIMARY KEY, text TEXT NOT NULL, written_in TEXT)"
-
-
-def memory_at(root: Path) -> SourceSet:
-    """What points comes before what it points to: the cursor into the events, the events to the commits."""
-    return SourceSet(
-        root,
-        [
-            StoredFile("cursor.json"),
-            SqliteTables("state.db", SCHEMA, versions={"my-agent": "1.4.0"}),
-            GitDirectory("notes"),
-        ],
-    )
+from colony_memory import ColonyMemory, open_vault, restore_folder, save_folder
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -50,20 +33,20 @@ if __name__ == "__main__":
         (here / "notes").mkdir(parents=True)
         git(here / "notes", "init", "-q", "-b", "main")
         with closing(sqlite3.connect(here / "state.db")) as database:
-            database.execute(SCHEMA)
+            database.execute("CREATE TABLE events (id INTEGER PRIMARY KEY, text TEXT NOT NULL, written_in TEXT)")
         mem = ColonyMemory(backend=open_vault("memory:"))
+        for text in ("it rained", "it stopped"):
+            work(here, text)
+            save_folder(mem, here, git=True)
 
-        work(here, "it rained")
-        save_sources(mem, memory_at(here))
-        before = mem.restore()
-        work(here, "it stopped")
-        save_sources(mem, memory_at(here))
-        for difference in compare_sources(before, mem.restore()):
-            print(difference)
-
-        restore_sources(mem, memory_at(there))
+        print(*restore_folder(mem, there).written.created)
+        notes = there / "notes"
+        git(notes, "init", "-q", "-b", "main")
+        git(notes, "fetch", "-q", "--update-head-ok", ".git.bundle", "refs/*:refs/*")
+        git(notes, "reset", "-q")
+        (notes / ".git.bundle").unlink()
         event = json.loads((there / "cursor.json").read_text())["event"]
         with closing(sqlite3.connect(there / "state.db")) as database:
             ((commit,),) = database.execute("SELECT written_in FROM events WHERE id = ?", (event,))
-        assert git(there / "notes", "show", "-s", "--format=%s", commit) == "it stopped"
-        assert git(there / "notes", "status", "--short") == ""
+        assert git(notes, "show", "-s", "--format=%s", commit) == "it stopped"
+        assert git(notes, "status", "--short") == ""

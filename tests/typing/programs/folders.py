@@ -1,38 +1,14 @@
-"""Folders: save, restore, guard, several stores as one; and one snapshot as a file."""
+"""Folders: save, restore, guard; and one snapshot as a file."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from colony_memory import ColonyMemory, SecretsFound, guard, open_vault, restore_folder, save_folder, save_paths
-from colony_memory.app.sources import restore_sources, save_sources
 from colony_memory.capture import read_folder, write_folder
-from colony_memory.capture.sources import Part, Source, SourceSet, file_documents
-from colony_memory.capture.stores import StoredFile
 from colony_memory.transfer import ExportVault, load_export, save_export
-
-
-class Counter:
-    """A store of one's own kind."""
-
-    kind = "counter"
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    @property
-    def path(self) -> str:
-        return self._path
-
-    def capture(self, root: Path, *, max_bytes: int) -> Part:
-        data = (root / self._path).read_bytes()[:max_bytes]
-        return Part({f"{self._path}/number": data.decode()}, counts={"digits": len(data)})
-
-    def restore(self, documents: Mapping[str, str]) -> Mapping[str, str]:
-        return file_documents({self._path: documents[f"{self._path}/number"].encode()})
 
 
 def save(memory: ColonyMemory, folder: str | os.PathLike[str]) -> tuple[str, list[str]]:
@@ -55,7 +31,6 @@ def main() -> None:
         folder.mkdir()
         plan = folder / "plan.md"
         plan.write_text("see the sea")
-        (folder / "count").write_text("7")
         memory = ColonyMemory(backend=open_vault("memory:"))
         snapshot_id, left_out = save(memory, folder)
         assert not left_out
@@ -64,10 +39,6 @@ def main() -> None:
         with guard(memory, folder, note="before the clean-up") as before:
             plan.unlink()
         assert before.restore().written.created == ("plan.md",)
-        sources: list[Source] = [Counter("count"), StoredFile("plan.md")]
-        parts = SourceSet(folder, sources)
-        assert save_sources(memory, parts, label="parts")
-        assert restore_sources(memory, parts, label="parts", force=True)
         captured: dict[str, str] = read_folder(folder).documents
         write_folder(captured, here / "third")
         save_export(memory.export_snapshot(snapshot_id=snapshot_id), here / "one.json")
