@@ -191,8 +191,6 @@ def verify(job: Job, snapshot: SnapshotName | None = None) -> replies.VerifyRepl
     if not report.snapshots and not report.problem:
         raise nothing_saved(memory, label)
     problems = [each for each in (*(check.problem for check in report.snapshots), report.problem) if each]
-        [report.problem] if report.problem else []
-    )
     problems += [f"snapshot {each} was listed and is gone" for each in report.removed]
     ordered = sorted(report.snapshots, key=bool)  # what does not hold first, each as new as it is
     return replies.VerifyReply(
