@@ -6,8 +6,8 @@ import re
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._diff import each_line
 from colony_memory._format.json import shown
-from colony_memory._lines import each_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

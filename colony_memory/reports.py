@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from colony_memory._diff import DocumentChange, SnapshotDiff, compare, count_lines
 from colony_memory._events import Event, LifecycleEvent
-from colony_memory._patch import DocumentChange, SnapshotDiff, compare, count_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

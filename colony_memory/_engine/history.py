@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from colony_memory._diff import File, Steps, file_patch
 from colony_memory._engine.load import load, most_stored, nothing_saved
 from colony_memory._engine.observe import observed, spent_by
 from colony_memory._engine.restore import read
@@ -16,9 +17,7 @@ from colony_memory._engine.state import UNREADABLE, State, look_at_all
 from colony_memory._engine.store import Shelf, StoredFile
 from colony_memory._format.json import exact_documents
 from colony_memory._format.names import id_order, manifest_filename, read_filename
-from colony_memory._lines import Steps
 from colony_memory._matching import Found, Pattern
-from colony_memory._patch import File, file_patch
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,

@@ -15,20 +15,17 @@ from bisect import bisect_left
 from itertools import count
 from typing import TYPE_CHECKING
 
+from colony_memory._diff import Matcher, Steps, split_lines
 from colony_memory._format.names import require_id
 from colony_memory._format.record import RECORDS, fold, merge_records, unfold
-from colony_memory._lines import Steps, bounded, split_lines
 from colony_memory.reports import Merged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from difflib import Match, SequenceMatcher
+    from difflib import Match
 
 # Lines of the three texts together, which bounds memory: one object and one place in an index for each.
 _MAX_LINES = 300_000
-# Pairs of lines to look at in one merge, some seconds: comparing takes time that grows with the cube of the lines where
-# someone chose them for it, and with their number where people wrote them.
-_MAX_STEPS = 10_000_000
 # Bytes that file systems take in one component of a path.
 _MAX_COMPONENT = 255
 _EXTENSION = re.compile(r"\.[A-Za-z0-9_+~-]{1,16}")
@@ -83,17 +80,16 @@ def _join(
     base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str], *, names: Collection[str]
 ) -> dict[str, str]:
     """Merge the documents of these names by line, but for those with a conflict and those that are too large."""
-    matcher = bounded(Steps(_MAX_STEPS))
-    joined = {}
+    steps, joined = Steps(), dict[str, str]()
     # The smallest first, so that no document takes the steps of those that need few.
     for name in sorted(names, key=lambda name: (len(ours[name]) + len(theirs[name]), name)):
-        text = _join_lines(base[name], ours[name], theirs[name], matcher=matcher)
+        text = _join_lines(base[name], ours[name], theirs[name], steps=steps)
         if text is not None:
             joined[name] = text
     return joined
 
 
-def _join_lines(base: str, ours: str, theirs: str, *, matcher: type[SequenceMatcher[str]]) -> str | None:
+def _join_lines(base: str, ours: str, theirs: str, *, steps: Steps) -> str | None:
     """The text with the changes of both, or None where they changed the same lines or there are too many.
 
     It is as diff3 has it: where base, ours and theirs agree they are held against each other, and in between, what only
@@ -101,10 +97,8 @@ def _join_lines(base: str, ours: str, theirs: str, *, matcher: type[SequenceMatc
     """
     if sum(text.count("\n") for text in (base, ours, theirs)) > _MAX_LINES:
         return None
-    # Equal lines become one object, which is compared in no time however long it is.
-    known: dict[str, str] = {}
-    was, mine, other = ([known.setdefault(line, line) for line in split_lines(text)] for text in (base, ours, theirs))
-    blocks = [matcher(None, was, side, autojunk=False).get_matching_blocks() for side in (mine, other)]
+    was, mine, other = map(split_lines, (base, ours, theirs))
+    blocks = [Matcher(was, side, steps).get_matching_blocks() for side in (mine, other)]
     out: list[str] = []
     at = here = there = 0
     for start, to, across, size in _agreed(*blocks):

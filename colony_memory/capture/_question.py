@@ -18,8 +18,8 @@ import stat
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from colony_memory._diff import split_lines
 from colony_memory._format.payload import sha256
-from colony_memory._lines import split_lines
 from colony_memory._os.held import (
     DATABASE_LOCKS,
     INDEX_LOCKS,

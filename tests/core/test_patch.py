@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory._lines import Steps, common_lines, split_lines
-from colony_memory._patch import EXECUTABLE, LINK, File, file_patch, patch
+from colony_memory._diff import EXECUTABLE, LINK, File, Matcher, Steps, file_patch, patch, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -166,33 +165,32 @@ def test_what_is_common_is_common(before: str, after: str, left: int) -> None:
     old, new = split_lines(before), split_lines(after)
     assert "".join(old) == before
     at, to = 0, 0
-    found = common_lines(old, new, Steps(left))
-    for block in found.blocks:
+    blocks = Matcher(old, new, Steps(left)).get_matching_blocks()
+    for block in blocks[:-1]:
         assert block.size > 0
-        assert block.old >= at
-        assert block.new >= to
-        assert old[block.old : block.old + block.size] == new[block.new : block.new + block.size]
-        at, to = block.old + block.size, block.new + block.size
+        assert block.a >= at
+        assert block.b >= to
+        assert old[block.a : block.a + block.size] == new[block.b : block.b + block.size]
+        at, to = block.a + block.size, block.b + block.size
     assert at <= len(old)
     assert to <= len(new)
-    assert common_lines(old, new).exact
-    if before == after:
-        assert sum(block.size for block in found.blocks) == len(old)
-
-
-def test_what_follows_upon_each_other_is_one_block() -> None:
-    blocks = common_lines([*"bbgcdfbba"], [*"chbehdccbac"]).blocks
-    ends = {(block.old + block.size, block.new + block.size) for block in blocks}
-    assert not ends & {(block.old, block.new) for block in blocks}
-    assert blocks[-1].size == 2
+    whole = Matcher(old, new, Steps())
+    assert sum(block.size for block in whole.get_matching_blocks()) == len(old) or before != after
+    assert whole.exact
 
 
 def test_no_document_takes_the_steps_of_all() -> None:
     steps = Steps(40_000)
     hostile = ["a\n", *["x\n"] * 5000], [*["x\n"] * 5001, "b\n"]
-    assert not common_lines(*hostile, steps).exact
+
+    def exact(old: list[str], new: list[str]) -> bool:
+        matcher = Matcher(old, new, steps)
+        matcher.get_opcodes()
+        return matcher.exact
+
+    assert not exact(*hostile)
     assert steps.left >= 30_000
-    assert common_lines(["a\n", "b\n"], ["b\n", "c\n"], steps).exact
+    assert exact(["a\n", "b\n"], ["b\n", "c\n"])
     for _ in range(40):
-        common_lines(*hostile, steps)
+        exact(*hostile)
     assert steps.left >= 0

@@ -23,9 +23,9 @@ from colony_memory import (
     VaultError,
     VaultUnavailable,
 )
+from colony_memory._diff import LINK, File
 from colony_memory._engine import history as verbs
 from colony_memory._format.v2.zstd import is_installed
-from colony_memory._patch import LINK, File
 from colony_memory.testing import FakeVault, FaultyVault
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=timezone.utc)

@@ -1,0 +1,335 @@
+"""Pure: what changed between two texts, by number of lines and as the unified diff that git and patch apply.
+
+A line ends at a line feed and at nothing else, as git has it: a lone carriage return, a form feed or U+2028 ends none.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory._values import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: Lines and pairs of equal lines to look at in one comparison of two memories, which takes a few seconds at most.
+MAX_STEPS = 10_000_000
+#: Lines of two texts together that are looked at one by one. Each takes some hundred bytes, however short it is.
+MOST_LINES = 1_000_000
+# Characters to compare at once.
+_PIECE = 1 << 16
+# No document takes more than this share of the steps that are left, so that there are some for those that come after.
+_SHARE = 4
+# Lines that stay and are shown around those that do not.
+_CONTEXT = 3
+
+
+class Steps:
+    """A budget of lines and pairs of equal lines to look at, shared by all documents of two memories."""
+
+    def __init__(self, left: int = MAX_STEPS) -> None:
+        self.left = left
+
+
+class Matcher(difflib.SequenceMatcher[str]):
+    """:mod:`difflib` for as long as there are steps: its own time grows with the cube of lines chosen for it.
+
+    Where equal lines are too many, the frequent ones are only found beside others. What is found is right in any case.
+    """
+
+    a: Sequence[str]
+    b: Sequence[str]
+    b2j: dict[str, list[int]]
+    bpopular: set[str]
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], steps: Steps) -> None:
+        self._steps, self._left, self._spent = steps, max(steps.left, 0) // _SHARE, False
+        # Equal lines become one object, which is compared in no time however long it is.
+        known: dict[str, str] = {}
+        old, new = ([known.setdefault(line, line) for line in lines] for lines in (old, new))
+        there = Counter(new)
+        super().__init__(None, old, new, autojunk=sum(there[line] for line in old) > self._left)
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> difflib.Match:
+        end = len(self.a) if ahi is None else ahi
+        cost = sum(1 + len(self.b2j.get(self.a[at], ())) for at in range(alo, end))
+        self._spent = self._spent or cost > self._left
+        cost = self._left if self._spent else cost
+        self._left, self._steps.left = self._left - cost, self._steps.left - cost
+        if self._spent:
+            return difflib.Match(alo, blo, 0)
+        found: difflib.Match = super().find_longest_match(alo, ahi, blo, bhi)
+        return found
+
+    @property
+    def exact(self) -> bool:
+        """True if every line that stayed was found by now."""
+        return not self._spent and not self.bpopular
+
+
+class Part(NamedTuple):
+    """Where two texts differ: what is left between the lines that both begin with and those that both end with."""
+
+    before: int  # how many lines come before lead
+    lead: list[str]  # the last lines that both begin with, as many as were asked for
+    old: str  # what the one text has there
+    new: str  # what the other has
+    rest: list[str]  # the first lines that both end with, as many as were asked for
+
+    def match(self, steps: Steps) -> Matcher | None:
+        """Hold its lines against each other, those around it included; None where they are too many."""
+        if number_of_lines(self.old) + number_of_lines(self.new) > MOST_LINES:
+            return None
+        old, new = ([*self.lead, *split_lines(text), *self.rest] for text in (self.old, self.new))
+        return Matcher(old, new, steps)
+
+
+def changed_part(old: str, new: str, *, around: int = 0) -> Part:
+    """Where two texts differ, with so many lines around it that both have. Nothing else of them is split."""
+    most = min(len(old), len(new))
+    head = _same(old, new, most)
+    head = old.rfind("\n", 0, head) + 1
+    tail = _same(old, new, most - head, at_end=True)
+    places = (old, len(old) - tail), (new, len(new) - tail)
+    if not all(at == head or text[at - 1] == "\n" for text, at in places):
+        end = old.find("\n", len(old) - tail)
+        tail = 0 if end < 0 else len(old) - end - 1
+    begin, end = head, len(old) - tail
+    for _ in range(around):
+        begin = old.rfind("\n", 0, max(begin - 1, 0)) + 1
+        end = old.find("\n", end) + 1 or len(old)
+    lead, rest = split_lines(old[begin:head]), split_lines(old[len(old) - tail : end])
+    return Part(old.count("\n", 0, begin), lead, old[head : len(old) - tail], new[head : len(new) - tail], rest)
+
+
+def _same(old: str, new: str, most: int, *, at_end: bool = False) -> int:
+    """How many characters are the same at the beginning, or at the end."""
+    at, size = 0, _PIECE
+    while size and at < most:
+        here, there = (
+            text[max(len(text) - at - size, 0) : len(text) - at] if at_end else text[at : at + size]
+            for text in (old, new)
+        )
+        if here == there:
+            at += size
+        else:
+            size //= 2
+    return min(at, most)
+
+
+def number_of_lines(text: str) -> int:
+    """How many lines a text has."""
+    return text.count("\n") + (text[-1:] not in ("", "\n"))
+
+
+def each_line(text: str) -> Iterator[str]:
+    """The lines of a text without their ends, one after the other: all of them at once may take far more memory."""
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        yield text[at:end]
+        at = end + 1
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text, each with its end."""
+    *whole, last = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([last] if last else [])
+
+
+@dataclass(frozen=True)
+class DocumentChange:
+    """Lines added to and removed from one document.
+
+    Attributes:
+        added: Lines that only the later text has.
+        removed: Lines that only the earlier one has.
+        exact: False if finding every line that stayed would have taken too long: both numbers are then too high.
+    """
+
+    added: int
+    removed: int
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class SnapshotDiff:
+    """What differs between two memories; true if anything does.
+
+    Attributes:
+        added: Names that only the second has.
+        removed: Names that only the first has.
+        changed: Lines added and removed, by name, for documents that both have with different text.
+        unchanged: Number of documents that are the same.
+    """
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: Mapping[str, DocumentChange]
+    unchanged: int
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff:
+    """What changed from one memory to another.
+
+    Lines end at a line feed. If a great deal of a large document changed, not every line that stayed is found; such a
+    line counts as removed and added, and ``exact`` is false.
+    """
+    both = [name for name in sorted(before) if name in after]
+    # The smallest first, so that no document takes the steps of those that need few.
+    differ = [name for name in both if before[name] != after[name]]
+    steps = Steps()
+    counts = {
+        name: count_lines(before[name], after[name], steps)
+        for name in sorted(differ, key=lambda name: len(before[name]) + len(after[name]))
+    }
+    return SnapshotDiff(
+        added=tuple(name for name in sorted(after) if name not in before),
+        removed=tuple(name for name in sorted(before) if name not in after),
+        changed={name: counts[name] for name in differ},
+        unchanged=len(both) - len(differ),
+    )
+
+
+def count_lines(before: str, after: str, steps: Steps) -> DocumentChange:
+    """Lines added and removed from one text to the other."""
+    part = changed_part(before, after)
+    matcher = part.match(steps)
+    same = 0 if matcher is None else sum(block.size for block in matcher.get_matching_blocks())
+    exact = matcher is not None and matcher.exact
+    return DocumentChange(number_of_lines(part.new) - same, number_of_lines(part.old) - same, exact)
+
+
+PLAIN, EXECUTABLE, LINK = "100644", "100755", "120000"
+
+# git takes what has a NUL there for no text.
+_LOOKED_AT = 8000
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+_NOWHERE = "/dev/null"
+
+
+class File(NamedTuple):
+    """One file.
+
+    Attributes:
+        content: Its text, bytes where it is none.
+        mode: What git calls its kind: :data:`PLAIN`, :data:`EXECUTABLE`, or :data:`LINK`, whose content is what it
+            points to.
+    """
+
+    content: str | bytes
+    mode: str = PLAIN
+
+    @property
+    def text(self) -> str | None:
+        """The text, None where it is none."""
+        if isinstance(self.content, bytes) or "\0" in self.content[:_LOOKED_AT]:
+            return None
+        return self.content
+
+
+def patch(before: Mapping[str, File], after: Mapping[str, File]) -> str:
+    """The patch from one set of files to the other, in the order of their names."""
+    steps = Steps()
+    return "".join(file_patch(name, before.get(name), after.get(name), steps) for name in sorted({*before, *after}))
+
+
+def file_patch(name: str, before: File | None, after: File | None, steps: Steps | None = None) -> str:
+    """The patch of one file; empty where nothing changed.
+
+    What is no text is said to differ, in a line that whatever applies patches passes over.
+    """
+    if before == after:
+        return ""
+    if before and after and (before.mode == LINK) != (after.mode == LINK):
+        # To git, a file that becomes a link goes, and the link comes.
+        return file_patch(name, before, None) + file_patch(name, None, after)
+    old, new = (quoted(f"{side}/{name}") for side in "ab")
+    from_, to = _NOWHERE if before is None else old, _NOWHERE if after is None else new
+    head = [f"diff --git {old} {new}\n", *_modes(before, after)]
+    texts = ["" if file is None else file.text for file in (before, after)]
+    if None in texts:
+        differ = before is None or after is None or before.content != after.content
+        line = [f"Binary files {from_} and {to} differ\n"] if differ else []
+        # Without its head: git would not apply the rest, for it cannot apply this.
+        return "".join(line or head)
+    part = changed_part(texts[0] or "", texts[1] or "", around=_CONTEXT)
+    matcher = part.match(steps or Steps())
+    if matcher is None:
+        return f"Very much differs in {new}: its lines are not shown\n"
+    hunks = list(_hunks(matcher, above=part.before))
+    if not matcher.exact:
+        head.insert(0, f"Very much differs in {new}: lines may be shown as replaced that stayed\n")
+    if hunks:
+        head += [f"--- {_ended(from_, name)}\n", f"+++ {_ended(to, name)}\n"]
+    return "".join((*head, *hunks))
+
+
+def _modes(before: File | None, after: File | None) -> Iterator[str]:
+    if before is None and after is not None:
+        yield f"new file mode {after.mode}\n"
+    elif after is None and before is not None:
+        yield f"deleted file mode {before.mode}\n"
+    elif before is not None and after is not None and before.mode != after.mode:
+        yield f"old mode {before.mode}\n"
+        yield f"new mode {after.mode}\n"
+
+
+def _hunks(matcher: Matcher, *, above: int) -> Iterator[str]:
+    old, new = matcher.a, matcher.b
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
+        (_, start, _, here, _), (_, _, end, _, there) = group[0], group[-1]
+        yield f"@@ -{_range(start + above, end + above)} +{_range(here + above, there + above)} @@\n"
+        for kind, at, until, to, stop in group:
+            if kind == "equal":
+                yield from (_line(" ", line) for line in old[at:until])
+                continue
+            yield from (_line("-", line) for line in old[at:until])
+            yield from (_line("+", line) for line in new[to:stop])
+
+
+def _range(start: int, end: int) -> str:
+    """Lines as a hunk counts them: from 1, a single one by its number alone, none by the one before."""
+    size = end - start
+    return f"{start + 1}" if size == 1 else f"{start + 1 if size else start},{size}"
+
+
+def _line(sign: str, line: str) -> str:
+    return f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"
+
+
+def quoted(name: str) -> str:
+    """A name as git writes it: in C's quotes where it would not stay one on its line."""
+    escaped = "".join(map(_escaped, name))
+    return name if escaped == name else f'"{escaped}"'
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable() or char == " ":
+        return char
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _ended(as_quoted: str, name: str) -> str:
+    """A name in the lines before the hunks: where it has blanks, a tab says where it ends."""
+    return f"{as_quoted}\t" if " " in name and as_quoted != _NOWHERE and not as_quoted.startswith('"') else as_quoted
