@@ -113,7 +113,8 @@ def _write_folders(here: Path) -> None:
 
 def draw(printed: str, command: str) -> str:
     """The SVG of what was printed; each line of the terminal is one element ``text``."""
-    lines = [Text(f"$ {command}"), *(Text.from_ansi(line) for line in printed.splitlines())]
+    texts = [Text(f"$ {command}"), *(Text.from_ansi(line) for line in printed.splitlines())]
+    lines = [row for text in texts for row in text.divide(range(COLUMNS, len(text), COLUMNS))]  # as a terminal wraps
     width = round(COLUMNS * _CHAR + 2 * _EDGE)
     height = _TOP + len(lines) * _LINE + _EDGE
     out = [

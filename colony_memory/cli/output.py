@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -23,18 +24,16 @@ from colony_memory.words.errors import (
     exit_code,
     kind_of,
     say,
+    show_progress,
     warn,
     write,
     write_bytes,
 )
-from colony_memory.words.text import count, fitted, shown, shown_with_tabs, size
+from colony_memory.words.text import count, draws, shown, shown_with_tabs, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
-
-    from rich.console import Console
-    from rich.status import Status
 
     from colony_memory.schedule.last_run import LastRun
     from colony_memory.schedule.notify import Notifier
@@ -45,9 +44,7 @@ LAST_WORDS = 5.0
 AT_LEISURE = 35.0
 
 _DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
-_BAR = 20
-#: Columns of the spinner and the gap after it, and the last one, which some terminals keep free.
-_SPINNER = 3
+_REDRAW = 0.05  # seconds
 _GATHERED: ContextVar[list[object] | None] = ContextVar("gathered", default=None)
 
 
@@ -120,10 +117,10 @@ class Output:
         else:
             gathered.append(document)
 
-    def report(self, *lines: str, names: Sequence[str] = ()) -> None:
-        """Write to stdout what was done, each line on its own, for people; before that names, which are not folded."""
+    def report(self, *lines: str) -> None:
+        """Write to stdout what was done, each line on its own, for people."""
         if not self._is_silent:
-            self.answer("\n".join([*map(shown, names), *(fitted(shown(line), sys.stdout) for line in lines)]))
+            self.answer("\n".join(map(shown, lines)))
 
     def note(self, line: str) -> None:
         """Write to stderr what is good to know, for people."""
@@ -150,73 +147,43 @@ def print_version() -> int:
     return 0
 
 
-def bar(done: int, total: int, *, ascii_only: bool = False) -> str:
-    """A bar and the figures, ``━━━━━───── 3 of 6``."""
-    full, empty = ("#", "-") if ascii_only else ("━", "─")
-    filled = _BAR * min(done, total) // total
-    return f"{full * filled}{empty * (_BAR - filled)} {done} of {total}"
-
-
-def _console() -> tuple[Console, bool]:
-    """A console on stderr, and whether it can draw nothing but ASCII."""
-    from rich.console import Console
-
-    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
-    return console, not console.encoding.startswith("utf")
-
-
 class Progress:
-    """A spinner, with a bar as soon as there are several files to wait for.
+    """What is under way, and how far it has come, on one line of a terminal.
 
     It is an ``on_event`` of :class:`colony_memory.ColonyMemory`. Events outside of :meth:`shown_as` are passed over.
     """
 
     def __init__(self) -> None:
-        self._status: Status | None = None
-        self._doing = ""
-        self._ascii = False
-        self._width = 0
+        self._doing, self._drawn_at = "", 0.0
 
     def __call__(self, event: Any) -> None:
-        """Show how far it has come, by an event that has ``action``, ``done`` and ``total``; others are passed over."""
-        if self._status is not None and getattr(event, "total", 0) > 1:
-            from rich.text import Text
+        """Show how far it has come, by an event that has ``action``, ``done`` and ``total``."""
+        if getattr(event, "total", 0) > 1:
+            self.add(f"{_DOING.get(event.action, event.action)} {event.done} of {event.total}")
 
-            drawn = bar(event.done, event.total, ascii_only=self._ascii)
-            how_far = f"{_DOING.get(event.action, event.action)} {drawn}"
-            line = f"{self._doing}, {how_far}"
-            # Of what does not fit on one line, how far it has come is what changes.
-            self._status.update(Text(line if len(line) <= self._width else how_far[: self._width]))
+    def add(self, how_far: str) -> None:
+        """Show this beside what is under way, at most every twentieth of a second."""
+        if self._doing and time.monotonic() - self._drawn_at > _REDRAW:
+            self._drawn_at = time.monotonic()
+            show_progress(f"{self._doing}, {how_far}")
+
+    def read(self, files: int, size_read: int, _name: str) -> None:
+        """Show how much was read: an ``on_progress`` of what reads folders."""
+        self.add(f"{count(files, 'file')}, {size(size_read)}")
 
     @contextmanager
     def shown_as(self, doing: str) -> Iterator[None]:
         """Show it on stderr, if that is a terminal, until the block is left."""
-        if not _is_terminal(sys.stderr):
+        if not draws(sys.stderr):
             yield
             return
-        from rich.text import Text
-
-        console, self._ascii = _console()
-        self._doing, self._width = shown(doing), console.width - _SPINNER
-        with console.status(Text(self._doing[: self._width]), spinner="line" if self._ascii else "dots") as status:
-            self._status = status
-            try:
-                yield
-            finally:
-                self._status = None
-
-
-@contextmanager
-def show_reading(output: Output) -> Iterator[Callable[[int, int, str], None] | None]:
-    """Show on a terminal how much was read; gives the ``on_progress`` for that, or None where none is shown."""
-    if output.quiet or output.as_json or not _is_terminal(sys.stderr):
-        yield None
-        return
-    from rich.text import Text
-
-    console, is_ascii = _console()
-    with console.status(Text("Reading"), spinner="line" if is_ascii else "dots") as status:
-        yield lambda files, read, _: status.update(Text(f"Reading: {count(files, 'file')}, {size(read)}"))
+        self._doing = shown(doing)
+        show_progress(self._doing)
+        try:
+            yield
+        finally:
+            self._doing = ""
+            show_progress("")
 
 
 def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()) -> None:
@@ -225,7 +192,7 @@ def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()
         return
     if as_json or not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
         raise Failure("this deletes, and there is no terminal to ask on", code=USAGE, advice="add --yes")
-    write(sys.stderr, "".join(f"{line}\n" for line in told) + f"{fitted(f'{shown(question)} [y/N]', sys.stderr)} ")
+    write(sys.stderr, "".join(f"{line}\n" for line in told) + f"{shown(question)} [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failure("nothing was deleted", code=FAILED)
 

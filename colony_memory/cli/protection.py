@@ -11,7 +11,7 @@ from colony_memory._format.names import id_time
 from colony_memory.app.pick import made_at, stamp
 from colony_memory.app.values import show_duration
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
-from colony_memory.cli.tables import label_table, prose, styled
+from colony_memory.cli.tables import label_table, styled
 from colony_memory.words.commands import command
 from colony_memory.words.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure
 from colony_memory.words.text import age, count, few, shown, signer, size
@@ -63,7 +63,7 @@ def status_lines(
         share = 100 * found.used_bytes / found.quota_bytes
         used = f"{size(found.used_bytes)} of {size(found.quota_bytes)} ({share:.0f} %), {files}"
     lines = [
-        prose(f"{styled(state, _STYLES[verdict.state])}{limits}: {_answer(checked, place, now)}{free}"),
+        f"{styled(state, _STYLES[verdict.state])}{limits}: {_answer(checked, place, now)}{free}",
         "",
         f"vault  {shown(place.url)}{', on the same disk as the memory' if checked.same_disk else ''}",
         f"used   {used}",
@@ -72,21 +72,19 @@ def status_lines(
     if checked.points is not None and checked.points[1] > 2 * checked.points[0]:
         one, other = checked.points
         again = command("backup", "PATH", options=("--format", "2"), label=verdict.label, given=given)
-        lines.append(
-            prose(f"format the vault keeps about {one} such snapshots, in format 2 {min(other, _MANY)}: {again}")
-        )
+        lines.append(f"format the vault keeps about {one} such snapshots, in format 2 {min(other, _MANY)}: {again}")
     if found.operations_left is not None:
         wait = found.operations_reset_seconds
         back = "" if wait is None else f", all of them again in {show_duration(wait)}"
         lines.append(f"left   {found.operations_left} uploads and deletes this hour{back}")
     elif found.operations_spent:
         lines.append(f"spent  at least {found.operations_spent} uploads and deletes of the last hour")
-    lines += [prose(f"watch  {_watch(label, log, now)}") for label, log in checked.runs.items()]
+    lines += [f"watch  {_watch(label, log, now)}" for label, log in checked.runs.items()]
     lines += ["", label_table(found, checked.verdicts, now=now)]
     if checked.unsaved is not None:
         lines += ["", *unsaved_lines(checked.unsaved, label=verdict.label or "default", verbose=verbose)]
     for problem in checked.problems:
-        lines += ["", prose(f"problem  {shown(_named(problem))}"), f"mend it  {mending(problem, given)}"]
+        lines += ["", f"problem  {shown(_named(problem))}", f"mend it  {mending(problem, given)}"]
         older = fallback(problem, given)
         lines += [f"restore  {older}"] if older else []
     return lines
@@ -97,12 +95,12 @@ def unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
     of = f"label {shown(label)}"
     left_out = found.capture.left_out
     if found.problem is not None:
-        lines = [prose(f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(found.problem)}")]
+        lines = [f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(found.problem)}"]
     elif found.latest is None:
         lines = [f"unsaved  all of it: nothing is saved under {of}"]
     else:
         what = changes(found.changes) if found else "nothing"
-        lines = [prose(f"unsaved  {what}, since the latest of {of}, {found.latest.snapshot_id}")]
+        lines = [f"unsaved  {what}, since the latest of {of}, {found.latest.snapshot_id}"]
         lines += change_lines(found.changes, verbose=verbose)
     if left_out:
         lines.append(f"{count(len(left_out), 'name')} cannot be saved:")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory.app.pick import change_word, count_texts, made_at, number_left_out, stamp
 from colony_memory.capture._metadata import METADATA_NAMES
-from colony_memory.cli.tables import Column, check_table, draw, is_plain, prose, size_of, styled, when
+from colony_memory.cli.tables import Column, check_table, draw, is_plain, size_of, styled, when
 from colony_memory.retention import newest_first
 from colony_memory.trust import older_than_signing
 from colony_memory.words.text import age, count, few, shown, shown_with_tabs, size, stored
@@ -145,13 +145,13 @@ def preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime
         since = f"since {latest.snapshot_id} ({age(made_at(latest), now)}): {changes(unsaved.changes)}"
     if plan.unchanged:
         lines = [f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}", what]
-        return [*(prose(shown(line)) for line in lines), "nothing written"]
+        return [*(shown(line) for line in lines), "nothing written"]
     differ = change_lines(unsaved.changes, verbose=verbose) if latest is not None and unsaved.problem is None else []
     free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
     fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
     gone = [] if not removes else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
-    first = [prose(shown(line)) for line in (f"would save {what} to label {info.label}", since)]
-    return [*first, *differ, prose(shown(fits)), *gone, "nothing written"]
+    first = [shown(line) for line in (f"would save {what} to label {info.label}", since)]
+    return [*first, *differ, shown(fits), *gone, "nothing written"]
 
 
 def preview_document(found: Preview) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
             named = f"delete  {info.snapshot_id} ({age(made_at(info), now)})" + (f": {why}" if why else "")
             lines.append(styled(shown(named), "red"))
         else:
-            lines.append(prose(shown(f"keep    {info.snapshot_id} ({age(made_at(info), now)}): {why}")))
+            lines.append(shown(f"keep    {info.snapshot_id} ({age(made_at(info), now)}): {why}"))
     lines += [f"keep    {shown(file)} (cannot be read or is not trusted)" for file in plan.unread]
     lines += [styled(f"delete  {shown(file)} (left over)", "red") for file in plan.orphans]
     return [*lines, f"label {shown(label)}: {plan_total(plan)}"]
@@ -231,7 +231,7 @@ def verify_lines(report: VerifyReport) -> list[str]:
     told = [*(f"problem  {each}" for each in dict.fromkeys(found)), total]
     if report.unsigned:
         told.insert(-1, f"problem  {older_than_signing(report.label, report.unsigned)}")
-    return [check_table(report), *(prose(shown(line)) for line in told)]
+    return [check_table(report), *(shown(line) for line in told)]
 
 
 _CHANGES = (

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
+import os
 import sys
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
 from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
-from colony_memory.words.text import age, columns_of, count, fitted, shown, signer, size, stored, width_of
+from colony_memory.words.text import age, columns_of, count, draws, shown, signer, size, stored, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 
-_UNBOUNDED = 100_000
-_GAP, _NARROW_GAP = 2, 1
+_GAP = 2
+_CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,8 @@ class Column:
 
     head: str  # what stands above it
     right: bool = False  # it is aligned to the right
-    folds: int = 0  # where the terminal is too narrow, it is folded to this width at the least. 0 does not fold
-    spare: int = 0  # where that is not enough, it is left out: the highest first. 0 stays
+    wraps: bool = False  # the terminal may wrap it, as it is the last
+    spare: int = 0  # where the terminal is too narrow, it is left out: the highest first. 0 stays
 
 
 def is_terminal() -> bool:
@@ -40,100 +39,51 @@ def is_terminal() -> bool:
 
 
 def styled(text: str, style: str) -> str:
-    """The text, on a terminal in this style; colour follows ``NO_COLOR`` and ``TERM``."""
-    if not (style and is_terminal()):
-        return text
-    import io
-
-    from rich.console import Console
-    from rich.text import Text
-
-    drawn = io.StringIO()
-    Console(
-        file=drawn,
-        force_terminal=True,
-        width=_UNBOUNDED,
-        markup=False,
-        highlight=False,
-        emoji=False,
-        legacy_windows=False,
-    ).print(Text(text, style=style), end="", soft_wrap=True)
-    return drawn.getvalue()
-
-
-def prose(line: str) -> str:
-    """A line of an answer, folded where it goes to a terminal."""
-    return fitted(line, sys.stdout)
+    """The text, on a terminal in this style, such as ``bold red``; ``NO_COLOR`` leaves it without the colour."""
+    codes = [_CODES[each] for each in style.split() if each == "bold" or "NO_COLOR" not in os.environ]
+    return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and draws(sys.stdout) else text
 
 
 def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """The rows under their heads.
-
-    A terminal that is too narrow first gets the folding columns folded, then fewer columns, which is said below, and
-    last lines that it wraps itself: a cell is never cut.
-    """
-    room = width_of(sys.stdout) if is_terminal() else _UNBOUNDED
+    """The rows under their heads; a terminal that is too narrow gets fewer columns, which is said below."""
+    lines = [[column.head for column in columns], *rows]
+    widths = [max(columns_of(line[at]) for line in lines) for at in range(len(columns))]
     kept = list(range(len(columns)))
-    for at in [None, *sorted((at for at in kept if columns[at].spare), key=lambda at: -columns[at].spare)]:
-        kept = [each for each in kept if each != at]
-        lines = [[columns[each].head for each in kept], *([row[each] for each in kept] for row in rows)]
-        widths = [max(map(columns_of, cells)) for cells in zip(*lines, strict=True)]
-        least = [min(columns[each].folds or width, width) for each, width in zip(kept, widths, strict=True)]
-        gap = _GAP if sum(widths) + (len(kept) - 1) * _GAP <= room else _NARROW_GAP
-        gaps = (len(kept) - 1) * gap
-        if sum(least) + gaps <= room:
-            break
-    else:
-        least = widths
-    while sum(widths) + gaps > room and widths != least:
-        widest = max((at for at, width in enumerate(widths) if width > least[at]), key=widths.__getitem__)
-        widths[widest] -= 1
+    spare = sorted((at for at in kept if columns[at].spare), key=lambda at: columns[at].spare)
+    needed = [_GAP + (len(each.head) if each.wraps else width) for each, width in zip(columns, widths, strict=True)]
+    room = width_of(sys.stdout) + _GAP
+    while spare and is_terminal() and sum(needed[at] for at in kept) > room:
+        kept.remove(spare.pop())
     drawn = []
     for number, line in enumerate(lines):
-        for cells in zip_longest(*map(_folded, line, widths), fillvalue=""):
-            padded = []
-            for each, cell, width in zip(kept, cells, widths, strict=True):
-                blanks = " " * (width - columns_of(cell))
-                padded.append(blanks + cell if columns[each].right else cell + blanks)
-            drawn.append(styled((" " * gap).join(padded).rstrip(" "), "" if number else "bold"))
+        cells = []
+        for at in kept:
+            blanks = " " * (widths[at] - columns_of(line[at]))
+            cells.append(blanks + line[at] if columns[at].right else line[at] + blanks)
+        drawn.append(styled((" " * _GAP).join(cells).rstrip(" "), "" if number else "bold"))
     left_out = [column.head for at, column in enumerate(columns) if at not in kept]
     return "\n".join([*drawn, *([f"narrow terminal, not shown: {', '.join(left_out)}"] if left_out else [])])
 
 
-def _folded(cell: str, width: int) -> list[str]:
-    """A cell as lines of at most so many columns, broken between words where that can be."""
-    if columns_of(cell) <= width:
-        return [cell]
-    lines = [""]
-    for word in re.split(r"(?<= )", cell):
-        if lines[-1] and columns_of(lines[-1] + word.rstrip(" ")) > width:
-            lines.append("")
-        for char in word:
-            if char != " " and columns_of(lines[-1] + char) > width:
-                lines.append("")
-            lines[-1] += char
-    return [line.rstrip(" ") for line in lines]
-
-
 _SNAPSHOTS = (
     Column("  id"),
-    Column("label", folds=8),
+    Column("label"),
     Column("created"),
     Column("size", right=True, spare=1),
     Column("stored", right=True, spare=3),
     Column("signed by", spare=2),
 )
 #: Only where there are any.
-_REMARKS = Column("remarks", folds=10)
+_REMARKS = Column("remarks", wraps=True)
 _LABELS = (
-    Column("label", folds=8),
-    Column("state", folds=9),
+    Column("label"),
+    Column("state"),
     Column("snapshots", right=True),
     Column("newest"),
     Column("oldest", spare=3),
     Column("size", right=True, spare=1),
     Column("stored", right=True, spare=2),
-    Column("problems", folds=16),
+    Column("problems", wraps=True),
 )
 #: Each fact is a column of the name of its field.
 _CHECKS = (

@@ -29,7 +29,7 @@ from colony_memory.exceptions import (
     message_of,
 )
 from colony_memory.words.commands import PROGRAM, Asked, worded
-from colony_memory.words.text import FEW, fitted, shown
+from colony_memory.words.text import FEW, shown, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,8 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 )
 #: Characters of a message, or of a hint.
 _LONGEST = 2000
-_EXTRA = frozenset({"rich", "click"})
+_EXTRA = "click"
+_progress = False  # work under way is shown on the last line of the terminal
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
 
 
@@ -158,7 +159,7 @@ def describe(error: BaseException) -> str:
 def _full_description(error: BaseException) -> str:
     if isinstance(error, SecretsFound):
         return error.summary  # the list was given
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _EXTRA:
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == _EXTRA:
         return _MISSING
     if isinstance(error, KeyboardInterrupt):
         return "terminated" if isinstance(error, Terminated) else "interrupted"
@@ -200,8 +201,8 @@ def cut(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Write one line to stderr, whatever characters are in it; a terminal gets it folded."""
-    _write_line(fitted(shown(text), sys.stderr))
+    """Write one line to stderr, whatever characters are in it."""
+    _write_line(shown(text))
 
 
 def say_json(document: object) -> None:
@@ -209,7 +210,17 @@ def say_json(document: object) -> None:
     _write_line(json.dumps(document))
 
 
+def show_progress(text: str) -> None:
+    """Show this on the last line of the terminal that stderr is, until a line or the next call takes its place."""
+    global _progress  # noqa: PLW0603 - there is one stderr
+    with contextlib.suppress(OSError):
+        write(sys.stderr, f"\r\x1b[K{text[: width_of(sys.stderr) - 1]}")
+    _progress = bool(text)
+
+
 def _write_line(line: str) -> None:
+    if _progress:
+        show_progress("")
     with contextlib.suppress(OSError):  # there is no other place to tell of it
         write(sys.stderr, f"{line}\n")
 

@@ -9,8 +9,6 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
-from colony_memory._values import pattern
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
@@ -18,62 +16,32 @@ if TYPE_CHECKING:
     from colony_memory.capture import Written
     from colony_memory.snapshot import SnapshotInfo
 
-_STYLE = pattern(r"\x1b\[[0-9;]*m")
-_COMMAND = pattern(r"(?:: |  )(?=colony-memory )")
-_INDENT = "  "
 
-
-def fitted(line: str, stream: TextIO | None) -> str:
-    """A line of prose as this stream shows it: folded to the width of a terminal, and else as it is."""
-    if stream is None or not stream.isatty():
-        return line
-    return folded(line, width_of(stream))
-
-
-def folded(line: str, width: int) -> str:
-    """The line as several of at most ``width`` columns, broken at spaces and from the second on indented.
-
-    A word that is wider stays whole, for the terminal to wrap, and so does a command at the end: with a line break in
-    it, it would be two when it is pasted. So is what is indented already.
-
-    >>> print(folded("error: nothing is saved yet; try: colony-memory backup PATH", 24))
-    error: nothing is saved
-      yet; try:
-      colony-memory backup PATH
-    """
-    if columns_of(line) <= width or line.startswith(_INDENT):
-        return line
-    command = _COMMAND.search(line)
-    prose, rest = (line[: command.end()].rstrip(), line[command.end() :]) if command else (line, "")
-    rows = [""]
-    for number, word in enumerate(prose.split(" ")):
-        longer = f"{rows[-1]} {word}" if number else word
-        if columns_of(longer) <= width or not rows[-1].strip():
-            rows[-1] = longer
-        else:
-            rows.append(_INDENT + word)
-    if rest:
-        whole = f"{rows[-1]}{line[len(prose) : len(line) - len(rest)]}{rest}"
-        rows[-1:] = [whole] if columns_of(whole) <= width else [rows[-1], _INDENT + rest]
-    return "\n".join(rows)
+def draws(stream: TextIO | None) -> bool:
+    """The stream is a terminal that colours and clears lines."""
+    return (
+        stream is not None
+        and stream.isatty()
+        and os.environ.get("TERM") not in ("dumb", "unknown")
+        and (os.name != "nt" or "WT_SESSION" in os.environ)
+    )
 
 
 def columns_of(text: str) -> int:
     """The columns that it takes."""
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in _STYLE.sub("", text)
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
 
 
-def width_of(stream: TextIO) -> int:
+def width_of(stream: TextIO | None) -> int:
     """The columns of the terminal that a stream goes to, 80 where it does not tell."""
     with suppress(ValueError):  # what it is set to counts more than what the terminal says, as everywhere
         given = int(os.environ.get("COLUMNS", ""))
         if given > 0:
             return given
     with suppress(OSError, ValueError):  # no descriptor, or not that of a terminal
-        return os.get_terminal_size(stream.fileno()).columns or 80
+        return os.get_terminal_size(stream.fileno() if stream else -1).columns or 80
     return 80
 
 

@@ -7,7 +7,7 @@ import sys
 
 CODE = """
 import sys, pathlib, pkgutil, importlib
-for name in ("click", "rich", "colony_memory.cli"):
+for name in ("click", "colony_memory.cli"):
     sys.modules[name] = None  # as where it is not installed
 import colony_memory.app
 for module in pkgutil.iter_modules(colony_memory.app.__path__):

@@ -433,7 +433,7 @@ def test_an_output_that_fails_takes_nothing_more(vault, tmp_path, monkeypatch, c
     assert (tmp_path / "written").read_bytes() == b""
 
 
-@pytest.mark.parametrize(("module", "says"), [("rich.table", "needs the extra 'cli'"), ("os.x", "error: ModuleNot")])
+@pytest.mark.parametrize(("module", "says"), [("click.core", "needs the extra 'cli'"), ("os.x", "error: ModuleNot")])
 def test_what_is_missing_from_the_extra_is_told_from_what_else_is(cli, vault, monkeypatch, module, says):
     def fail(self, **_):
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)

@@ -8,15 +8,12 @@ import shlex
 import shutil
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 
 import pytest
 from cli_runs import tree
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import output
-from colony_memory.cli.output import Output
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
@@ -196,22 +193,6 @@ def test_an_open_database_is_saved_once_where_nothing_changes(folder, vault, cli
 def test_a_loop_of_links_is_named(folder, vault, refused, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     assert "'loop' cannot be read: " in refused(2, "backup", "loop")
-
-
-def test_a_terminal_shows_how_much_was_read(monkeypatch, capsys):
-    pytest.importorskip("rich")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    shown = []
-    with output.show_reading(Output()) as on_progress:
-        import rich.status
-
-        monkeypatch.setattr(rich.status.Status, "update", lambda _, text: shown.append(text.plain))
-        on_progress(1, 2_000, "a.md")
-        on_progress(2, 3_000, "b.md")
-    assert shown == ["Reading: 1 file, 2.0 kB", "Reading: 2 files, 3.0 kB"]
-    with output.show_reading(Output(quiet=True)) as on_progress:
-        assert on_progress is None
 
 
 def test_the_record_of_a_folder_is_no_part_of_its_size(cli, vault, tmp_path):

@@ -14,7 +14,7 @@ pytest.importorskip("click")
 LOADED = {"--version": 18, "list": 83, "backup": 115, "hook": 126}
 #: Of others none of these: they are for other commands, or for a terminal.
 HEAVY = {
-    *("asyncio", "colony_sdk", "cryptography", "email", "http", "importlib.metadata", "pydantic", "rich", "ssl"),
+    *("asyncio", "colony_sdk", "cryptography", "email", "http", "importlib.metadata", "pydantic", "ssl"),
     *("decimal", "tempfile", "urllib.request"),
 }
 #: Nor has the version to be parsed for.

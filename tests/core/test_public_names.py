@@ -107,7 +107,6 @@ HEAVY = {
     "logging",
     "obstore",
     "pyrage",
-    "rich",
     "ssl",
     "click",
     "urllib.request",

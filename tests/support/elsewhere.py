@@ -20,8 +20,6 @@ import types
 import urllib.request  # noqa: F401
 
 import click  # noqa: F401
-import rich.console
-import rich.progress  # noqa: F401
 
 held = set()
 

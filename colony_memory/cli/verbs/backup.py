@@ -125,8 +125,8 @@ def save(
     from colony_memory.app.save import FolderSave
 
     with FolderSave(opened.memory, list(paths), options, index=index, unattended=unattended) as saving:
-        with outputs.show_reading(opened.output) as on_progress:
-            capture = saving.read(on_progress=on_progress)
+        with opened.output.working("Reading", opened.progress):
+            capture = saving.read(on_progress=opened.progress.read)
         return finish(opened, saving, capture, reuses_pinned=reuses_pinned)
 
 
@@ -156,8 +156,8 @@ def _preview(opened: Opened, paths: list[str], options: BackupOptions) -> Previe
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults import open_vault
 
-    with outputs.show_reading(opened.output) as on_progress:
-        capture = read_for(opened.memory, list(paths), options, on_progress=on_progress)
+    with opened.output.working("Reading", opened.progress):
+        capture = read_for(opened.memory, list(paths), options, on_progress=opened.progress.read)
     if opened.place.exists():
         with opened.working():
             return preview_capture(opened.memory, capture, options)

@@ -299,7 +299,7 @@ def _document(
 def _lines(
     config: Config, every: Mapping[str, Setting], sets: Sequence[tuple[BackupSet, Mapping[str, Setting]]]
 ) -> list[str]:
-    from colony_memory.cli.tables import Column, draw, prose
+    from colony_memory.cli.tables import Column, draw
     from colony_memory.words.text import shown
 
     def table(found: Mapping[str, Setting], *, of_a_set: bool = False) -> list[str]:
@@ -311,18 +311,18 @@ def _lines(
         if not of_a_set:
             usual = [(name, _text(each.value), "default") for name, each in found.items() if each.sources == _DEFAULT]
             made = [*_account(), *made, *(row for row in usual if row[1])]
-        columns = [Column("setting"), Column("value", folds=20), Column("from", folds=12)]
+        columns = [Column("setting"), Column("value"), Column("from")]
         return draw(columns, [[shown(cell) for cell in row] for row in made]).splitlines()
 
     there = f"configuration file {config.path}" if config.exists else f"there is no configuration file {config.path}"
-    lines = [prose(shown(there)), "", *table(every)]
+    lines = [shown(there), "", *table(every)]
     for chosen, found in sets:
         kinds = " and ".join([f"the memory of {chosen.agent}", *chosen.kinds])
         what = kinds if chosen.agent else ", ".join(chosen.paths)
-        lines += ["", prose(shown(f"set {chosen.name}: {what}")), *table(found, of_a_set=True)]
+        lines += ["", shown(f"set {chosen.name}: {what}"), *table(found, of_a_set=True)]
     for title, names in (("vault", config.vaults), ("retention", config.retention), ("lens", config.lenses)):
         if names:
-            lines += ["", *(prose(shown(f"{title} {name}: {_text(value)}")) for name, value in names.items())]
+            lines += ["", *(shown(f"{title} {name}: {_text(value)}") for name, value in names.items())]
     return lines
 
 

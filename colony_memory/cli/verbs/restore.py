@@ -161,8 +161,8 @@ def run_restore(
             for each in before.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
         opened.output.report(
+            *restore_names(written, dry_run=dry_run, verbose=verbose),
             *restore_lines(info, written, directory=directory, dry_run=dry_run, now=now_utc()),
-            names=restore_names(written, dry_run=dry_run, verbose=verbose),
         )
         warn_of_lacks(info, written, restored.filled)
         warn_of_salvage(restored.salvaged)

@@ -169,11 +169,12 @@ def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -
     found = begun.restored
     if found is None:
         stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
-        output.report(f"{directory} would stay as it is: {stays}", names=begun.told)
+        output.report(*begun.told, f"{directory} would stay as it is: {stays}")
         return
     output.report(
+        *restore_names(found.written, dry_run=True, verbose=verbose),
+        *begun.told,
         *restore_lines(found.info, found.written, directory=directory, dry_run=True, now=now_utc()),
-        names=[*restore_names(found.written, dry_run=True, verbose=verbose), *begun.told],
     )
 
 
