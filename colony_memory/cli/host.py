@@ -146,7 +146,7 @@ class _Task:
             stand = turn.unknown(call.folder, call.label, kind_of(error))
             return Told(stand, f"the memory could not be looked at: {what}")
         if self._state is not None and not in_time:
-            turn.note_run(self._state, run_of(datetime.now(timezone.utc), error))
+            turn.note_run(self._state, run_of(datetime.now(timezone.utc), None, error))
         if self._notifier is not None:
             self._notifier.failed(what, error)
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):

@@ -21,7 +21,7 @@ from colony_memory._values import dataclass
 from colony_memory.app.compare import find_unsaved
 from colony_memory.app.pick import made_at, stamp
 from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable, message_of
-from colony_memory.schedule.last_run import done_of, run_of, write_last_run
+from colony_memory.schedule.last_run import run_of, write_last_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -170,9 +170,9 @@ def save_once(save: Callable[[Sequence[str]], Saved | None], *, state: Path) -> 
         except AsSaved:
             return Turn(None)
         except Exception as error:
-            note_run(state, run_of(datetime.now(timezone.utc), error))
+            note_run(state, run_of(datetime.now(timezone.utc), None, error))
             raise
-        run = run_of(datetime.now(timezone.utc), done_of(saved))
+        run = run_of(datetime.now(timezone.utc), saved)
         note_run(state, run)
     return Turn(run, tuple(said))
 

@@ -4,10 +4,6 @@
 
     with mem.autobackup(lambda: read_folder("memory").documents, every=900, prune_keep=20):
         run_agent()
-
-Memory is saved every 15 minutes while the block runs, and once more when it is left, by whatever way: at its end, by
-an exception, at the interpreter's exit, by SIGTERM, SIGINT or SIGHUP. Nothing can be saved after SIGKILL or
-``os._exit()``. :class:`~colony_memory.schedule.autobackup.AsyncAutobackup` is the same for asyncio.
 """
 
 from __future__ import annotations
@@ -46,7 +42,7 @@ _PATIENCE = 0.1  # seconds, for the main thread to deal with a signal
 
 
 class AutobackupBase:
-    """What is alike in :class:`Autobackup` and its twin for asyncio."""
+    """What :class:`Autobackup` and the one for asyncio have in common."""
 
     _asynchronous = False
 
@@ -136,7 +132,6 @@ class AutobackupBase:
             if failures:
                 _logger.info("backups of label %r work again, after %d errors", self._label, failures)
         else:
-            # The 1st, 2nd, 4th, 8th of a run.
             loud = outcome.final or failures & (failures - 1) == 0
             _logger.log(
                 logging.WARNING if loud else logging.DEBUG,
@@ -159,7 +154,9 @@ class AutobackupBase:
 
     def _make_final(self, *, end: bool = False) -> None:
         """Have the thread make a backup, and wait for it. Safe in a signal handler."""
-        if not self._loop.ask(self._final_timeout, end=end):
+        request = self._loop.post(self._final_timeout, end=end)
+        request.wait()
+        if self._loop.give_up(request):
             self._tell_missed()
 
     def _must_go_on(self) -> bool:
@@ -209,30 +206,27 @@ class AutobackupBase:
 class Autobackup(AutobackupBase):
     """Saves what ``collect()`` returns, every ``every`` seconds and once more at the end; made for one ``with``.
 
-    Nothing here raises into the agent. What goes wrong, another writer's conflict included, is in :attr:`last_error`
-    and in the log: a warning for the first error of a run, the second, the fourth, the eighth and so on, and for every
-    failed final backup.
+    Nothing here raises into the agent but where no thread can be started. What goes wrong, another writer's conflict
+    included, is in :attr:`last_error` and in the log: a warning for the first error of a run, the second, the fourth,
+    the eighth and so on, and for every failed final backup.
 
     **When.** First after ``every`` seconds, then ``every`` seconds after the end of each backup. After an error
     already after 30 s, doubled with each further one up to ``every``, and never before a ``retry_after`` of the vault
-    has passed (a day at most). Time that the machine is suspended counts, and a clock that is set back delays nothing.
-    Backups never overlap. Unchanged memory writes nothing and counts as a success.
+    has passed (a day at most). Time that the machine is suspended counts. Backups never overlap. Unchanged memory
+    writes nothing and counts as a success.
 
-    **The final backup** is made when the block is left, at the interpreter's exit, and on a signal. It is made although
-    the latest try failed, but not while a rate limit holds. After ``final_timeout`` seconds the process goes on
-    without it; what ``collect()`` returns later than that is not saved, since the agent may be half gone by then.
+    **The final backup** is made when the block is left, at the interpreter's exit, and on a signal, although the
+    latest try failed, but not while a rate limit holds. After ``final_timeout`` seconds the process goes on without
+    it; what ``collect()`` returns later than that is not saved, since the agent may be half gone by then. Nothing can
+    be saved after SIGKILL or ``os._exit()``, and in a forked child the block does nothing.
 
     **SIGTERM, SIGINT and SIGHUP** are handled where the block is entered in the main thread, unless they are ignored.
     After the final backup the handler that was there before is called; where there was none, the process dies of the
     signal as ever (process 1 of a container, which the system spares, goes on until it is killed). A second SIGINT
     does not wait. Leaving the block puts the former handlers back, unless others were set meanwhile. Where a
-    backup_now() of the main thread is interrupted, it is finished first, within the same time.
-
-    **Where no thread can be started**, since a container's limit is reached, only the final backup is made, in the
-    thread that leaves the block, and nothing ends one that hangs; the log says so.
-
-    **Beware** that on a signal the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock
-    of the agent may wait in vain, until ``final_timeout``. In a forked child the block does nothing.
+    backup_now() of the main thread is interrupted, it is finished first, within the same time. **Beware** that on a
+    signal the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock of the agent may
+    wait in vain, until ``final_timeout``.
 
     Args:
         memory: Where to save.
@@ -253,7 +247,7 @@ class Autobackup(AutobackupBase):
     _memory: ColonyMemory
 
     def __enter__(self) -> Autobackup:  # noqa: PYI034 - typing.Self is of 3.11
-        self._loop.start(may_lack_thread=True)
+        self._loop.start()
         atexit.register(self._finish)
         self._signals.take()
         return self
@@ -271,7 +265,8 @@ class Autobackup(AutobackupBase):
             return self._loop.run_here()
         finally:
             # The agent does not go on before the signal that interrupted this is dealt with.
-            if self._ending is not None and self._apart is not None and _in_main_thread():
+            in_main_thread = threading.current_thread() is threading.main_thread()
+            if self._ending is not None and self._apart is not None and in_main_thread:
                 self._apart.join()
 
     def _save(self) -> SnapshotInfo:
@@ -285,10 +280,6 @@ class Autobackup(AutobackupBase):
         finally:
             self._loop.closed = True
             self._signals.give_back()
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _checked(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous: bool) -> dict[str, Any]:

@@ -1,18 +1,14 @@
-"""When a run is due, on one clock of seconds that never goes back, and the thread that makes it: every so often, again
-after errors, and once more at the end.
-"""
+"""A thread that makes a run every so often, again after errors, and once more at the end; and the clock it goes by."""
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import queue
 import threading
 import time
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultError
@@ -28,62 +24,8 @@ LOOK = 30.0
 # Seconds. The wait after the first of a run of errors; each further one doubles it.
 _FIRST_RETRY = 30.0
 
-
-class Reading(NamedTuple):
-    """Two clocks at one moment: the one on the wall, and one that nobody sets but that may stand still in suspend."""
-
-    wall: float
-    steady: float
-
-
-def passed(before: Reading, now: Reading) -> float:
-    """Seconds between two readings: what the clock says that went further, and never less than none.
-
-    After a suspend the wall clock may be the only one that knows; where it was set back, only the other one does.
-    Where it was set ahead, a run comes early, once.
-    """
-    return max(0.0, now.wall - before.wall, now.steady - before.steady)
-
-
-@dataclass(frozen=True)
-class Timetable:
-    """What has happened so far, as far as it decides on the next run."""
-
-    every: float  # seconds between runs
-    due: float  # when the next one is due
-    longest_retry: float  # most seconds to wait after an error where the vault asks for nothing
-    failures: int = 0  # errors in a row
-    barred_until: float = -math.inf  # when the vault's rate limit ends
-
-    def wait(self, now: float) -> float:
-        """Seconds to sleep before the next look; 0 where a run is due."""
-        return min(max(0.0, self.due - now), LOOK)
-
-    def barred(self, now: float) -> float:
-        """Seconds that the vault's rate limit still holds."""
-        return max(0.0, self.barred_until - now)
-
-    def after_success(self, now: float) -> Timetable:
-        """The next run is due an interval after the end of this one."""
-        return replace(self, due=now + self.every, failures=0)
-
-    def after_failure(self, now: float, error: BaseException, *, share: float = 1.0) -> Timetable:
-        """Try again in 30 s, doubled with each further error, and not before what the vault asked for."""
-        asked = asked_wait(error)
-        wait = min(self.longest_retry, _FIRST_RETRY * 2.0 ** min(self.failures, 20))
-        return replace(
-            self,
-            due=now + max(wait * share, asked),
-            failures=self.failures + 1,
-            barred_until=now + asked if isinstance(error, RateLimited) else self.barred_until,
-        )
-
-
-def asked_wait(error: BaseException) -> float:
-    """Seconds that the vault asked to be left alone for, a day at most; 0 where it did not."""
-    if isinstance(error, VaultError) and error.retry_after is not None:
-        return min(max(0.0, error.retry_after), LONGEST_ASKED)
-    return 0.0
+_R = TypeVar("_R")
+_M = TypeVar("_M")
 
 
 def require_seconds(name: str, value: object, *, most: float) -> float:
@@ -95,28 +37,26 @@ def require_seconds(name: str, value: object, *, most: float) -> float:
     return float(value)
 
 
-_R = TypeVar("_R")
-_M = TypeVar("_M")
-_logger = logging.getLogger(__name__)
-
-
 class Clock:
     """Seconds that go on while the machine is suspended, and never go back."""
 
     def __init__(self) -> None:
         # One tuple, replaced whole: any thread and signal handler may look at any moment.
-        self._seen = (self._read(), 0.0)
+        self._seen = (*self._read(), 0.0)
 
     @staticmethod
-    def _read() -> Reading:
+    def _read() -> tuple[float, float]:
+        """The clock on the wall, and one that nobody sets but that may stand still in suspend."""
         boottime = getattr(time, "CLOCK_BOOTTIME", None)  # of Linux; it counts the time in suspend
-        return Reading(time.time(), time.monotonic() if boottime is None else time.clock_gettime(boottime))
+        return time.time(), time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
     def now(self) -> float:
         """Seconds since this was made."""
-        (before, total), now = self._seen, self._read()
-        total += passed(before, now)
-        self._seen = (now, total)
+        (wall, steady, total), (wall_now, steady_now) = self._seen, self._read()
+        # After a suspend the wall clock may be the only one that knows; where it was set back, only the other does.
+        # Where it was set ahead, a run comes early, once.
+        total += max(0.0, wall_now - wall, steady_now - steady)
+        self._seen = (wall_now, steady_now, total)
         return total
 
     def get(self, inbox: queue.SimpleQueue[_M], timeout: float) -> _M | None:
@@ -169,17 +109,18 @@ class Request(Generic[_R]):
         if self._then is not None:
             self._then()
 
-    def wait(self) -> bool:
-        """Whether it is done in time; for one caller."""
+    def wait(self) -> None:
+        """Wait until it is done, or its time is over; for one caller."""
         # In short pieces, as a signal that comes just before a sleep does not cut it short.
-        while not self._done.acquire(timeout=min(self.left(), 0.2)):
-            if self.left() == 0:
-                return False
-        return True
+        while not self._done.acquire(timeout=min(self.left(), 0.2)) and self.left() > 0:
+            pass
 
 
 class Loop(Generic[_R]):
     """Calls ``run()`` when it is due, in a daemon thread, one at a time and until told to end.
+
+    After an error again in 30 s, doubled with each further one up to ``longest_retry``, and not before what the vault
+    asked for.
 
     Attributes:
         last_success: Time in UTC of the latest success, None before the first.
@@ -200,13 +141,12 @@ class Loop(Generic[_R]):
         share: Callable[[], float] = lambda: 1.0,
         clock: Clock | None = None,
     ) -> None:
-        self._run = run
-        self._name = name
-        self._first = first
-        self._share = share
+        self._run, self._name, self._tell = run, name, tell
+        self._every, self._first, self._longest_retry, self._share = every, first, longest_retry, share
         self._clock = clock or Clock()
-        self._tell = tell
-        self._table = Timetable(every, due=math.inf, longest_retry=longest_retry)
+        self._due = math.inf
+        self._failures = 0  # errors in a row
+        self._barred_until = -math.inf  # when the vault's rate limit ends
         self.last_success: datetime | None = None
         self.last_result: _R | None = None
         self.last_error: BaseException | None = None
@@ -222,25 +162,20 @@ class Loop(Generic[_R]):
         self._thread: threading.Thread | None = None
         self._pid = -1
         self._finished = False  # the thread answers no more
-        self._alone = False  # no thread could be started
         self._late: Request[_R] | None = None  # what was waited for in vain
 
-    def start(self, *, may_lack_thread: bool = False) -> None:
+    def start(self) -> None:
         """Start the thread; once."""
         if self._thread is not None:
             raise RuntimeError("this can be entered only once: make a new one")
         self._pid = os.getpid()
-        self._table = Timetable(self._table.every, self._clock.now() + self._first, self._table.longest_retry)
+        self._due = self._clock.now() + self._first
         # The thread also makes the final run: at the interpreter's exit none can be started any more.
         thread = threading.Thread(target=self._work, name=self._name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:
-            if not may_lack_thread:
-                raise ColonyMemoryError(f"nothing can be saved beside this program: {error}") from error
-            self._alone = True
-            self._table = Timetable(self._table.every, math.inf, self._table.longest_retry)
-            _logger.warning("%s: nothing is saved in between, but at the end: %s", self._name, error)
+            raise ColonyMemoryError(f"nothing can be saved beside this program: {error}") from error
         self._thread = thread
 
     @property
@@ -262,7 +197,7 @@ class Loop(Generic[_R]):
     @property
     def next_run(self) -> datetime | None:
         """When the next run is due, in UTC; None where none is planned, or later than a date can be."""
-        wait = self._table.due - self._clock.now()
+        wait = self._due - self._clock.now()
         if not self.running or not wait < 1e9:
             return None
         return datetime.now(timezone.utc) + timedelta(seconds=max(0.0, wait))
@@ -282,32 +217,8 @@ class Loop(Generic[_R]):
             self._callers.discard(me)
             self._inbox.put(True)  # the thread looks when it is due now
 
-    def ask(self, timeout: float, *, end: bool = False) -> bool:
-        """Have the thread make a final run, and wait for it. Whether it was done in time."""
-        if self._alone:
-            return self._run_last(timeout, end=end)
-        request = self.post(timeout, end=end)
-        request.wait()
-        return not self.give_up(request)
-
-    def _run_last(self, timeout: float, *, end: bool) -> bool:
-        """Make the final run here, where nothing can end one that hangs. Whether it was made."""
-        if self._finished or not self._lock.acquire(timeout=timeout):
-            return self._finished
-        try:
-            self._finished = end
-            self._perform(Exception, final=True)
-        finally:
-            self._lock.release()
-        return True
-
     def post(
-        self,
-        timeout: float,
-        *,
-        final: bool = True,
-        end: bool = False,
-        then: Callable[[], None] | None = None,
+        self, timeout: float, *, final: bool = True, end: bool = False, then: Callable[[], None] | None = None
     ) -> Request[_R]:
         """Have the thread make a run within so many seconds, and with ``end`` none after it."""
         late = self._late is not None and not self._late.done
@@ -330,7 +241,7 @@ class Loop(Generic[_R]):
         try:
             while True:
                 # A run in another thread sets when the next one is due, and tells.
-                wait = LOOK if self._owner is not None else self._table.wait(self._clock.now())
+                wait = LOOK if self._owner is not None else min(self._wait(), LOOK)
                 message = self._clock.get(self._inbox, wait)
                 if isinstance(message, Request):
                     self._serve(message)
@@ -338,7 +249,7 @@ class Loop(Generic[_R]):
                         return
                 elif self._lock.acquire(blocking=False):
                     try:
-                        if self._table.wait(self._clock.now()) == 0:
+                        if self._wait() == 0:
                             self._perform(BaseException)
                     finally:
                         self._lock.release()
@@ -346,7 +257,11 @@ class Loop(Generic[_R]):
             self._finished = True
             self._answer_all()
 
+    def _wait(self) -> float:
+        return max(0.0, self._due - self._clock.now())
+
     def _serve(self, request: Request[_R]) -> None:
+        request.missed = True
         try:
             if self._lock.acquire(timeout=request.left()):
                 try:
@@ -355,8 +270,6 @@ class Loop(Generic[_R]):
                         request.outcome = self._perform(BaseException, final=request.final)
                 finally:
                     self._lock.release()
-            else:
-                request.missed = True
         finally:
             request.finish()
 
@@ -369,12 +282,11 @@ class Loop(Generic[_R]):
             if isinstance(message, Request):
                 message.finish()
 
-    # One run. All of it is called with the lock held.
-
     def _perform(self, caught: type[BaseException], *, final: bool = False) -> Outcome[_R]:
+        """One run; called with the lock held."""
         error: BaseException | None = None
         result: _R | None = None
-        held, failures = self._table.barred(self._clock.now()), self._table.failures
+        failures, held = self._failures, max(0.0, self._barred_until - self._clock.now())
         if held == 0:
             self._owner, self._began = threading.get_ident(), self._clock.now()
             try:
@@ -385,16 +297,22 @@ class Loop(Generic[_R]):
                 self._owner = self._began = None
             failures = self._note(result, error)
         now = datetime.now(timezone.utc)
-        outcome = Outcome(now, self._table.due - self._clock.now(), result, error, held, failures, final)
+        outcome = Outcome(now, self._due - self._clock.now(), result, error, held, failures, final)
         self._tell(outcome)
         return outcome
 
     def _note(self, result: _R | None, error: BaseException | None) -> int:
-        now, failures = self._clock.now(), self._table.failures
+        now, failures = self._clock.now(), self._failures
         self.last_error = error
-        if error is not None:
-            self._table = self._table.after_failure(now, error, share=self._share())
-            return self._table.failures
-        self._table = self._table.after_success(now)
-        self.last_result, self.last_success = result, datetime.now(timezone.utc)
-        return failures
+        if error is None:
+            self._due, self._failures = now + self._every, 0
+            self.last_result, self.last_success = result, datetime.now(timezone.utc)
+            return failures
+        asked = 0.0
+        if isinstance(error, VaultError) and error.retry_after is not None:
+            asked = min(max(0.0, error.retry_after), LONGEST_ASKED)
+        if isinstance(error, RateLimited):
+            self._barred_until = now + asked
+        wait = min(self._longest_retry, _FIRST_RETRY * 2.0 ** min(failures, 20))
+        self._due, self._failures = now + max(wait * self._share(), asked), failures + 1
+        return self._failures

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import queue
 import shlex
 import threading
-from collections import deque
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from colony_memory._os.machine import end_session
@@ -16,93 +17,17 @@ from colony_memory._version import __version__
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Mapping
-    from urllib.parse import SplitResult
+    from collections.abc import Callable
 
-__all__ = ["Event", "Notifier", "PingFailed", "ping_address", "read_ping_url", "send_ping"]
-
-
-Event = Literal["start", "success", "fail"]
-
-#: Seconds that a ping and its answer may take.
-PATIENCE = 5.0
-_PATHS = {"start": "/start", "success": "", "fail": "/fail"}
-
-
-class PingFailed(Exception):
-    """A ping did not arrive, or was refused. The message names the monitor's host and not its address."""
-
-
-def read_ping_url(text: str) -> str:
-    """The address of a check, as it may be used."""
-    try:
-        parts = urlsplit(text)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ValueError("the address to ping is not a URL") from error
-    if parts.scheme not in ("http", "https") or not host:
-        raise ValueError("the address to ping must begin with https:// or http:// and name a host")
-    if parts.username is not None or parts.fragment or not (text.isascii() and text.isprintable()) or " " in text:
-        raise ValueError("the address to ping must have no user name, fragment, blank or character beyond ASCII")
-    return text
-
-
-def ping_address(url: str, event: Event) -> str:
-    """Where an event is told; what stands behind a question mark stays there.
-
-    >>> ping_address("https://example.org/a1b2?rid=7", "fail")
-    'https://example.org/a1b2/fail?rid=7'
-    """
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + _PATHS[event]))
-
-
-def send_ping(url: str, event: Event, body: str = "", *, timeout: float = PATIENCE) -> None:
-    """Tell a check of an event."""
-    import http.client
-    import urllib.error
-    import urllib.request
-
-    from colony_memory.vaults.colony.transport import handlers
-
-    class SameHost(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, req: Any, *given: Any) -> Any:
-            if not _may_lead(urlsplit(req.full_url), urlsplit(given[-1])):
-                raise PingFailed("it leads to another host")
-            return super().redirect_request(req, *given)
-
-    headers = {"User-Agent": f"colony-memory/{__version__}"}
-    if body:
-        headers["Content-Type"] = "text/plain;charset=utf-8"
-    data = body.encode("utf-8", "replace") if body else None
-    # The address was looked at: no other scheme gets here, nor by a redirect.
-    request = urllib.request.Request(ping_address(url, event), data=data, headers=headers)  # noqa: S310
-    try:
-        with urllib.request.build_opener(SameHost, *handlers(timeout)).open(request, timeout=timeout):
-            pass
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise _failed(url, f"it answered {error.code}") from error
-    except PingFailed as error:
-        raise _failed(url, str(error)) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise _failed(url, getattr(reason, "strerror", None) or type(reason).__name__) from error
-
-
-def _may_lead(here: SplitResult, there: SplitResult) -> bool:
-    """Whether a redirect stays on the host, and does not leave encryption."""
-    return here.hostname == there.hostname and there.scheme in {here.scheme, "https"}
-
-
-def _failed(url: str, why: str) -> PingFailed:
-    return PingFailed(f"the ping to {urlsplit(url).hostname} failed: {why}")
+__all__ = ["Notifier", "clean"]
 
 
 _logger = logging.getLogger(__name__)
 
-#: Seconds that the command may take.
+#: Seconds that a ping and its answer, and the command, may take.
+PATIENCE = 5.0
 LONGEST_COMMAND = 30.0
+_PATHS = {"start": "/start", "success": "", "fail": "/fail"}
 _MOST_WAITING = 8
 _MOST_CHARS = 2000
 _USER_INFO = pattern(r"(?<=//)[^/@\s]+@")
@@ -110,7 +35,7 @@ _USER_INFO = pattern(r"(?<=//)[^/@\s]+@")
 
 @dataclass(frozen=True)
 class _News:
-    event: Event
+    event: Literal["start", "success", "fail"]
     message: str = ""
     kind: str = ""
     code: int = 0
@@ -136,10 +61,9 @@ class Notifier:
         self._label = label
         self._ping = None if ping is None else read_ping_url(ping)
         self._command = None if on_error is None else _split(on_error)
-        self._classify = classify or _by_name
+        self._classify = classify or (lambda error: ("Incomplete" if error is None else type(error).__name__, 1))
         self._warn = warn
-        self._waiting: deque[_News] = deque()
-        self._changed = threading.Condition()
+        self._waiting: queue.Queue[_News | None] = queue.Queue(_MOST_WAITING)
         self._closed = False
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
@@ -154,57 +78,51 @@ class Notifier:
 
     def failed(self, message: str, error: BaseException | None = None) -> None:
         """A run has failed, or left something out."""
-        kind, code = self._classify(error)
-        self._post(_News("fail", clean(message), kind, code))
+        self._post(_News("fail", clean(message), *self._classify(error)))
 
     def close(self, timeout: float) -> None:
         """Wait so many seconds at most until all is told; what is under way then is given up."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self._closed = True
         if self._thread is None:
             return
+        self._put(None)
         self._thread.join(timeout)
         if self._thread.is_alive():
-            with self._changed:
-                self._waiting.clear()
+            for _ in range(_MOST_WAITING):
+                self._put(None)
             self._kill()
             self._warn(f"not everyone could be notified within {timeout:g} s")
 
     def _post(self, news: _News) -> None:
-        if self._ping is None and (self._command is None or news.event != "fail"):
+        if self._closed or (self._ping is None and (self._command is None or news.event != "fail")):
             return
-        with self._changed:
-            if self._closed:
-                return
-            while len(self._waiting) >= _MOST_WAITING:
-                self._waiting.popleft()
-            self._waiting.append(news)
-            self._changed.notify_all()
-            if self._thread is None:
-                thread = threading.Thread(target=self._work, name="colony-memory-notify", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError:  # no more threads
-                    self._warn("nobody can be notified: no thread can be started")
-                else:
-                    self._thread = thread
+        self._put(news)
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name="colony-memory-notify", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads
+                self._warn("nobody can be notified: no thread can be started")
+            else:
+                self._thread = thread
+
+    def _put(self, news: _News | None) -> None:
+        while True:
+            try:
+                return self._waiting.put_nowait(news)
+            except queue.Full:
+                with contextlib.suppress(queue.Empty):
+                    self._waiting.get_nowait()
 
     # The thread.
 
     def _work(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting:
-                    if self._closed:
-                        return
-                    self._changed.wait()
-                news = self._waiting.popleft()
+        for news in iter(self._waiting.get, None):
+            assert news is not None  # noqa: S101 - for the type checker
             if self._ping is not None:
-                try:
-                    send_ping(self._ping, news.event, news.message)
-                except PingFailed as error:
-                    self._warn(str(error))
+                problem = send_ping(self._ping, news)
+                if problem is not None:
+                    self._warn(problem)
             if self._command is not None and news.event == "fail":
                 self._run(self._command, news)
 
@@ -212,10 +130,17 @@ class Notifier:
         import subprocess
 
         named = f"the command for failures, {shlex.quote(command[0])},"
+        environment = {
+            **os.environ,
+            "COLONY_MEMORY_ERROR": news.message,
+            "COLONY_MEMORY_KIND": news.kind,
+            "COLONY_MEMORY_CODE": str(news.code),
+            "COLONY_MEMORY_LABEL": self._label,
+        }
         try:
             # In a session of its own: a Ctrl-C is for the backups, and what it starts can be ended with it.
             process = subprocess.Popen(  # noqa: S603 - the user's own command
-                command, env=self._environment(news), stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
             )
         except (OSError, ValueError) as error:
             self._warn(f"{named} cannot be run: {getattr(error, 'strerror', None) or error}")
@@ -233,19 +158,40 @@ class Notifier:
         if code:
             self._warn(f"{named} failed: exit code {code}")
 
-    def _environment(self, news: _News) -> Mapping[str, str]:
-        return {
-            **os.environ,
-            "COLONY_MEMORY_ERROR": news.message,
-            "COLONY_MEMORY_KIND": news.kind,
-            "COLONY_MEMORY_CODE": str(news.code),
-            "COLONY_MEMORY_LABEL": self._label,
-        }
-
     def _kill(self) -> None:
         process = self._process
         if process is not None:
             end_session(process)
+
+
+def read_ping_url(text: str) -> str:
+    """The address of a check, as it may be used."""
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ValueError("the address to ping is not a URL") from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise ValueError("the address to ping must begin with https:// or http:// and name a host")
+    if parts.username is not None or parts.fragment or not (text.isascii() and text.isprintable()) or " " in text:
+        raise ValueError("the address to ping must have no user name, fragment, blank or character beyond ASCII")
+    return text
+
+
+def send_ping(url: str, news: _News) -> str | None:
+    """Tell a check of an event; what went wrong, by the host and not the address."""
+    from colony_memory.vaults.colony.transport import Request, Unanswered, transmit
+
+    parts = urlsplit(url)
+    # What stands behind a question mark stays there.
+    address = urlunsplit(parts._replace(path=parts.path.rstrip("/") + _PATHS[news.event]))
+    headers = {"User-Agent": f"colony-memory/{__version__}", "Content-Type": "text/plain;charset=utf-8"}
+    body = news.message.encode("utf-8", "replace")
+    try:
+        reply = transmit(Request("POST" if body else "GET", address, headers, body or None), None, PATIENCE)
+    except Unanswered as error:
+        return f"the ping to {parts.hostname} failed: {error}"
+    return None if reply.status < 300 else f"the ping to {parts.hostname} failed: it answered {reply.status}"
 
 
 def clean(message: str) -> str:
@@ -275,7 +221,3 @@ def _split(command: str) -> list[str]:
     if not words or not words[0]:
         raise ValueError("the command for failures is empty")
     return words
-
-
-def _by_name(error: BaseException | None) -> tuple[str, int]:
-    return ("Incomplete" if error is None else type(error).__name__), 1

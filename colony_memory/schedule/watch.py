@@ -13,7 +13,6 @@ Inside of an agent, :meth:`ColonyMemory.autobackup` does it on a timer, beside t
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import random
 import signal
@@ -25,23 +24,19 @@ from typing import TYPE_CHECKING
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     BackupUncertain,
-    ColonyMemoryError,
     ConflictDetected,
     PruneIncomplete,
     QuotaExceeded,
     RateLimited,
     VaultUnavailable,
     is_passing,
-    message_of,
 )
 from colony_memory.schedule.child import TakenSignals
 from colony_memory.schedule.last_run import (
-    Done,
     LastRun,
     RunLog,
-    done_of,
+    alone,
     last_run_path,
-    only_one,
     read_last_run,
     read_runs,
     run_of,
@@ -50,7 +45,7 @@ from colony_memory.schedule.last_run import (
 from colony_memory.schedule.loop import LONGEST_ASKED, LOOK, Clock, Loop, Outcome, require_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from types import FrameType
 
@@ -59,6 +54,8 @@ if TYPE_CHECKING:
     from colony_memory.app.save import Saved
     from colony_memory.schedule.notify import Notifier
     from colony_memory.snapshot import SnapshotInfo
+
+    Backup = SnapshotInfo | Saved | None
 
 __all__ = [
     "Beside",
@@ -77,6 +74,8 @@ __all__ = [
 _LONGEST_EVERY = 3650 * 86_400.0
 _LONGEST_RETRY = 3600.0
 _LEAST_PATIENCE = 60.0
+# What the watch may take beyond its own time for the last backup, to note and tell how that went.
+_GRACE = 2.0
 # A bad argument, a refused key or a bug stays until somebody does something about it; these may go by themselves.
 _MENDING = (BackupUncertain, ConflictDetected, PruneIncomplete, QuotaExceeded, RateLimited, VaultUnavailable)
 
@@ -115,7 +114,7 @@ class Watch:
 
     def __init__(
         self,
-        save: Callable[[], SnapshotInfo | Saved | None],
+        save: Callable[[], Backup],
         *,
         every: float = 900.0,
         final_timeout: float = 10.0,
@@ -134,10 +133,10 @@ class Watch:
         self._beside = beside
         self._clock = clock or Clock()
         # What has happened: an outcome, or as a text why to stop.
-        self._inbox: queue.SimpleQueue[Outcome[Done] | str] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Outcome[Backup] | str] = queue.SimpleQueue()
         self._signals = TakenSignals(self._on_signal)
         self._interrupted = False
-        self._loop: Loop[Done] = Loop(
+        self._loop: Loop[Backup] = Loop(
             self._run_once,
             name="colony-memory-watch",
             every=self._every,
@@ -172,12 +171,17 @@ class Watch:
             self._loop.start()
             # However this ends: none is begun after it.
             held.callback(self._loop.post, 0.0, end=True)
-            return self._end(self._run_until_stopped())
+            reason = self._run_until_stopped()
+            outcome = self._final_outcome(self._loop.post(self._final_timeout, end=True).left)
+            last, error = self._result(outcome)
+            last = replace(last, message=f"{last.message} (last backup, on {reason})")
+            self._tell(last, error)
+            return Ended(last, error)
 
-    def _run_once(self) -> Done:
+    def _run_once(self) -> Backup:
         if self._notifier is not None:
             self._notifier.started()
-        return done_of(self._save())
+        return self._save()
 
     def _run_until_stopped(self) -> str:
         """Tell of each run; the reason to stop."""
@@ -191,25 +195,16 @@ class Watch:
                 return message
             if message is not None:
                 if first and message.error is not None and not mends_itself(message.error):
-                    self._notify(self._record(_result(message)), message.error)
+                    self._tell(*self._result(message), heard=False)
                     raise message.error
                 first, told_of = False, patience
-                outcome = _with_limit(message)
-                due = outcome.when + timedelta(seconds=outcome.next_in)
-                self._tell(_result(outcome, next_run=due), outcome.error)
+                self._tell(*self._result(message, next_in=message.next_in))
             elif taken is not None and taken >= told_of and self._loop.busy_for is not None:
                 late = VaultUnavailable(f"not done after {taken:.0f} s, still waiting")
-                self._tell(run_of(_now(), late), late)
+                self._tell(run_of(_now(), None, late), late)
                 told_of = taken + patience
 
-    def _end(self, reason: str) -> Ended:
-        outcome = _with_limit(self._final_outcome(self._loop.post(self._final_timeout, end=True).left))
-        last = _result(outcome)
-        last = replace(last, message=f"{last.message} (last backup, on {reason})")
-        self._tell(last, outcome.error)
-        return Ended(last, outcome.error)
-
-    def _final_outcome(self, left: Callable[[], float]) -> Outcome[Done]:
+    def _final_outcome(self, left: Callable[[], float]) -> Outcome[Backup]:
         # One that is under way has read what was there when it began, so there is one more after it.
         while left() > 0:
             with contextlib.suppress(queue.Empty):
@@ -227,62 +222,33 @@ class Watch:
 
     # What is told of it.
 
-    def _tell(self, run: LastRun, error: BaseException | None) -> None:
-        run = self._record(run)
-        self._notify(run, error)
-        if self._on_run is not None:
-            self._on_run(run)
+    @staticmethod
+    def _result(outcome: Outcome[Backup], *, next_in: float | None = None) -> tuple[LastRun, BaseException | None]:
+        error = outcome.error
+        if outcome.held:
+            error = RateLimited(f"the vault's rate limit holds for {outcome.held:.0f} s more", retry_after=outcome.held)
+        due = None if next_in is None else outcome.when + timedelta(seconds=next_in)
+        return run_of(outcome.when, outcome.result, error, next_run=due), error
 
-    def _notify(self, run: LastRun, error: BaseException | None) -> None:
-        if self._notifier is None:
-            return
-        if run.ok:
-            self._notifier.succeeded()
-        else:
-            self._notifier.failed(run.message, error)
-
-    def _record(self, run: LastRun) -> LastRun:
-        """Write the state file; the result, with a word about it where that failed."""
+    def _tell(self, run: LastRun, error: BaseException | None, *, heard: bool = True) -> None:
+        """Write the state file, and tell the notifier, and whoever hears of runs unless it is raised to him."""
         if self._state is not None:
             try:
                 write_last_run(self._state, run)
-            except OSError as error:
-                return replace(
-                    run, message=f"{run.message}; this could not be noted in {self._state}: {error.strerror}"
+            except OSError as failed:
+                run = replace(
+                    run, message=f"{run.message}; this could not be noted in {self._state}: {failed.strerror}"
                 )
-        return run
-
-
-@contextlib.contextmanager
-def alone(state: Path) -> Iterator[None]:
-    """Be the one process on this host that saves what this state file is of, as long as the block runs."""
-    with only_one(state) as free:
-        if not free:
-            raise ColonyMemoryError(
-                "another watch or run of this vault and label is running on this host: stop it first, "
-                "or use another label"
-            )
-        yield
-
-
-def _with_limit(outcome: Outcome[Done]) -> Outcome[Done]:
-    """What was held up by a rate limit failed of that."""
-    if not outcome.held:
-        return outcome
-    limit = RateLimited(f"the vault's rate limit holds for {outcome.held:.0f} s more", retry_after=outcome.held)
-    return replace(outcome, error=limit)
-
-
-def _result(outcome: Outcome[Done], *, next_run: datetime | None = None) -> LastRun:
-    return run_of(outcome.when, outcome.result or outcome.error, next_run=next_run)
+        if self._notifier is not None and run.ok:
+            self._notifier.succeeded()
+        elif self._notifier is not None:
+            self._notifier.failed(run.message, error)
+        if heard and self._on_run is not None:
+            self._on_run(run)
 
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
-
-
-# Seconds that the watch may take beyond its own time for the last backup, to note and tell how that went.
-_GRACE = 2.0
 
 
 class Beside:
@@ -321,21 +287,16 @@ class Beside:
         """Have the last backup made, and wait for it no longer than it may take; how that went."""
         self._watch.stop(reason)
         self._thread.join(self._final_timeout + _GRACE)
-        if self._ended is not None:
-            return self._ended
-        return _failed(VaultUnavailable(f"not done within {self._final_timeout:g} s"))
+        return self._ended or _failed(VaultUnavailable(f"not done within {self._final_timeout:g} s"))
 
     def _work(self) -> None:
         self._decided.wait()
-        if not self._wanted:
-            return
-        try:
-            self._ended = self._watch.run()
-        except BaseException as error:  # noqa: BLE001 - told at the end, when somebody hears it
-            self._ended = _failed(error)
+        if self._wanted:
+            try:
+                self._ended = self._watch.run()
+            except BaseException as error:  # noqa: BLE001 - told at the end, when somebody hears it
+                self._ended = _failed(error)
 
 
 def _failed(error: BaseException) -> Ended:
-    why = message_of(error) or type(error).__name__
-    last = LastRun(datetime.now(timezone.utc), ok=False, message=why, snapshot_id=None, next_run=None, pid=os.getpid())
-    return Ended(last, error)
+    return Ended(run_of(_now(), None, error), error)

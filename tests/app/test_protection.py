@@ -164,7 +164,7 @@ def test_a_run_of_watch_on_this_host_counts(vault, monkeypatch):
         asked.append((url, label))
         return log if label == "default" else None
 
-    log = RunLog((run,), 0)
+    log = RunLog(run, None, 0)
     monkeypatch.setattr(last_run, "read_runs", read_runs)
     options = {"now": now, "max_age": timedelta(days=1)}
     memory = ColonyMemory(backend=vault)
@@ -174,11 +174,12 @@ def test_a_run_of_watch_on_this_host_counts(vault, monkeypatch):
     # Without the vault's name nothing is known of one; nor does a run count that failed, or saved nothing.
     assert not check_protection(memory, **options)
     assert len(asked) == 1
-    for changes in ({"ok": False}, {"snapshot_id": None}):
-        log = RunLog((replace(run, **changes),), 1)
+    failed = replace(run, ok=False, snapshot_id=None)
+    for noted in (RunLog(None, failed, 1), RunLog(replace(run, snapshot_id=None), None, 0)):
+        log = noted
         assert not check_protection(memory, url="the vault", **options)
     # What failed after it does not undo what it has found.
-    log = RunLog((run, replace(run, ok=False, snapshot_id=None)), 1)
+    log = RunLog(run, failed, 1)
     assert check_protection(memory, url="the vault", **options)
     log = None
     assert check_protection(memory, url="the vault", label="other").runs == {}

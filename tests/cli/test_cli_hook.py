@@ -70,7 +70,8 @@ def settle():
 
 def runs(vault, label="default"):
     log = read_runs(str(vault.path), label)
-    return [] if log is None else [(run.ok, run.message.split()[0]) for run in log.runs]
+    kept = [] if log is None else [log.last_failure, log.last_success]
+    return [(run.ok, run.message.split()[0]) for run in kept if run is not None]
 
 
 def ids(vault, label="default"):
@@ -106,7 +107,7 @@ def test_what_is_unchanged_is_neither_read_nor_saved_again(hook, vault, folder, 
     assert runs(vault) == [(True, "saved")]
     (folder / "MEMORY.md").write_text("and a day")
     assert hook() == {}
-    assert runs(vault) == [(True, "saved")] * 2
+    assert len(ids(vault)) == 2
 
 
 def test_other_words_in_the_files_of_keys_look_again(hook, vault, folder, tmp_path, monkeypatch):
@@ -124,7 +125,7 @@ def test_a_first_start_has_nothing_to_save(hook, vault, tmp_path):
     (tmp_path / "empty").mkdir()
     assert hook(directory=tmp_path / "empty") == {}
     assert hook(directory=tmp_path / "missing") == {}
-    assert runs(vault) == [(True, "nothing")] * 2
+    assert runs(vault) == [(True, "nothing")]
 
 
 def test_secrets_stop_it_and_are_not_repeated(hook, vault, folder):

@@ -25,7 +25,7 @@ from colony_memory import ColonyMemory
 from colony_memory.cli import output
 from colony_memory.cli.verbs import backup
 from colony_memory.schedule import child as module
-from colony_memory.schedule.last_run import only_one
+from colony_memory.schedule.last_run import alone
 from colony_memory.schedule.watch import last_run_path, read_runs
 from colony_memory.vaults.local import LocalVault
 
@@ -243,7 +243,7 @@ def test_a_command_that_is_not_there(refused, vault, memory, monkeypatch):
 
 
 def test_a_second_one_on_this_host(refused, vault, memory):
-    with only_one(last_run_path(str(vault.path), "default")):
+    with alone(last_run_path(str(vault.path), "default")):
         assert "another watch or run of this vault and label" in refused(1, "run", memory, "--", "agent")
     assert Agent.started == 0
 

@@ -94,14 +94,14 @@ def test_a_risk_is_no_success_for_a_monitor(cli, vault, refused, noon):
 def test_an_idle_agent_does_not_alarm(cli, vault, refused, monkeypatch, noon):
     info = save(vault, {"a.md": "x"}, at=NOON - timedelta(days=9))
     run = last_run.LastRun(NOON, True, "unchanged", info.snapshot_id, None, 1)
-    log = last_run.RunLog((run,), 0)
+    log = last_run.RunLog(run, None, 0)
     monkeypatch.setattr(last_run, "read_runs", lambda url, label: {"default": log}.get(label))
     assert cli("status", "--max-age", "1d", "-q") == (0, "", "")
     assert "last good backup 9d ago (2026-10-23 12:00 UTC), unchanged 3h ago, " in cli("status")[1]
     failed = last_run.LastRun(NOON, False, "failed", None, None, 1)
-    log = last_run.RunLog((run, failed), 1)
+    log = last_run.RunLog(run, failed, 1)
     assert cli("status", "--max-age", "1d", "-q") == (0, "", "")
-    log = last_run.RunLog((failed,), 1)
+    log = last_run.RunLog(None, failed, 1)
     assert "old, and at most 1d" in refused(1, "status", "--max-age", "1d", "-q")
 
 
@@ -383,7 +383,7 @@ def test_for_programs(cli, vault, noon):
 def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
     ok = last_run.LastRun(NOON, True, "saved", ID, NOON + timedelta(hours=4), 1)
     ended = last_run.LastRun(NOON, False, "no\nroom", None, None, 1)
-    logs = {"default": last_run.RunLog((ok,), 0), "other": last_run.RunLog((ended,), 7)}
+    logs = {"default": last_run.RunLog(ok, None, 0), "other": last_run.RunLog(None, ended, 7)}
     monkeypatch.setattr(last_run, "read_runs", lambda url, label: logs.get(label))
     save(vault, {"a.md": "x"}, at=NOON)
     save(vault, {"a.md": "x"}, at=NOON, label="other")
@@ -392,7 +392,7 @@ def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
         "watch  ok 3h ago: saved, next in 1h",
         r"watch  label other: FAILED 3h ago: no\nroom, ended; 7 failed, none succeeded",
     ]
-    logs["other"] = last_run.RunLog((replace(ok, when=NOON - timedelta(days=2)), ended), 7)
+    logs["other"] = last_run.RunLog(replace(ok, when=NOON - timedelta(days=2)), ended, 7)
     assert cli("status")[1].splitlines()[7].endswith("ended; 7 failed since the last success, 2d ago")
     watched = json.loads(cli("status", "--json")[1])["watch"]
     assert watched["default"] == {

@@ -11,14 +11,11 @@ import pytest
 from agents import end_of_timers
 
 from colony_memory import AsyncColonyMemory, ColonyMemory, Retention
-from colony_memory.exceptions import RateLimited, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultUnavailable
 from colony_memory.schedule.autobackup import Autobackup
 from colony_memory.testing import AsyncFakeVault, FakeVault
 
 FOREVER = math.inf
-
-
-# The timer.
 
 
 def mem_latest(mem, vault):
@@ -50,15 +47,6 @@ def test_a_failing_final_backup_does_not_raise_and_is_always_told(mem, vault, me
 
 
 # The end of the block.
-
-
-# A machine that was suspended, and clocks that are set.
-
-
-# Another writer.
-
-
-# The end of the block, again.
 
 
 @pytest.mark.parametrize("where", ["collect", "vault"])
@@ -143,34 +131,13 @@ def test_collect_cannot_ask_for_a_backup(mem):
     assert refused == ["collect() must not call backup_now(): its result is being waited for"] * 2
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_where_no_thread_can_be_started_the_final_backup_is_made_in_the_one_that_leaves(
-    mem, memory, monkeypatch, caplog, fails
-):
+def test_where_no_thread_can_be_started_it_is_refused(mem, memory, monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with Autobackup(mem, memory, every=0.01) as auto:
-        assert (auto.running, auto.next_run, memory.calls) == (True, None, 0)
-        if fails:
-            memory.documents = {}
-        assert "nothing is saved in between" in caplog.text
-    assert memory.threads == [threading.current_thread()]
-    assert not auto.running
-    if fails:
-        assert isinstance(auto.last_error, ValueError)
-    else:
-        assert mem.restore() == memory.documents
-
-
-def test_where_no_thread_can_be_started_a_backup_that_holds_the_block_is_not_waited_for_for_ever(
-    mem, memory, monkeypatch, caplog
-):
-    monkeypatch.setattr(threading.Thread, "start", lambda self: (_ for _ in ()).throw(RuntimeError("no threads")))
-    with Autobackup(mem, memory, final_timeout=0.01) as auto:
-        auto._loop._lock.acquire()  # another thread's backup_now() hangs
-    assert isinstance(auto.last_error, TimeoutError)
+    with pytest.raises(ColonyMemoryError, match="nothing can be saved beside this program"), Autobackup(mem, memory):
+        pass
     assert memory.calls == 0
 
 

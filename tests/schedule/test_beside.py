@@ -92,10 +92,10 @@ def test_a_watch_that_does_not_answer_is_left(monkeypatch):
     with Beside(Deaf(), final_timeout=0.01) as beside:
         beside.go()
         ended = beside.end("the end")
-        assert (ended.last.ok, ended.last.message) == (False, "not done within 0.01 s")
+        assert (ended.last.ok, ended.last.message) == (False, "failed: not done within 0.01 s")
         assert beside.busy
         let_go.set()
         beside._thread.join(20)
         ended = beside.end("the end")
-    assert ended.last.message == "can't start new thread"
+    assert ended.last.message == "failed: RuntimeError: can't start new thread"
     assert isinstance(ended.error, RuntimeError)

@@ -73,7 +73,7 @@ GOOD = {
 
 
 def log_of(**changes):
-    return json.dumps({"version": 2, "failed_since": 0, "runs": [GOOD], **changes})
+    return json.dumps({"version": 3, "failed_since": 0, "last_success": GOOD, "last_failure": None, **changes})
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,16 @@ def log_of(**changes):
         ("[" * 60_000, "recursion|Expecting value"),  # how deep JSON may be nested differs
         ("[]", "not of a form that this version knows"),
         (log_of(version=1), "not of a form that this version knows"),
-        (log_of(runs=[]), "malformed"),
-        (log_of(runs=GOOD), "malformed"),
-        (log_of(runs=[GOOD] * 201), "malformed"),
-        (log_of(runs=[None]), "malformed"),
+        (log_of(last_success=None), "malformed"),
+        (log_of(last_success=[]), "malformed"),
+        (log_of(failed_since=1), "malformed"),
         (log_of(failed_since=-1), "malformed"),
         (log_of(failed_since=True), "malformed"),
-        (log_of(runs=[{**GOOD, "ok": 1}]), "malformed"),
-        (log_of(runs=[{**GOOD, "message": None}]), "malformed"),
-        (log_of(runs=[{**GOOD, "when": "yesterday"}]), "Invalid isoformat"),
-        (log_of(runs=[{**GOOD, "when": None}]), "Invalid isoformat"),
-        (log_of(runs=[{**GOOD, "next_run": "2026-11-01T12:00:00"}]), "without its zone"),
+        (log_of(last_success={**GOOD, "message": None}), "malformed"),
+        (log_of(last_success={**GOOD, "ok": 1}), "malformed"),
+        (log_of(last_success={**GOOD, "when": "yesterday"}), "Invalid isoformat"),
+        (log_of(last_success={**GOOD, "when": None}), "Invalid isoformat"),
+        (log_of(last_failure={**GOOD, "next_run": "2026-11-01T12:00:00"}), "without its zone"),
         (b"\xff", "utf-8"),
         (None, "a directory, not a plain file"),
     ],
@@ -108,44 +107,26 @@ def test_a_file_that_cannot_be_read_is_told_and_counts_for_none(content, why):
     with pytest.warns(ColonyMemoryWarning, match=why) as caught:
         assert read_last_run("vault", "default") is None
     assert str(path) in str(caught[0].message)
-    assert caught[0].filename == __file__
     if content is not None:  # it does not stand in the way of the next one
         with pytest.warns(ColonyMemoryWarning, match=why):
             module.write_last_run(path, RUN)
-        assert read_runs("vault", "default") == RunLog((RUN,), 0)
+        assert read_runs("vault", "default") == RunLog(RUN, None, 0)
 
 
 def test_a_success_is_remembered_however_many_runs_fail_after_it():
     path = last_run_path("vault", "default")
-    failed = dataclasses.replace(RUN, ok=False, message="failed: " + "x" * 5000, snapshot_id=None)
+    failed = dataclasses.replace(RUN, ok=False, message="\U0001f600" * 3000, snapshot_id=None)
     assert read_runs("vault", "default") is None
-    module.write_last_run(path, failed)
-    log = read_runs("vault", "default")
-    assert (log.last_success, log.failed_since, log.last.ok) == (None, 1, False)
-    log = module.add_run(log, RUN)
-    assert (log.last_success, log.failed_since) == (RUN, 0)
-    for number in range(450):
-        log = module.add_run(log, dataclasses.replace(failed, pid=number))
-        assert len(log.runs) <= 200
-        assert (log.last_success, log.failed_since) == (RUN, number + 1)
-    assert [run.pid for run in log.runs] == [RUN.pid, *range(251, 450)]
-    assert {len(run.message) for run in log.runs[1:-1]} == {200}
-    log = module.add_run(log, dataclasses.replace(RUN, pid=8))
-    assert (len(log.runs), log.last_success.pid, log.failed_since) == (200, 8, 0)
-    log = module.add_run(log, failed)
-    assert (len(log.runs), log.last_success.pid, log.failed_since) == (200, 8, 1)
-
-
-def test_the_largest_log_can_be_read_again(monkeypatch):
-    path = last_run_path("vault", "default")
-    odd = dataclasses.replace(RUN, ok=False, message="\U0001f600" * 3000)
-    log = None
-    for _ in range(200):
-        log = module.add_run(log, odd)
-    monkeypatch.setattr(module, "_read", lambda path: log)
-    module.write_last_run(path, odd)
-    monkeypatch.undo()
-    assert path.stat().st_size < module._MOST_BYTES
+    for run, success, failures in (
+        (failed, None, 1),
+        (RUN, RUN, 0),
+        *((dataclasses.replace(failed, pid=number), RUN, number) for number in range(1, 20)),
+        (dataclasses.replace(RUN, pid=8), dataclasses.replace(RUN, pid=8), 0),
+    ):
+        module.write_last_run(path, run)
+        log = read_runs("vault", "default")
+        assert (log.last_success, log.failed_since, log.last.ok) == (success, failures, run.ok)
+    assert log.last_failure.pid == 19
 
 
 def test_where_no_lock_can_be_had_everybody_is_the_only_one(monkeypatch):
@@ -153,6 +134,5 @@ def test_where_no_lock_can_be_had_everybody_is_the_only_one(monkeypatch):
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(_locks, "locked", refuse)
-    path = last_run_path("vault", "default")
-    with pytest.warns(ColonyMemoryWarning, match="No locks available"), module.only_one(path) as free:
-        assert free
+    with pytest.warns(ColonyMemoryWarning, match="No locks available"), module.alone(last_run_path("vault", "default")):
+        pass

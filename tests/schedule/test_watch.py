@@ -18,7 +18,7 @@ from colony_memory.exceptions import (
     RateLimited,
     VaultUnavailable,
 )
-from colony_memory.schedule.last_run import only_one
+from colony_memory.schedule.last_run import alone
 from colony_memory.schedule.watch import Watch
 from colony_memory.vaults.memory import MemoryVault
 
@@ -183,7 +183,7 @@ def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
 def test_a_second_watch_of_the_same_state_is_refused(tmp_path):
     state = tmp_path / "state.json"
     runs = Runs(saved("a"))
-    with only_one(state), pytest.raises(ColonyMemoryError, match="another watch or run of this vault and label"):
+    with alone(state), pytest.raises(ColonyMemoryError, match="another watch or run of this vault and label"):
         runs.go(state=state)
     assert (runs.times, state.exists()) == ([], False)
     runs.go(state=state, stop=1)

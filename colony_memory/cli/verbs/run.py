@@ -83,7 +83,8 @@ def run_run(
     from colony_memory.app.values import read_seconds, show_duration
     from colony_memory.cli.memory import host_of, open_memory, tell_elsewhere, tell_host
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.watch import Beside, Watch, alone, last_run_path
+    from colony_memory.schedule.last_run import alone, last_run_path
+    from colony_memory.schedule.watch import Beside, Watch
 
     outputs.become_process_1()
     directory, program = outputs.split_command(command)
