@@ -48,8 +48,7 @@ class Export:
 
     def __post_init__(self) -> None:
         if require_label(self.label) != self.label:
-            msg = f"label {self.label!r} is not spelled as file names spell it"
-            raise ValueError(msg)
+            raise ValueError(f"label {self.label!r} is not spelled as file names spell it")
         require_id(self.snapshot_id)
         for name, text in self.files.items():
             found = read_filename(name)
@@ -59,12 +58,10 @@ class Export:
                 msg = f"{name[:300]!r} is not a file of snapshot {self.snapshot_id} of label {self.label!r}"
                 raise SnapshotCorrupt(msg, file=name)
             if not isinstance(text, str) or not _is_utf8(text):
-                msg = f"the content of {name} is not text"
-                raise SnapshotCorrupt(msg, file=name)
+                raise SnapshotCorrupt(f"the content of {name} is not text", file=name)
         manifest = manifest_filename(self.label, self.snapshot_id)
         if manifest not in self.files:
-            msg = f"the manifest {manifest} is missing"
-            raise SnapshotCorrupt(msg, file=manifest)
+            raise SnapshotCorrupt(f"the manifest {manifest} is missing", file=manifest)
 
     @property
     def info(self) -> SnapshotInfo:
@@ -101,15 +98,12 @@ def read_export(text: str) -> Export:
     try:
         raw = load_object(text)
     except ValueError as error:
-        msg = f"not an exported snapshot: {error}"
-        raise SnapshotCorrupt(msg) from error
+        raise SnapshotCorrupt(f"not an exported snapshot: {error}") from error
     kind, files = raw.get("format"), raw.get("files")
     if isinstance(kind, str) and kind != EXPORT_FORMAT and kind.startswith("colony-memory/export/"):
-        msg = f"unsupported export format {kind[:80]!r}; a newer colony-memory may read it"
-        raise UnsupportedFormat(msg)
+        raise UnsupportedFormat(f"unsupported export format {kind[:80]!r}; a newer colony-memory may read it")
     if kind != EXPORT_FORMAT:
-        msg = f"not an exported snapshot: its format is not {EXPORT_FORMAT!r}"
-        raise SnapshotCorrupt(msg)
+        raise SnapshotCorrupt(f"not an exported snapshot: its format is not {EXPORT_FORMAT!r}")
     if not isinstance(files, dict):
         raise SnapshotCorrupt("the export has no object of files")
     try:
@@ -117,8 +111,7 @@ def read_export(text: str) -> Export:
     except SnapshotCorrupt:
         raise
     except ValueError as error:
-        msg = f"the export does not say which snapshot it is: {error}"
-        raise SnapshotCorrupt(msg) from error
+        raise SnapshotCorrupt(f"the export does not say which snapshot it is: {error}") from error
 
 
 def _is_utf8(text: str) -> bool:

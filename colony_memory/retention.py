@@ -71,10 +71,9 @@ class Retention:
             else:
                 usable = type(value) is int and value >= 0
             if not usable:
-                msg = (
+                raise ValueError(
                     f"{name}={value!r} must not be negative, and a {'timedelta' if name == 'keep_within' else 'count'}"
                 )
-                raise ValueError(msg)
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,7 @@ class Ed25519Signer:
             ColonyMemoryError: The extra ``sign`` is not installed.
         """
         if not isinstance(seed, bytes) or len(seed) != 32:
-            msg = "an Ed25519 seed is 32 bytes"
-            raise ValueError(msg)
+            raise ValueError("an Ed25519 seed is 32 bytes")
         try:
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         except ImportError as error:
@@ -108,8 +107,7 @@ class Ed25519Signer:
         try:
             return cls(_parse(_keys.read_text, value))
         except ValueError as error:
-            msg = f"the environment variable {name} holds no key: {error}"
-            raise ColonyMemoryError(msg) from error
+            raise ColonyMemoryError(f"the environment variable {name} holds no key: {error}") from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -125,8 +123,7 @@ class Ed25519Signer:
         try:
             return cls(_parse(_keys.read_file, data))
         except ValueError as error:
-            msg = f"key file {os.fspath(path)}: {error}"
-            raise ColonyMemoryError(msg) from error
+            raise ColonyMemoryError(f"key file {os.fspath(path)}: {error}") from error
 
     def save(self, path: str | os.PathLike[str], *, encoding: Literal["pem", "raw"] = "pem") -> None:
         """Write the key to a new file that its owner alone may read (0600); it is on disk when this returns.
@@ -144,8 +141,7 @@ class Ed25519Signer:
         from colony_memory._keyfile import write_key_file
 
         if encoding not in ("pem", "raw"):
-            msg = f"encoding must be 'pem' or 'raw', not {encoding!r}"
-            raise ValueError(msg)
+            raise ValueError(f"encoding must be 'pem' or 'raw', not {encoding!r}")
         write_key_file(path, self.seed if encoding == "raw" else self.to_pem().encode("ascii"))
 
     def to_pem(self) -> str:
@@ -191,19 +187,16 @@ def decode_did_key(did_key: str) -> bytes:
     digits = require_text("did_key", did_key)[len(_PREFIX) :]
     # An Ed25519 key has 47 digits; a bound keeps the arithmetic below small.
     if not did_key.startswith(_PREFIX) or len(digits) > 64:
-        msg = f"{did_key[:80]!r} is not a did:key of an Ed25519 key"
-        raise ValueError(msg)
+        raise ValueError(f"{did_key[:80]!r} is not a did:key of an Ed25519 key")
     number = 0
     for char in digits:
         digit = _ALPHABET.find(char)
         if digit < 0:
-            msg = f"{did_key!r}: {char!r} is not a base58 digit"
-            raise ValueError(msg)
+            raise ValueError(f"{did_key!r}: {char!r} is not a base58 digit")
         number = number * 58 + digit
     body = number.to_bytes((number.bit_length() + 7) // 8, "big")
     if body[:2] != _ED25519 or len(body) != 34 or encode_did_key(body[2:]) != did_key:
-        msg = f"{did_key!r} is not a did:key of an Ed25519 key"
-        raise ValueError(msg)
+        raise ValueError(f"{did_key!r} is not a did:key of an Ed25519 key")
     return body[2:]
 
 
@@ -252,8 +245,7 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
     if not isinstance(signature, dict):
         raise UntrustedSnapshot("the signature is malformed")
     if signature.get("alg") != "ed25519":
-        msg = f"unsupported signature alg: {shown(signature.get('alg'))}"
-        raise UntrustedSnapshot(msg)
+        raise UntrustedSnapshot(f"unsupported signature alg: {shown(signature.get('alg'))}")
     key_id, sig = signature.get("key_id"), signature.get("sig")
     if not isinstance(key_id, str) or not isinstance(sig, str):
         raise UntrustedSnapshot("the signature is malformed")
@@ -266,19 +258,16 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
             raise ValueError("the key is not in canonical form")
         raw = _decode_sig(sig)
     except ValueError as error:
-        msg = f"the signature is malformed: {error}"
-        raise UntrustedSnapshot(msg) from error
+        raise UntrustedSnapshot(f"the signature is malformed: {error}") from error
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError as error:
-        msg = f"this snapshot is signed and the signature cannot be checked: {_MISSING}"
-        raise ColonyMemoryError(msg) from error
+        raise ColonyMemoryError(f"this snapshot is signed and the signature cannot be checked: {_MISSING}") from error
     try:
         message = _message(manifest)
     except ValueError as error:
-        msg = f"the signature cannot be checked: {error}"
-        raise UntrustedSnapshot(msg) from error
+        raise UntrustedSnapshot(f"the signature cannot be checked: {error}") from error
     except RecursionError as error:
         raise UntrustedSnapshot("the signature cannot be checked: the manifest is nested too deeply") from error
     try:
@@ -301,6 +290,5 @@ def _decode_sig(sig: str) -> bytes:
     # What is of another alphabet is never decoded: Python is about to pass it over.
     raw = base64.urlsafe_b64decode(f"{sig}==") if _SIG.fullmatch(sig) else b""
     if not raw or base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii") != sig:
-        msg = "sig is not 64 bytes of base64url without padding"
-        raise ValueError(msg)
+        raise ValueError("sig is not 64 bytes of base64url without padding")
     return raw

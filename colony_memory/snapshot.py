@@ -164,8 +164,7 @@ def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:
     try:
         raw = load_object(text)
     except ValueError as error:
-        msg = f"manifest {file} is not readable: {error}"
-        raise SnapshotCorrupt(msg, file=file) from error
+        raise SnapshotCorrupt(f"manifest {file} is not readable: {error}", file=file) from error
     return _checked(raw, sha256(text.encode("utf-8", "surrogatepass")), label=label, snapshot_id=snapshot_id)
 
 

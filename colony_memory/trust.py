@@ -108,8 +108,7 @@ class Trust:
             raise UntrustedSnapshot(msg, hint=Hint("open", "trusted_issuers"))
         last = self.issuers[issuer]
         if last is not None and not (isinstance(snapshot_id, str) and id_order(snapshot_id) <= id_order(last)):
-            msg = f"{what} is signed by {issuer}, which is trusted up to snapshot {last} only"
-            raise UntrustedSnapshot(msg)
+            raise UntrustedSnapshot(f"{what} is signed by {issuer}, which is trusted up to snapshot {last} only")
 
     def accepts(self, issuer: str | None, snapshot_id: str) -> bool:
         """Whether a snapshot of this id is accepted from this issuer, None where nobody signed it."""

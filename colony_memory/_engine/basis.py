@@ -92,11 +92,9 @@ class MemoryHome:
     basis: Basis = Basis()
 
     def read(self) -> Basis:
-        """As it is."""
         return self.basis
 
     def write(self, basis: Basis) -> None:
-        """Remember it."""
         self.basis = basis
 
 

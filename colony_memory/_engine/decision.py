@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """A question about a label."""
-
     label: str
     trust: Trust  # whom the client accepts
     # Heads that were seen before the pointer was read; at_least of a restore is one of them
@@ -54,8 +52,6 @@ Finding = Manifest | SnapshotCorrupt | UntrustedSnapshot | None
 
 
 class Wants(NamedTuple):
-    """Things to read first: the listing, manifests by id, and page files by name."""
-
     listing: bool = False
     manifests: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
@@ -63,8 +59,6 @@ class Wants(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """The state of a label."""
-
     label: str
     follow: str | None  # id of the latest snapshot, None where there is none
     pointer: Pointer  # what is believed of the pointer; blank, with generation 0, where nothing is
@@ -95,7 +89,6 @@ class Decision:
 
     @property
     def proven(self) -> bool:
-        """True if an issuer that the client trusts has signed the pointer."""
         return self.issuer is not None
 
     @property
@@ -129,7 +122,6 @@ class Decision:
 
     @property
     def head(self) -> str:
-        """Head of the pointer, empty where it has none that is believed or names another snapshot."""
         return self.pointer.head if self.pointer.snapshot_id == self.follow else ""
 
     @cached_property

@@ -187,5 +187,4 @@ def _outside_loop(bound: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         return bound(*args, **kwargs)
     except StopIteration as error:
         # It cannot pass through a future: whoever waits for that would wait for ever.
-        msg = f"StopIteration: {error}"
-        raise RuntimeError(msg) from error
+        raise RuntimeError(f"StopIteration: {error}") from error

@@ -65,7 +65,6 @@ def free_in(status: Mapping[str, Any]) -> int | None:
 
 
 def require_sizes(files: Mapping[str, str], what: str) -> None:
-    """Raise a QuotaExceeded where a file is larger than a vault takes."""
     for name, text in files.items():
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > MAX_FILE_BYTES:
@@ -78,7 +77,6 @@ def require_sizes(files: Mapping[str, str], what: str) -> None:
 
 
 async def require_room(session: Session, need: int, what: str, *, label: str | None = None) -> None:
-    """Raise a QuotaExceeded unless so many bytes are free."""
     free = await free_bytes(session)
     if free is not None and need > free:
         raise no_room(need, free, what, label)
@@ -92,7 +90,6 @@ def no_room(need: int, free: int, what: str, label: str | None, *, gain: int | N
 
 
 async def require_operations(session: Session, need: int, what: str) -> None:
-    """Raise a RateLimited where the vault says that it takes fewer uploads and deletes this hour."""
     left = await session.vault.operations_left()
     if left is not None and left < need:
         wait = await session.vault.operations_reset() or _HOUR
@@ -146,7 +143,6 @@ async def misread(session: Session, files: Mapping[str, str]) -> str | None:
 
 
 async def read_back(session: Session, built: BuiltSnapshot) -> None:
-    """Raise a VaultError where what was written is not what was sent."""
     wrong = await misread(session, built.files)
     if wrong is not None:
         raise VaultError(f"{wrong}: do it again")
@@ -185,7 +181,6 @@ def still_there(now: State, snapshot_id: str, files: Iterable[str]) -> bool:
 
 
 async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
-    """Delete what was written of a snapshot that came to nothing, its manifest first, as far as that is possible."""
     label, manifest_file, names = built.info.label, built.manifest_file, list(built.files)
     if isinstance(error, RateLimited):
         return  # deletes come out of the same bucket; a later prune sweeps
@@ -299,7 +294,6 @@ async def deletable(
 async def bytes_freed(
     session: Session, files: LabelFiles, victims: Collection[str], *, needs: Mapping[str, Sequence[str]]
 ) -> int:
-    """Bytes that are free once snapshots are deleted, and old leftovers with them."""
     return files.size(await deletable(session, files, victims, needs=needs, anew=False)) or 0
 
 
@@ -345,8 +339,6 @@ async def sweep(session: Session, files: LabelFiles, *, needs: Mapping[str, Sequ
 
 @dataclass
 class _Deletion:
-    """Files that are being deleted one after the other."""
-
     session: Session
     label: str
     total: int
@@ -356,7 +348,6 @@ class _Deletion:
     cause: ColonyMemoryError | None = None
 
     def fail(self, name: str, error: ColonyMemoryError) -> None:
-        """Note a file that is still there."""
         self.failed.append(name)
         self.cause = error
 
@@ -381,7 +372,6 @@ class _Deletion:
                 self.session.tell("delete", name, self.done, self.total)
 
     def incomplete(self, cause: ColonyMemoryError | None = None, left: Sequence[str] = ()) -> PruneIncomplete:
-        """The error that tells what is still there."""
         cause = cause or self.cause
         failed = list(dict.fromkeys((*self.failed, *left)))
         wait = getattr(cause, "retry_after", None)

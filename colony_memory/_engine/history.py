@@ -43,8 +43,6 @@ _BATCH_FILES, _BATCH_BYTES = 24, 4 * 2**20
 
 
 class Walked(NamedTuple):
-    """The outcome of a walk."""
-
     passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id
     read: int  # how many were
 
@@ -123,15 +121,12 @@ def _pass_over(label: str, snapshot_id: str, why: str, hint: Hint | None = None)
 
 
 def _unreadable(label: str, passed: Mapping[str, str], error: ColonyMemoryError | None) -> ColonyMemoryError | None:
-    """Why nothing of what is there could be read, None where nothing is there."""
     if error is None and passed:
         return SnapshotCorrupt(f"no snapshot of label {label!r} can be read: {next(iter(passed.values()))}")
     return error
 
 
 class _Reading:
-    """Snapshots that are read one after the other, their files several at once."""
-
     def __init__(self, session: Session, state: State, infos: Sequence[SnapshotInfo]) -> None:
         self._session, self._state = session, state
         first = {_same(info): info for info in reversed(infos)}
@@ -157,7 +152,6 @@ class _Reading:
             yield batch
 
     async def documents(self, info: SnapshotInfo) -> dict[str, str]:
-        """The documents of one."""
         decision, session = self._state.decision, self._session
         names = self._batches.get(info.snapshot_id)
         if names is not None:
@@ -206,8 +200,6 @@ def _plain(documents: Mapping[str, str]) -> Mapping[str, File]:
 
 @dataclass(frozen=True)
 class Histories:
-    """The histories of documents."""
-
     changes: Mapping[str, tuple[Change, ...]]  # the changes of each, newest first, by name
     passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id
     read: int  # how many were
@@ -215,16 +207,13 @@ class Histories:
 
 @observed("history")
 async def changes(session: Session, name: str, *, label: str, patch: bool) -> tuple[Change, ...]:
-    """See :meth:`colony_memory.ColonyMemory.history`."""
     return (await history(session, name, label=label, patch=patch)).changes.get(name, ())
 
 
 @observed("history")
 async def history(session: Session, name: str, *, label: str, patch: bool, view: View | None = None) -> Histories:
-    """The same, with what was passed over; ``view`` says what the documents stand for."""
     if not isinstance(name, str):
-        msg = f"a document's name must be a string, not {type(name).__name__}"
-        raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
+        raise ValueError(f"a document's name must be a string, not {type(name).__name__}")  # noqa: TRY004 - one type for every bad argument
     files = view or _plain
 
     def only(documents: Mapping[str, str]) -> Mapping[str, File]:
@@ -247,8 +236,6 @@ def _weight(files: Mapping[str, File]) -> int:
 
 
 class _Changes:
-    """The changes of documents, by snapshots from the newest to the oldest."""
-
     def __init__(self, *, patch: bool) -> None:
         self._patch, self._room = patch, _PATCHES
         self._counted, self._shown = Steps(), Steps()
@@ -256,7 +243,6 @@ class _Changes:
         self._changes: dict[str, list[Change]] = {}
 
     def see(self, info: SnapshotInfo, files: Mapping[str, File]) -> None:
-        """Compare a snapshot with the one after it."""
         if self._newer is not None:
             self._compare(*self._newer, info, files)
         self._newer = info, files
@@ -283,7 +269,6 @@ class _Changes:
         self._changes.setdefault(name, []).append(change)
 
     def finish(self) -> dict[str, tuple[Change, ...]]:
-        """All of them, the newest first."""
         if self._newer is not None:
             self._compare(*self._newer, None, {})
             self._newer = None
@@ -309,7 +294,6 @@ def _size(file: File | None) -> int:
 async def search(
     session: Session, pattern: str, *, label: str, fixed: bool, ignore_case: bool, view: View | None = None
 ) -> SearchReport:
-    """See :meth:`colony_memory.ColonyMemory.search`; ``view`` says what the documents stand for."""
     wanted = Pattern(pattern, fixed=fixed, ignore_case=ignore_case)
     state = await look_at_all(session, label, "searching every snapshot")
     fold = _Matches(wanted, view or _plain, latest=state.decision.follow)
@@ -320,8 +304,6 @@ async def search(
 
 @dataclass
 class _Line:
-    """A line that was found, as it is in the newest snapshot that has it."""
-
     name: str
     found: Found
     last: SnapshotInfo
@@ -332,8 +314,6 @@ class _Line:
 
 
 class _Matches:
-    """The lines that were found, by snapshots from the newest to the oldest."""
-
     def __init__(self, pattern: Pattern, view: View, *, latest: str | None) -> None:
         self._pattern, self._view, self._latest = pattern, view, latest
         self._lines: dict[_Key, _Line] = {}
@@ -367,7 +347,6 @@ class _Matches:
             yield Found(0, _WHOLE, None, (0, 0))
 
     def see(self, info: SnapshotInfo, found: Mapping[_Key, Found]) -> None:
-        """Note which lines a snapshot has."""
         for key, line in found.items():
             known = self._lines.setdefault(key, _Line(key[0], line, info, self._newer, info))
             known.first = info
@@ -376,7 +355,6 @@ class _Matches:
         self._newer = info
 
     def finish(self, *, unread: bool) -> tuple[Match, ...]:
-        """All of them; ``unread`` says that the latest was not."""
         found = sorted(self._lines.values(), key=lambda each: (id_order(each.first.snapshot_id), each.found.number))
         found.sort(key=lambda each: id_order(each.last.snapshot_id), reverse=True)
         found.sort(key=lambda each: each.name)
@@ -400,7 +378,6 @@ class _Matches:
 async def diff(
     session: Session, a: str | Mapping[str, str], b: str | Mapping[str, str] | None, *, label: str
 ) -> SnapshotDiff:
-    """See :meth:`colony_memory.ColonyMemory.diff`."""
     before, after = await _documents(session, a, label), await _documents(session, b, label)
     return await session.vault.compute(compare, before, after)
 

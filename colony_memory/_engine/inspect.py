@@ -1,36 +1,49 @@
-"""Inspect, status: what a vault contains, and how much more fits into it.
-
-What the next backup of a label costs is expected by what the ones before it stored.
-"""
+"""verify, inspect, status: what of a vault holds, what is in it, and how much more fits into it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from statistics import median_high
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._engine.files import free_in
+from colony_memory._engine.judge import set_back
 from colony_memory._engine.keep import shrunk_in
 from colony_memory._engine.label import read_label, read_labels
-from colony_memory._engine.observe import observed
-from colony_memory._engine.state import UNREADABLE, State, look
-from colony_memory._engine.verify import listed_and_gone, older_pointer
+from colony_memory._engine.load import not_found, room_for
+from colony_memory._engine.observe import observed, spending
+from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
+from colony_memory._engine.store import Shelf
 from colony_memory._format import FORMAT_2
-from colony_memory._format.names import latest_filename, manifest_filename, require_label
+from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
+from colony_memory._format.pointer import read_pointer
+from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.chain import MAX_ON_BASE
-from colony_memory.exceptions import SnapshotCorrupt, VaultError, message_of
-from colony_memory.reports import LabelMap, VaultMap
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    DecryptionError,
+    SnapshotCorrupt,
+    UnsupportedFormat,
+    UntrustedSnapshot,
+    VaultError,
+    message_of,
+)
+from colony_memory.reports import Fact, LabelMap, SnapshotCheck, VaultMap, VerifyReport
 from colony_memory.snapshot import Manifest
-from colony_memory.trust import lacks_signature
+from colony_memory.trust import OPEN, lacks_signature, previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
+    from colony_memory._engine.judge import Decision
     from colony_memory._engine.label import LabelFiles
     from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
+    from colony_memory.reports import LifecycleEvent
 
-
+# Another client may be at work between the reads.
+_TRIES = 3
 # Snapshots that show what the next one takes. What many take together shows in as many as stand on one base: few of
 # them are large, those that fold what came before.
 _LIKE = 10
@@ -38,30 +51,270 @@ _LIKE = 10
 _ROWS = 8
 
 
-class Outlook(NamedTuple):
-    """The expected cost of a label's next backups."""
+async def check_snapshot(
+    session: Session,
+    label: str,
+    snapshot_id: str,
+    *,
+    state: State | None = None,
+    manifests: dict[str, Manifest] | None = None,
+    shelf: Shelf | None = None,
+) -> SnapshotCheck | None:
+    """Read every byte of one snapshot; None where it is not there."""
+    file = manifest_filename(label, snapshot_id)
+    stored = await session.vault.get(file)
+    if stored is None:
+        return None
+    try:
+        manifest = session.read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
+    except SnapshotCorrupt as error:
+        return SnapshotCheck(snapshot_id, manifest="bad", problem=message_of(error))
+    session.manifests[file] = manifest
+    if manifests is not None:
+        manifests[snapshot_id] = manifest
+    signature, unproven = _check_signature(manifest)
+    trust, distrusted = _check_trust(session, manifest, state)
+    catalog, replaced = _check_row(manifest, state)
+    shelf = shelf if manifest.packs else None
+    content = await _check_content(session, manifest, shelf, unpacks=trust in ("ok", "unchecked"))
+    if content.parts == "missing" and await session.vault.get(file) is None:
+        return None  # it was deleted while it was read
+    return SnapshotCheck(
+        snapshot_id,
+        "ok",
+        content.parts,
+        content.digest,
+        signature,
+        manifest.info.issuer,
+        distrusted or unproven or replaced or content.problem,
+        trust=trust,
+        catalog=catalog,
+        previous=manifest.info.parent_id,
+        closed=content.closed,
+    )
 
+
+def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
+    if not manifest.info.signed:
+        return "missing", None
+    try:
+        OPEN.judge(manifest.raw)
+    except UntrustedSnapshot as error:
+        return "bad", message_of(error)
+    except ColonyMemoryError as error:
+        return "unchecked", message_of(error)
+    return "ok", None
+
+
+def _check_trust(session: Session, manifest: Manifest, state: State | None) -> tuple[Fact, str | None]:
+    if not session.trust.pins:
+        return "unchecked", None
+    try:
+        session.trust.judge(manifest.raw)
+    except UntrustedSnapshot as error:
+        if state is not None and manifest.info.snapshot_id in state.decision.unsigned:
+            return "missing", "older than signing: it is not signed, and so not trusted"
+        return "bad", message_of(error)
+    strange = state.decision.untrusted.get(manifest.info.snapshot_id) if state else None
+    return ("ok", None) if strange is None else ("bad", message_of(strange))
+
+
+def _check_row(manifest: Manifest, state: State | None) -> tuple[Fact, str | None]:
+    if state is None or state.decision.pointer.entries is None:
+        return "unchecked", None
+    snapshot_id = manifest.info.snapshot_id
+    entry = state.decision.pointer.entry(snapshot_id)
+    if entry is None:
+        return "missing", None
+    if entry.manifest_sha256 == manifest.sha256:
+        return "ok", None
+    return "bad", f"the manifest of snapshot {snapshot_id} is not the one that the pointer lists"
+
+
+class _Content(NamedTuple):
+    """Facts about a snapshot's files: that they are whole, and that they are the memory which was saved."""
+
+    parts: Fact
+    digest: Fact
+    problem: str | None = None
+    closed: str | None = None
+
+
+async def _check_content(session: Session, manifest: Manifest, shelf: Shelf | None, *, unpacks: bool) -> _Content:
+    try:
+        at_most = room_for(manifest, session.max_bytes)
+        found = (await session.vault.get_many(manifest.part_files, at_most=at_most, shelf=shelf)).items()
+    except SnapshotCorrupt as error:
+        return _Content("bad" if error.file in manifest.part_files else "unchecked", "unchecked", message_of(error))
+    texts = {name: file.content if file else None for name, file in found}
+    del found  # so that a part's text is freed once it is read
+    parts: Fact = "missing" if None in texts.values() else "ok"
+    if not unpacks:
+        # Anyone may have made it: what it costs to unpack is not spent on it, nor a passphrase tried.
+        return _Content("missing" if parts == "missing" else "unchecked", "unchecked")
+    file = manifest_filename(manifest.info.label, manifest.info.snapshot_id)
+    try:
+        spend = spending(session, file)
+    except ColonyMemoryError as error:
+        return _Content("unchecked" if parts == "ok" else parts, "unchecked", message_of(error))
+    try:
+        await session.vault.compute(
+            read_documents, manifest, texts, max_bytes=session.max_bytes, identities=session.identities, spend=spend
+        )
+    except DecryptionError as error:
+        return _Content(parts, "unchecked", closed=message_of(error))
+    except UnsupportedFormat as error:  # nothing was looked into, which is not to have found damage
+        return _Content("unchecked" if parts == "ok" else parts, "unchecked", message_of(error))
+    except SnapshotCorrupt as error:
+        if parts == "ok" and error.file in manifest.part_files:
+            return _Content("bad", "unchecked", message_of(error))
+        too_large = manifest.info.byte_size > session.max_bytes
+        return _Content(parts, "unchecked" if parts != "ok" or too_large else "bad", message_of(error))
+    return _Content(parts, "ok")
+
+
+def _outcome(report: VerifyReport, event: LifecycleEvent, _: object) -> LifecycleEvent:
+    return replace(event, action="verified", label=report.label, count=len(report.snapshots), ok=bool(report))
+
+
+@observed("verify", _outcome)
+async def verify(session: Session, *, label: str, snapshot_id: str | None) -> VerifyReport:
+    label = require_label(label)
+    if snapshot_id is not None:
+        check = await check_snapshot(session, label, require_id(snapshot_id))
+        if check is None:
+            raise not_found(label, snapshot_id)
+        return VerifyReport(label, (check,), forged=_forged((check,)))
+    for _ in range(_TRIES):
+        state = await look(session, label, everything=True)
+        report = await _verify_label(session, state)
+        # Where another client was at work, what the pointer said and what was there are of different moments.
+        if report or (await read_pointer_file(session, label))[0] == state.text:
+            break
+    return report
+
+
+async def _verify_label(session: Session, state: State) -> VerifyReport:
+    label, decision = state.label, state.decision
+    files = require_listed(state, "verifying every snapshot")
+    manifests: dict[str, Manifest] = {}  # what the client remembers, others of its verbs may forget meanwhile
+    shelf = Shelf(session.max_bytes // 2)
+    found = [
+        await check_snapshot(session, label, each, state=state, manifests=manifests, shelf=shelf)
+        for each in files.manifests
+    ]
+    checks = _link(manifests, [check for check in found if check is not None])
+    removed = await _removed(session, state, checks)
+    pointer: Fact = "unchecked"
+    if session.trust.pins and state.text is not None:
+        pointer = "ok" if decision.proven else "bad" if decision.signed or decision.written is None else "missing"
+    saved = bool(checks) or state.text is not None
+    accepted = pointer == "missing" and session.trust.accept_legacy_pointer
+    trusted = [each for each in checks if each.manifest == "ok" and each.trust in ("ok", "unchecked")]
+    problem = (
+        (decision.problem if saved and not accepted else None)
+        or (message_of(decision.rollback) if decision.rollback else None)
+        or (_older_pointer(state, [manifests[each.snapshot_id] for each in trusted]) if saved else None)
+        or _catalogue_problem(state)
+        or (f"snapshot {removed[0]} is listed by the pointer, and is not there" if removed else None)
+    )
+    return VerifyReport(
+        label,
+        checks,
+        decision.written or None,
+        problem,
+        pointer=pointer,
+        rollback="bad" if decision.rollback else "ok" if decision.compared else "unchecked",
+        generation=decision.pointer.generation,
+        removed=removed,
+        forged=_forged(checks),
+        gaps=tuple(check.snapshot_id for check in checks[:-1] if check.chain == "missing"),
+    )
+
+
+async def _removed(session: Session, state: State, checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
+    """Ids that the pointer lists, not there and not taken out by another client while the snapshots were read."""
+    there = {check.snapshot_id for check in checks}
+    removed = _listed_and_gone(session, state.decision, there)
+    now = (await look(session, state.label)).decision if removed else state.decision
+    if now.doubt is not None or (state.decision.proven and not now.proven):
+        return removed
+    still = _listed_and_gone(session, now, there)
+    return tuple(each for each in removed if each in still)
+
+
+def _listed_and_gone(session: Session, decision: Decision, there: Container[str]) -> tuple[str, ...]:
+    # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
+    rows = decision.pointer.entries if decision.proven or session.vault.conditional else ()
+    return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in there)
+
+
+def _older_pointer(state: State, manifests: Iterable[Manifest]) -> str | None:
+    """The objection of newer snapshots to an unproven pointer, None where there is none."""
+    if state.decision.proven:
+        return None
+    try:
+        error = set_back(read_pointer(state.text or "", label=state.label), manifests)
+    except SnapshotCorrupt as damage:
+        return message_of(damage)
+    return None if error is None else message_of(error)
+
+
+def _catalogue_problem(state: State) -> str | None:
+    """The problem with the catalogue in a pointer that can be read: other verbs read manifests in its place."""
+    try:
+        if state.text is not None:
+            read_pointer(state.text, label=state.label, strict=True, files=state.pages)
+    except SnapshotCorrupt as error:
+        return message_of(error)
+    return None
+
+
+def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
+    return tuple(
+        check.snapshot_id for check in checks if "bad" in (check.trust, check.catalog) or check.signature == "bad"
+    )
+
+
+def _link(manifests: Mapping[str, Manifest], checks: Sequence[SnapshotCheck]) -> tuple[SnapshotCheck, ...]:
+    """Follow ``previous`` from each snapshot to the one before it."""
+    by_id, out = {check.snapshot_id: check for check in checks}, list[SnapshotCheck]()
+    for check in checks:
+        before = previous_of(manifests[check.snapshot_id].raw) if check.manifest == "ok" else None
+        if before is None:
+            out.append(check)
+            continue
+        previous, digest = before
+        there, fact, problem = by_id.get(previous), "missing", check.problem
+        if there is not None:
+            fact = "ok" if there.manifest == "ok" and digest == manifests[previous].sha256 else "bad"
+        if fact == "bad":
+            problem = problem or f"the snapshot before it, {previous}, was replaced: its writer saw another"
+        out.append(replace(check, chain=fact, previous=previous, problem=problem))  # type: ignore[arg-type]
+    return tuple(out)
+
+
+class _Outlook(NamedTuple):
     next_bytes: int = 0  # what the next backup stores
     at_most: bool = False  # it stores no more than that, and nothing shows yet how much less
     fits: int | None = None  # how many more fit into the room, None where that is not known
 
 
-def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> Outlook:
-    """Expect what recent backups did."""
+def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> _Outlook:
     if not entries or not entries[0].info.stored_bytes:
-        return Outlook()  # nor where the vault tells no sizes
+        return _Outlook()  # nor where the vault tells no sizes
     newest = entries[0].info
     costs, share = [newest.stored_bytes], 0.0
     if newest.format == FORMAT_2:
         chains = [entry for entry in entries if entry.info.format == FORMAT_2]
         patches = [entry for entry in chains[:MAX_ON_BASE] if len(entry.packs) > 1]
         if not patches and len(chains) == 1:
-            return Outlook(newest.stored_bytes, at_most=True)  # what is put on a base takes no more than it did
+            return _Outlook(newest.stored_bytes, at_most=True)  # what is put on a base takes no more than it did
         costs = [entry.info.stored_bytes for entry in patches or chains[:1]]
         base = next((entry.info.stored_bytes for entry in chains if len(entry.packs) == 1), 0)
         share = base / MAX_ON_BASE if patches else 0.0
     each = sum(costs) / len(costs) + share + pointer_bytes / max(_ROWS, len(entries))
-    return Outlook(
+    return _Outlook(
         next_bytes=median_high(costs[:_LIKE]),
         fits=None if free is None or not each else max(0, int(free // each)),
     )
@@ -69,12 +322,11 @@ def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None
 
 @observed("inspect")
 async def inspect(session: Session) -> VaultMap:
-    """See :meth:`colony_memory.ColonyMemory.inspect`."""
     quota = await session.vault.status()
     listing = await session.vault.list("")
     labels = read_labels(listing)
     total, told = _number(quota.get("quota_bytes")), quota.get("available_bytes")
-    free = _free_bytes(session, quota)
+    free = None if session.vault.unlimited else free_in(quota)
     maps = tuple([await _map_label(session, label, files, free=free) for label, files in labels.items()])
     left, spent = await session.vault.operations_left(), None
     if left is None and session.vault.counts_operations:  # which it tells only in its answer to one of them
@@ -96,14 +348,12 @@ async def inspect(session: Session) -> VaultMap:
 
 @observed("status")
 async def status(session: Session, *, label: str | None = None) -> dict[str, Any]:
-    """See :meth:`colony_memory.ColonyMemory.status`."""
     quota = await session.vault.status()
     if label is None:
         return quota
     label = require_label(label)
     files = read_label(await session.vault.list(f"cmem.{label}."), label)
-    free = _free_bytes(session, quota)
-    found = await _map_label(session, label, files, free=free)
+    found = await _map_label(session, label, files, free=None if session.vault.unlimited else free_in(quota))
     return {
         **quota,
         "label": label,
@@ -138,13 +388,13 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
     if isinstance(decision.refusal, SnapshotCorrupt) and newest is None and not broken:
         broken[latest_filename(label)] = message_of(decision.refusal)
     beside = [each for each in state.manifests.values() if isinstance(each, Manifest)]
-    older = older_pointer(state, beside) if decision.written and not decision.proven else None
+    older = _older_pointer(state, beside) if decision.written else None
     if older is not None:
         # A restore gives what that names, and not the newest.
         broken[latest_filename(label)] = f"{older}. If a copy or an import did not finish, do that again instead"
     kept = shrunk_in(session, state)
     counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
-    ahead = look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
+    ahead = _look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
     return LabelMap(
         label=label,
         snapshots=len(whole),
@@ -174,17 +424,12 @@ async def _gone_for_good(session: Session, state: State) -> tuple[str, ...]:
     The label was listed before its pointer was read, so that a backup in between is not in that list. Where something
     lacks, it is looked at in the other order, in which a deletion in between is the one that would show.
     """
-    gone = listed_and_gone(session, state.decision, state.listed.manifests) if state.listed.complete else ()
+    gone = _listed_and_gone(session, state.decision, state.listed.manifests) if state.listed.complete else ()
     if not gone:
         return ()
     again = await look(session, state.label, everything=True)
-    found = listed_and_gone(session, again.decision, again.listed.manifests) if again.listed.complete else ()
+    found = _listed_and_gone(session, again.decision, again.listed.manifests) if again.listed.complete else ()
     return tuple(each for each in found if each in gone)
-
-
-def _free_bytes(session: Session, quota: Mapping[str, Any]) -> int | None:
-    """Free bytes, None where the vault does not tell, or there is no end to them."""
-    return None if session.vault.unlimited else free_in(quota)
 
 
 def _number(value: object) -> int:

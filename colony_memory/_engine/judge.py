@@ -192,7 +192,6 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
 
 
 def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
-    """The latest where the pointer is followed."""
     label, named = asked.label, found.pointer.snapshot_id
     found = mark_committed(asked, found, files, manifests)
     left = [each for each in files.manifests if each not in found.pointer.gone]
@@ -331,7 +330,6 @@ def _warned(found: Decision, message: str) -> Decision:
 
 
 def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> tuple[str, ...]:
-    """Ids of the manifests that the decision rests on."""
     listed = {each for each, entry in rows_of(asked, base).items() if suffices(asked, base, entry)}
     unlisted = tuple(each for each in files.manifests if each not in listed)
     named = base.pointer.snapshot_id

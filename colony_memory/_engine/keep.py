@@ -33,8 +33,6 @@ _UNMERGED = "before-divergence"
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan for a label."""
-
     plan: PrunePlan  # what a retention keeps and removes
     shrunk: Mapping[str, Shrink]  # of each snapshot that it keeps for what followed it, what that was
     # Ids of snapshots that were taken out of the catalogue long ago and are still there
@@ -42,7 +40,6 @@ class Planned:
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """Ids of what goes."""
         return (*(info.snapshot_id for info in self.plan.remove), *self.leftovers)
 
     def rows(self, entries: Iterable[Entry]) -> list[Entry]:
@@ -95,24 +92,20 @@ class Planned:
 
 
 def policy_of(keep: int | None, retention: Retention | None) -> Retention | None:
-    """The retention that the arguments ask for."""
     if retention is not None:
         if keep is not None:
             raise ValueError("give either a number of snapshots to keep or retention=, not both")
         if not isinstance(retention, Retention):
-            msg = f"retention must be a Retention, not {type(retention).__name__}"
-            raise ValueError(msg)
+            raise ValueError(f"retention must be a Retention, not {type(retention).__name__}")
         return retention
     if keep is None:
         return None
     if type(keep) is not int or keep < 0:
-        msg = f"the number of snapshots to keep must be a count, not {keep!r}"
-        raise ValueError(msg)
+        raise ValueError(f"the number of snapshots to keep must be a count, not {keep!r}")
     return Retention(keep_last=keep)
 
 
 def note_shrink(entry: Entry, shrink: Shrink | None) -> Entry:
-    """The row that tells what followed, where that is to be told."""
     if shrink is None:
         return entry
     return replace(entry, shrunk_at=stamp(shrink.since), spoiled=shrink.ruined)

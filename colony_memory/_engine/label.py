@@ -89,7 +89,6 @@ class Listing:
 
 
 def unwrap(reply: Any) -> Any:
-    """A reply may be bare or under ``"result"``."""
     if isinstance(reply, dict) and isinstance(reply.get("result"), (dict, list)):
         return reply["result"]
     return reply
@@ -108,15 +107,13 @@ def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None)
             complete = False
     if not isinstance(items, list):
         # An empty vault answers with an empty list; a torn reply must not read as one.
-        msg = f"listing {prefix}* failed: the reply has no list of files, try again"
-        raise VaultUnavailable(msg)
+        raise VaultUnavailable(f"listing {prefix}* failed: the reply has no list of files, try again")
     files = {}
     for item in items:
         entry = item if isinstance(item, dict) else {"filename": item}
         name = entry.get("filename") or entry.get("name")
         if not isinstance(name, str):
-            msg = f"listing {prefix}* failed: the reply has a file name that is no string, try again"
-            raise VaultUnavailable(msg)
+            raise VaultUnavailable(f"listing {prefix}* failed: the reply has a file name that is no string, try again")
         if name.startswith(prefix) and (only is None or name in only):
             size = entry.get("content_size")
             files[name] = ListedFile(size if isinstance(size, int) else None, entry.get("updated_at"))
@@ -140,11 +137,9 @@ def proves(reply: Any, name: str, size: int, doing: str) -> bool:
         return False
     named, stored = reply.get("filename", reply.get("name")), reply.get("content_size")
     if isinstance(named, str) and named != name:
-        msg = f"{doing} failed: the vault says that it stored {named[:300]!r}"
-        raise VaultError(msg)
+        raise VaultError(f"{doing} failed: the vault says that it stored {named[:300]!r}")
     if type(stored) is int and stored != size:
-        msg = f"{doing} failed: the vault stored {stored} bytes of {size}"
-        raise VaultError(msg)
+        raise VaultError(f"{doing} failed: the vault stored {stored} bytes of {size}")
     return isinstance(named, str) and type(stored) is int
 
 
@@ -156,8 +151,6 @@ GRACE = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class LabelFiles:
-    """The files of one label."""
-
     label: str
     files: Mapping[str, ListedFile] = field(default_factory=dict)  # size and time of each, by name
     complete: bool = True  # the vault listed everything
@@ -174,14 +167,12 @@ class LabelFiles:
     pin_ends: Mapping[str, datetime] = field(default_factory=dict)
 
     def pinned(self, snapshot_id: str) -> dict[str, Any]:
-        """The fields of a summary about the snapshot's pin."""
         end = self.pin_ends.get(snapshot_id)
         until = None if end is None else stamp(end)
         return {"pinned": snapshot_id in self.pins, "pinned_until": until}
 
     @property
     def now(self) -> datetime | None:
-        """Newest time that the vault shows in that listing, None where it shows none."""
         return None if self.listing is None else self.listing.now
 
     def as_of(self, moment: datetime) -> LabelFiles:
@@ -190,12 +181,10 @@ class LabelFiles:
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """Every id that any file is of."""
         return frozenset((*self.manifests, *self.parts, *self.packs, *self.pins))
 
     @property
     def orphans(self) -> dict[str, tuple[str, ...]]:
-        """Part files by id, where no manifest stands beside them."""
         there = set(self.manifests)
         return {each: tuple(found.values()) for each, found in self.parts.items() if each not in there}
 
@@ -240,7 +229,6 @@ class LabelFiles:
         return self._is_aged(snapshot_id, [*self.owned(snapshot_id), *self.pack(snapshot_id)], now)
 
     def pack(self, pack_id: str) -> tuple[str, ...]:
-        """The files of a pack."""
         return tuple(self.packs.get(pack_id, {}).values())
 
     def old_packs(self, *, now: datetime) -> dict[str, tuple[str, ...]]:
@@ -262,7 +250,6 @@ class LabelFiles:
 
 
 def labels_there(names: Collection[str], wanted: str | None) -> str:
-    """The other labels of a vault, for a message about one without snapshots."""
     others = sorted(set(names) - {wanted})
     if not others:
         return ""
@@ -311,12 +298,10 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
 
 
 def read_label(listing: Listing, label: str) -> LabelFiles:
-    """One label in a listing; without files where it has none."""
     return read_labels(listing).get(label) or LabelFiles(require_label(label), complete=listing.complete)
 
 
 def has_pointer(files: LabelFiles) -> bool:
-    """True if the label's pointer is listed."""
     return latest_filename(files.label) in files.files
 
 
@@ -324,7 +309,6 @@ _PIN = "colony-memory/pin/1"
 
 
 def pin_text(label: str, snapshot_id: str, until: datetime | None = None) -> str:
-    """The text of a pin."""
     end = {} if until is None else {"until": stamp(until)}
     return json.dumps({"format": _PIN, "label": label, "snapshot_id": snapshot_id, **end})
 

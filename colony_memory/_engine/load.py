@@ -65,17 +65,14 @@ class Loaded(NamedTuple):
 
     @property
     def snapshot_id(self) -> str:
-        """Id of the snapshot."""
         return self.manifest.info.snapshot_id
 
     @property
     def manifest_file(self) -> str:
-        """Name of its manifest."""
         return manifest_filename(self.manifest.info.label, self.snapshot_id)
 
     @property
     def named(self) -> str:
-        """It, for messages."""
         return f"snapshot {self.snapshot_id} of label {self.manifest.info.label!r}"
 
     def entry(self, known: Entry | None = None) -> Entry:
@@ -244,7 +241,6 @@ class Reader:
         self._chain: Chain | None = None
 
     async def read(self, label: str, snapshot_id: str) -> Loaded:
-        """One snapshot, with its files."""
         loaded = await load(
             self._session, label, snapshot_id, keep_files=True, shelf=self._shelf, unpack=self._unpack,
             max_bytes=self._max_bytes,
@@ -279,8 +275,6 @@ class Reader:
 
 @dataclass(frozen=True)
 class Parent:
-    """A snapshot of format 2 to go on from."""
-
     label: str
     snapshot_id: str
     manifest_sha256: str  # digest of its manifest
@@ -335,7 +329,6 @@ async def parent_of(session: Session, state: State) -> Parent | None:
 
 
 def keep_parent(session: Session, built: BuiltSnapshot) -> None:
-    """Remember what was just written, so that the next snapshot need not read it."""
     if not isinstance(built, BuiltChain) or built.chain is None:
         return
     if built.lock is None or session.identities is not None:
@@ -357,5 +350,4 @@ async def nothing_saved(session: Session, *, label: str, others: bool = True) ->
 
 
 def not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
-    """The error of an id that nothing is saved under."""
     return SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")

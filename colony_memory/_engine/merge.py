@@ -79,7 +79,6 @@ def merge(
 def _join(
     base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str], *, names: Collection[str]
 ) -> dict[str, str]:
-    """Merge the documents of these names by line, but for those with a conflict and those that are too large."""
     steps, joined = Steps(), dict[str, str]()
     # The smallest first, so that no document takes the steps of those that need few.
     for name in sorted(names, key=lambda name: (len(ours[name]) + len(theirs[name]), name)):

@@ -60,7 +60,6 @@ class Tally:
         self._held, self._lock = 0, threading.Lock()
 
     def asked(self, method: str, args: tuple[Any, ...]) -> None:
-        """Count a call, before it is made."""
         if method in ("vault_operations_left", "vault_operations_reset"):
             return  # which the client itself knows
         with self._lock:
@@ -75,12 +74,10 @@ class Tally:
                 self.reads += 1
 
     def came(self, content: str) -> None:
-        """Count a file that was read."""
         with self._lock:
             self.bytes_read += _size(content)
 
     def spend(self, number: int) -> None:
-        """Count bytes that were unpacked."""
         with self._lock:
             self.left -= number
 
@@ -228,7 +225,6 @@ def _tell(session: Session, own: Tally, event: LifecycleEvent | None) -> None:
 
 
 def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) -> LifecycleEvent | None:
-    """The event of a backup or an import."""
     if options.get("dry_run"):
         return None
     joined = info.diverged_from is not None and options.get("on_conflict") == "merge"

@@ -40,7 +40,6 @@ _STEP = timedelta(days=1)
 
 @observed("plan_prune")
 async def plan_prune(session: Session, *, label: str, policy: Retention) -> PrunePlan:
-    """See :meth:`colony_memory.ColonyMemory.plan_prune`."""
     state = await look(session, require_label(label), everything=True)
     require_believed(state)
     state, _ = await newest_good(session, state)
@@ -55,18 +54,15 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
 
 
 def _unreadable(state: State) -> list[str]:
-    """Ids of snapshots that this client takes for good, and cannot read."""
     return [entry.snapshot_id for entry in state.decision.building if not is_readable(entry.info.format)]
 
 
 def _outcome(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
-    """The event of a deletion; the tally has the count."""
     return replace(event, action="pruned")
 
 
 @observed("prune", _outcome)
 async def prune(session: Session, *, label: str, policy: Retention) -> int:
-    """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
     state = await look(session, label, everything=True)
     if ages(session, state):
@@ -225,12 +221,10 @@ async def pin(session: Session, *, label: str, snapshot_id: str, lasts: timedelt
 
 @observed("unpin")
 async def unpin(session: Session, *, label: str, snapshot_id: str) -> None:
-    """See :meth:`colony_memory.ColonyMemory.unpin`."""
     await session.vault.delete(pin_filename(require_label(label), require_id(snapshot_id)))
 
 
 def require_tags(add: str | Iterable[str], remove: str | Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tags to add and to remove, of which there is one at least."""
     added, removed = check_tags(add), check_tags(remove)
     if not (added or removed):
         raise ValueError("say which tags to add, or to remove")

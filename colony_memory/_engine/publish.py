@@ -41,8 +41,6 @@ _TRIES = 8
 
 @dataclass(frozen=True)
 class Move:
-    """The next state of the pointer."""
-
     latest: str | None  # the snapshot to name, None for none
     entries: Iterable[Entry]  # the catalogue: all that is committed
     removed: Sequence[str] = ()  # what is to be deleted, or was, and must not be listed again
@@ -59,8 +57,6 @@ class Move:
 
 @dataclass(frozen=True)
 class Published:
-    """A pointer that was written, or left as it is."""
-
     pointer: Pointer  # what it says
     state: State  # the state that the change was applied to
 
@@ -135,11 +131,10 @@ async def _require_gone(session: Session, state: State, move: Move) -> None:
     lacks = [name for name in known if id_order(name) > latest and name not in shown]
     for file, found in (await session.vault.get_many(manifest_filename(label, name) for name in lacks)).items():
         if found is not None:
-            msg = (
+            raise VaultUnavailable(
                 f"the vault's list of label {label!r} lacks {file}, which is there: the list is out of date, and "
                 "nothing was changed; try again"
             )
-            raise VaultUnavailable(msg)
 
 
 async def touch(session: Session, state: State) -> bool:
@@ -186,7 +181,6 @@ def require_signer(session: Session, state: State, why: str, *, conflict: bool =
 
 
 def may_move(state: State, snapshot_id: str) -> bool:
-    """True if a snapshot may become the latest: the pointer never moves to an older one."""
     follow = state.decision.follow
     return follow is None or id_order(snapshot_id) >= id_order(follow)
 

@@ -51,8 +51,6 @@ _SHOWN_NAMES = 5
 
 @dataclass(frozen=True)
 class Restored:
-    """A restored snapshot."""
-
     info: SnapshotInfo  # the snapshot that it was
     documents: dict[str, str]  # its documents, those that were asked for
     # What a memory is based on once it holds all of this, to be kept by whoever puts it there. None where that changes
@@ -68,7 +66,6 @@ class Restored:
 
 
 def outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
-    """The event of a restore; none where nothing is saved yet."""
     if not isinstance(found, Restored):
         return None
     return replace(
@@ -95,7 +92,6 @@ async def restore(
     at_least: str | int | None = None,
     others: bool = True,
 ) -> Restored:
-    """See :meth:`colony_memory.ColonyMemory.restore`; the basis is given with it, and kept by whoever calls."""
     patterns = None if names is None else texts("names", names)
     restored = await read(
         session,
@@ -322,7 +318,6 @@ def candidates(session: Session, state: State, passed: dict[str, str]) -> Iterat
 
 @observed("latest")
 async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
-    """See :meth:`colony_memory.ColonyMemory.latest`."""
     label = require_label(label)
     for turn in range(_TRIES):
         state = await look(session, label, listed=turn > 0)
@@ -359,7 +354,6 @@ async def _manifest(session: Session, state: State, snapshot_id: str) -> Manifes
 
 @observed("list_snapshots")
 async def list_snapshots(session: Session, *, label: str | None) -> list[SnapshotInfo]:
-    """See :meth:`colony_memory.ColonyMemory.list_snapshots`."""
     wanted = None if label is None else require_label(label)
     listing = await session.vault.list("cmem." if wanted is None else f"cmem.{wanted}.")
     if not listing.complete:

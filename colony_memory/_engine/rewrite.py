@@ -77,8 +77,6 @@ _WHY = "rewriting puts other snapshots into it"
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a rewrite."""
-
     exclude: tuple[str, ...] = ()  # globs of the names of documents that they are not to hold
     replaced: tuple[tuple[str, str], ...] = ()  # what stands in the place of texts that they are not to hold
     wire: str | None = None  # their format, None for the one that each has
@@ -87,22 +85,18 @@ class Terms:
 
     @property
     def take_out(self) -> bool:
-        """True if something is not to be there any more."""
         return bool(self.exclude or self.replaced)
 
     def text(self, text: str) -> str:
-        """A text as it is to be."""
         for old, new in self.replaced:
             text = text.replace(old, new)
         return text
 
     def holds(self, text: str | bytes) -> bool:
-        """True if something holds what is to be replaced."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         return any(old.encode("utf-8", "surrogatepass") in data for old, _ in self.replaced)
 
     def documents(self, documents: Mapping[str, str], named: str) -> dict[str, str]:
-        """Documents as they are to be."""
         kept = {name: text for name, text in documents.items() if not self._is_gone(name)}
         hidden, records = [name for name in kept if self.holds(name)], set[str]()
         for name in RECORDS:
@@ -120,11 +114,10 @@ class Terms:
             if left.keys() == {"format"}:
                 del kept[name]
         if hidden:
-            msg = (
+            raise ColonyMemoryError(
                 f"{named}: the text to replace is in a file that is no text, a name or a link: exclude "
                 f"{', '.join(map(repr, hidden[:_SHOWN]))}"
             )
-            raise ColonyMemoryError(msg)
         if not kept:
             raise ColonyMemoryError(f"{named} would be left with nothing: delete it first")
         return {name: text if name in records else self.text(text) for name, text in kept.items()}
@@ -134,7 +127,6 @@ class Terms:
 
 
 def _bytes_of(data: object) -> bytes:
-    """A file of a record, as its bytes."""
     try:
         return base64.b64decode(str(data))
     except ValueError:
@@ -149,7 +141,6 @@ def _read_terms(
     sign: bool,
     encrypt_to: object,
 ) -> Terms:
-    """Check the arguments."""
     from colony_memory.encryption import read_recipients
 
     globs, pairs = tuple(several("exclude", exclude)), tuple((replaced or {}).items())
@@ -183,7 +174,6 @@ async def rewrite(
     encrypt_to: object,
     dry_run: bool,
 ) -> RewriteReport:
-    """See :meth:`colony_memory.ColonyMemory.rewrite`."""
     terms = _read_terms(exclude=exclude, replaced=replaced, wire=wire, sign=sign, encrypt_to=encrypt_to)
     if terms.recipients is not None:
         session = copy.copy(session)
@@ -372,7 +362,6 @@ class _Rewriting:
         session.parents.pop(label, None)
 
     async def drop(self) -> int:
-        """Delete what others stand for; how many that were."""
         session, victims = self.session, list[str]()
 
         async def change(now: State) -> Move | None:

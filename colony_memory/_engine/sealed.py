@@ -26,14 +26,11 @@ if TYPE_CHECKING:
 
 
 class Unsealed(NamedTuple):
-    """The sealed facts of one snapshot."""
-
     facts: Facts  # what it says to those who hold a key
     lock: Lock | None  # what it was encrypted with, None where that is not to the recipients of this client
 
 
 async def open_manifest(session: Session, manifest: Manifest) -> Unsealed:
-    """The sealed facts of an encrypted snapshot."""
     known = session.opened.get(manifest.sha256)
     if known is None:
         known = await session.vault.compute(_open, session, manifest)
@@ -101,7 +98,6 @@ def require_closed(session: Session, info: SnapshotInfo) -> None:
 
 
 def lock_for(session: Session, lock: Lock | None) -> Lock | None:
-    """The lock of the next snapshot: that of its parent, else a new one; None in the clear."""
     if session.recipients is None or lock is not None:
         return lock
     made = session.recipients.lock()

@@ -52,8 +52,6 @@ _NAMES_OF = 16
 
 
 class Session:
-    """One client."""
-
     def __init__(
         self,
         vault: Vault,
@@ -157,7 +155,6 @@ class Session:
         return other
 
     def proved(self, label: str, snapshot_id: str) -> None:
-        """Remember that every byte of a snapshot was read or written just now."""
         self.good[manifest_filename(label, snapshot_id)] = self.now()
 
     def read_manifest(self, text: str, *, label: str, snapshot_id: str) -> Manifest:
@@ -177,7 +174,6 @@ class Session:
             self.names.pop(old, None)
 
     def knows_good(self, label: str, snapshot_id: str) -> bool:
-        """True if this client has read or written every byte of a snapshot within a day."""
         since = self.good.get(manifest_filename(label, snapshot_id))
         return since is not None and abs(self.now() - since) < _PROOF_LASTS
 
@@ -218,12 +214,10 @@ class Session:
         return drawn
 
     def stamp(self) -> str:
-        """The time as manifests and pointers give it."""
         return stamp(self.now())
 
     @staticmethod
     def token() -> str:
-        """Six hex digits that no other writer picks."""
         return os.urandom(3).hex()
 
     def stream(self, label: str) -> str:
@@ -232,7 +226,6 @@ class Session:
 
     @staticmethod
     def draw_stream() -> str:
-        """16 hex digits that no other client draws."""
         return os.urandom(8).hex()
 
     def tell(self, action: Literal["upload", "download", "delete"], name: str, done: int, total: int) -> None:
@@ -274,10 +267,9 @@ class Session:
                 raise
             except Exception as error:
                 what = message_of(error)
-                msg = (
+                raise ColonyMemoryError(
                     f"the witness cannot say what was seen of label {label!r}, so a rollback could go unnoticed: {what}"
-                )
-                raise ColonyMemoryError(msg) from error
+                ) from error
             try:
                 if head is not None:
                     read_head(require_text("head", head))
@@ -320,13 +312,11 @@ class _ReadWitness:
 
 
 def log(message: str) -> None:
-    """Leave a line in the log, for whoever looks there."""
     import logging  # slow to import, and rarely needed
 
     logging.getLogger("colony_memory").info(message)
 
 
 def warn(message: str | ColonyMemoryWarning, *, hint: Hint | None = None) -> None:
-    """Tell of something that was worked around."""
     warning = message if isinstance(message, ColonyMemoryWarning) else ColonyMemoryWarning(message, hint=hint)
     warnings.warn(warning, stacklevel=2)

@@ -48,8 +48,6 @@ UNREADABLE = frozenset({"UNFIT_FILE", "ELSEWHERE"})
 
 @dataclass(frozen=True)
 class State:
-    """A label as it was looked at."""
-
     decision: Decision  # what it is, and whom to follow
     text: str | None  # text of the pointer file, None where it is not there
     match: str  # the condition under which that is still so, for Vault.put
@@ -64,19 +62,16 @@ class State:
 
     @property
     def label(self) -> str:
-        """The label."""
         return self.decision.label
 
     @property
     def listed(self) -> LabelFiles:
-        """Its files; to be asked for only where they were listed."""
         if self.files is None:
             raise RuntimeError("the label was not listed")
         return self.files
 
     @property
     def first(self) -> bool:
-        """True if the label has no files yet."""
         return self.text is None and self.files is not None and self.files.complete and not self.files.files
 
     @property
@@ -90,7 +85,6 @@ class State:
 
     @property
     def infos(self) -> list[SnapshotInfo]:
-        """Summaries of all that is listed, newest first."""
         rows = self.decision.building if self.files is not None else self.decision.pointer.entries or ()
         return [row.info for row in rows]
 
@@ -138,7 +132,6 @@ class State:
         return None if named is None or digest is None else {"snapshot_id": named, "manifest_sha256": digest}
 
     def manifest_sha256(self, snapshot_id: str | None) -> str | None:
-        """Digest of a snapshot's manifest, where it is known."""
         entry = self.decision.entry(snapshot_id)
         return entry.manifest_sha256 if entry else None
 
@@ -218,7 +211,6 @@ async def read_pointer_file(session: Session, label: str) -> tuple[str | None, s
 
 
 async def _decide(session: Session, state: State, files: LabelFiles | None) -> State:
-    """Read what the decision wants until it is made."""
     label, manifests, stored = state.asked.label, dict[str, Finding](), dict[str, StoredFile | None]()
     files = None if files is None else await _with_ends(session, files)
     pages = dict(state.pages)
@@ -321,7 +313,6 @@ async def read_manifests(
 
 
 def tell(decision: Decision) -> None:
-    """Warn of what was worked around."""
     for warning in decision.warnings:
         warn(warning)
 
@@ -344,14 +335,12 @@ def require_believed(state: State) -> Decision:
 
 
 def require_listed(state: State, doing: str) -> LabelFiles:
-    """The label's files, all of them."""
     files = state.listed
     if not files.complete:
-        msg = (
+        raise VaultError(
             f"{doing} is refused: the vault's list of label {state.label!r} is cut short, so files that matter may be "
             "hidden"
         )
-        raise VaultError(msg)
     return files
 
 
@@ -364,7 +353,6 @@ async def look_at_all(session: Session, label: str, doing: str) -> State:
 
 
 def manifest_of(state: State, snapshot_id: str) -> Manifest | None:
-    """A manifest that was read and is trusted."""
     read = state.manifests.get(snapshot_id)
     return read if isinstance(read, Manifest) else None
 

@@ -43,8 +43,6 @@ def nobody(_name: str) -> None:
 
 
 class StoredFile(NamedTuple):
-    """A file's text, and the tag to give to a conditional upload where the vault has one."""
-
     content: str
     etag: str | None
 
@@ -71,7 +69,6 @@ class Shelf:
         self._room, self._files = room, dict[str, StoredFile]()
 
     def find(self, names: Iterable[str]) -> dict[str, StoredFile]:
-        """Those of these that are on it."""
         found = {name: self._files.pop(name) for name in names if name in self._files}
         self._files |= found  # which are the last to go
         return found
@@ -88,8 +85,6 @@ class Shelf:
 
 
 class Vault:
-    """The verbs' view of a backend."""
-
     def __init__(self, backend: Any) -> None:
         self.backend = backend
         self.conditional = _offers(backend, ConditionalUpload)
@@ -110,7 +105,6 @@ class Vault:
         raise NotImplementedError
 
     def new_lock(self) -> threading.Lock:
-        """A lock for :meth:`acquire`."""
         raise NotImplementedError
 
     async def acquire(self, lock: threading.Lock) -> None:
@@ -134,14 +128,12 @@ class Vault:
         raise NotImplementedError
 
     async def status(self) -> dict[str, Any]:
-        """The vault's quota, as it gives it."""
         reply = unwrap(await self._ask("asking for the quota", "vault_status"))
         if not isinstance(reply, dict):
             raise VaultUnavailable("the vault's status is not readable, try again")
         return reply
 
     async def list(self, prefix: str) -> Listing:
-        """The files whose names start so."""
         return read_listing(await self._list(prefix), prefix)
 
     async def _list(self, prefix: str) -> Any:
@@ -272,7 +264,6 @@ class Vault:
         raise error
 
     async def delete(self, name: str) -> None:
-        """Remove a file; it is no error that it is gone already."""
         try:
             await self._ask(f"deleting {name}", "vault_delete_file", name)
         except VaultError as error:
@@ -294,24 +285,20 @@ class Vault:
         return True
 
     async def free_bytes(self) -> int | None:
-        """Bytes that the vault still takes, None where its status has to be asked for."""
         free = await self._ask("asking for the free space", "vault_free_bytes") if self._free else None
         return free if isinstance(free, int) else None
 
     @property
     def counts_operations(self) -> bool:
-        """True if the vault takes only so many uploads and deletes an hour, and tells how many."""
         return bool(self._budget)
 
     async def operations_left(self) -> int | None:
-        """Uploads and deletes that the vault still takes this hour, None where it does not tell."""
         if not self._budget:
             return None
         left = await self._ask("asking for the operations left", "vault_operations_left")
         return left if isinstance(left, int) else None
 
     async def operations_reset(self) -> int | None:
-        """Seconds until all of them are back, None where the vault does not tell."""
         wait = await self._ask("asking when they are back", "vault_operations_reset") if self._resets else None
         return wait if isinstance(wait, int) else None
 

@@ -69,7 +69,6 @@ class CopyReport:
 
 @observed("export_snapshot")
 async def export_snapshot(session: Session, *, label: str, snapshot_id: str | None) -> Export:
-    """See :meth:`colony_memory.ColonyMemory.export_snapshot`."""
     label = require_label(label)
     if snapshot_id is None:
         newest = await latest(session, label=label)
@@ -82,16 +81,14 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
 
 @observed("import_snapshot", saved)
 async def import_snapshot(session: Session, exported: Export, *, label: str | None, dry_run: bool) -> SnapshotInfo:
-    """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
     if not isinstance(exported, Export):
         msg = f"exported must be an Export, not {type(exported).__name__}: load_export() and read_export() give one"
         raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
     if label is not None and require_label(label) != exported.label:
-        msg = (
+        raise ValueError(
             f"the export is of label {exported.label!r}, as its manifest says, and cannot be imported as {label!r}: "
             f"restore it, and back that up under {label!r}"
         )
-        raise ValueError(msg)
     whole = await _check(session, exported.label, exported.snapshot_id, exported.files)
     try:
         delivery = await Delivery.to(session, exported.label, dry_run=dry_run)
@@ -110,8 +107,7 @@ async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[
     whole = await Reader(given).read(label, snapshot_id)
     for name in files:
         if name not in whole.files:
-            msg = f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs"
-            raise SnapshotCorrupt(msg, file=name)
+            raise SnapshotCorrupt(f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs", file=name)
     return whole
 
 
@@ -148,7 +144,6 @@ async def copy(
     progress: Callable[[int, int], object] | None,
     dry_run: bool,
 ) -> CopyReport:
-    """See :meth:`colony_memory.ColonyMemory.copy_to`."""
     require_call("progress", progress)
     wanted = None if labels is None else [require_label(each) for each in several("labels", labels)]
     prefix = f"cmem.{wanted[0]}." if wanted is not None and len(wanted) == 1 else "cmem."
@@ -176,7 +171,6 @@ async def copy(
 
 
 async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there: Mapping[str, LabelFiles]) -> None:
-    """Refuse before the first write what cannot fit, as far as the lists tell."""
     need = 0
     for label, files in todo.items():
         present = there[label].files if label in there else {}
@@ -187,8 +181,6 @@ async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there
 
 
 class _Copying:
-    """A copy under way."""
-
     def __init__(
         self,
         source: Session,
@@ -207,7 +199,6 @@ class _Copying:
         self.latest: dict[str, str] = {}
 
     async def copy_label(self, label: str) -> None:
-        """Copy the snapshots of a label, oldest first."""
         state = await look(self.source, label, everything=True)
         decision = state.decision
         if decision.rollback is not None:
@@ -260,7 +251,6 @@ class _Copying:
         return there
 
     def so_far(self) -> str:
-        """The progress, for an error that ends the copy."""
         done = len(self.copied) + len(self.already)
         if not done or self.dry_run:
             return "nothing was copied"

@@ -267,7 +267,7 @@ class Verbs(Blocking):
 
     def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
         """Read every byte of a label's snapshots, or of one, and report each fact on its own."""
-        from colony_memory._engine.verify import verify
+        from colony_memory._engine.inspect import verify
 
         return self._run(verify, label=label, snapshot_id=snapshot_id)
 

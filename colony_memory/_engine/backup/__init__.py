@@ -172,7 +172,6 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
 
 
 def _require_conditions(session: Session) -> None:
-    """Raise a ColonyMemoryError where the vault cannot take what this client is to write."""
     if session.vault.conditional:
         return
     if session.recipients is not None:
@@ -200,7 +199,6 @@ def _tell_doubt(job: Job, state: State) -> None:
 
 
 def _doubt(job: Job, state: State) -> str | None:
-    """The reason to remove nothing from a label, None where there is none."""
     if state.blind is not None:
         return state.blind
     if state.decision.doubt is not None:
@@ -210,7 +208,6 @@ def _doubt(job: Job, state: State) -> str | None:
 
 
 def _tell_weaker(job: Job, decision: Decision) -> None:
-    """Say what the latest has for its protection, and this snapshot will not have."""
     latest = decision.entry(decision.follow)
     if job.signer is None and decision.signed:
         warn(
@@ -259,8 +256,6 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
 
 @dataclass(frozen=True)
 class Latest:
-    """The latest snapshot of a label."""
-
     info: SnapshotInfo | None = None  # it, None where nothing is saved yet, or nothing can be restored
     documents: dict[str, str] | None = None  # its documents
     problem: str | None = None  # why it cannot be read, None where it can, or there is none
@@ -268,8 +263,6 @@ class Latest:
 
 @dataclass(frozen=True)
 class Plan:
-    """A backup foreseen; true where it would succeed."""
-
     info: SnapshotInfo  # the snapshot as it would be; its id is made up
     unchanged: bool  # the latest holds the same, so that nothing would be written
     needed_bytes: int  # bytes that it would take in the vault

@@ -65,7 +65,6 @@ async def compare(job: Job, state: State) -> State:
 
 
 async def race(job: Job, now: State, theirs: str) -> None:
-    """Another client has saved between the look and the write, which is a conflict without a basis too."""
     if await job.is_equal(now.decision.entry(theirs)):
         job.known.add(theirs)
     else:
@@ -104,7 +103,6 @@ def _of_origin(state: State, origin: str | None) -> Iterable[str]:
 
 
 async def _find_refused(job: Job, state: State, latest: str) -> None:
-    """Take up a conflict that an earlier process of this host met: it has stored this very memory."""
     for one in state.unmerged:
         entry = state.decision.entry(one.snapshot_id)
         own = entry is not None and entry.info.origin == job.session.origin(job.label)
@@ -153,7 +151,6 @@ async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
 
 
 async def _stored_refused(job: Job, state: State) -> str | None:
-    """An own snapshot that met a conflict and holds just this memory."""
     for own in (*job.basis.refused, *job.basis.pending):
         entry = state.decision.entry(own) if state.lists(own) else None
         if entry is not None and await job.is_equal(entry):
@@ -162,7 +159,6 @@ async def _stored_refused(job: Job, state: State) -> str | None:
 
 
 def conflict(job: Job, mine: str) -> ConflictDetected:
-    """The error that names both snapshots."""
     msg = (
         f"another client saved snapshot {job.theirs} of label {job.label!r}, which this memory is not based on: yours "
         f"is stored and listed as {mine}, and the latest is theirs"
@@ -210,7 +206,6 @@ async def _common(session: Session, state: State, own: Iterable[str], theirs: st
 
 @observed("merge")
 async def merge_snapshot(session: Session, documents: dict[str, str], *, label: str, snapshot_id: str) -> Merged:
-    """See :meth:`colony_memory.ColonyMemory.merge`."""
     from colony_memory._engine.merge import merge
 
     label, snapshot_id = require_label(label), require_id(snapshot_id)

@@ -37,8 +37,6 @@ _CONFLICT = ("raise", "continue", "merge")
 
 @dataclass(frozen=True)
 class Arguments:
-    """The checked arguments of a backup beside its documents."""
-
     label: str  # the label, as files spell it
     policy: Retention | None  # what to keep, None to remove nothing
     facts: Mapping[str, Any]  # what the manifest says beside the documents
@@ -54,11 +52,9 @@ def check_arguments(
     incomplete: Iterable[str] | None = None,
     tags: str | Iterable[str] = (),
 ) -> Arguments:
-    """Check the arguments of a backup before anything is read or written for it."""
     label = require_label(label)
     if on_conflict not in _CONFLICT:
-        msg = f"on_conflict must be one of {', '.join(map(repr, _CONFLICT))}, not {on_conflict!r}"
-        raise ValueError(msg)
+        raise ValueError(f"on_conflict must be one of {', '.join(map(repr, _CONFLICT))}, not {on_conflict!r}")
     if note is not None and not isinstance(note, str):
         raise ValueError(f"note must be a string, not {type(note).__name__}")
     if note is not None and len(note) > MAX_NOTE:
@@ -87,8 +83,6 @@ class Unread:
 
 @dataclass
 class Job:
-    """One backup under way: what was asked for, and what it met."""
-
     session: Session
     label: str
     documents: dict[str, str]  # what to save; empty as long as memory has it
@@ -125,11 +119,9 @@ class Job:
 
     @property
     def names(self) -> Iterable[str]:
-        """The names of all documents."""
         return self.documents if self.memory is None else self.memory.names
 
     def whole(self) -> dict[str, str]:
-        """All documents."""
         if self.memory is not None and not self.documents:
             self.documents = self.memory.documents()
         return self.documents
@@ -148,7 +140,6 @@ class Job:
 
     @property
     def issuer(self) -> str | None:
-        """did:key of the signer."""
         return None if self.signer is None else did_key_of(self.signer)
 
     @property
@@ -157,7 +148,6 @@ class Job:
         return not self.basis or (self.basis.not_held and self.latest in self.basis.own)
 
     def based_on(self, state: State) -> tuple[str, ...]:
-        """The direct ancestors of the new snapshot, oldest first."""
         found = set(self.known)
         if not self.combined:
             found |= {
@@ -168,7 +158,6 @@ class Job:
         return tuple(sorted(found, key=id_order))
 
     def unmerged(self, state: State, snapshot_id: str, *, refused: bool) -> tuple[Unmerged, ...]:
-        """The unmerged snapshots once the new one is saved."""
         based_on, stamp = self.based_on(state), self.session.stamp()
         over = self.theirs or self.passed_over
         new = [Unmerged(snapshot_id, stamp, refused=True)] if refused else []
@@ -177,7 +166,6 @@ class Job:
         return still_unmerged(state.unmerged, now=self.session.now(), new=new, based_on=based_on)
 
     def lineage(self, state: State, snapshot_id: str) -> Lineage:
-        """The new snapshot's own word on where it comes from."""
         return Lineage(
             self.based_on(state),
             self.session.origin(self.label),
@@ -227,7 +215,6 @@ class Job:
         return self._digest == info.plaintext_sha256
 
     async def note_saved(self, snapshot_id: str, state: State) -> None:
-        """Note that the latest is exactly this memory."""
         if self.combined:
             return
         self.tree = self.tree or await self.session.vault.compute(tree_of, self.whole())

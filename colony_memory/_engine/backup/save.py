@@ -106,7 +106,6 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
 
 
 async def _write(job: Job, built: BuiltSnapshot, inherited: Sequence[str]) -> bool:
-    """Upload a snapshot; whether all that it needs, inherited files too, is there and stays."""
     session, began = job.session, job.session.now()
     written = await upload(session, built)
     if built.info.format == FORMAT_2 and not inherited:
@@ -123,7 +122,6 @@ async def _write(job: Job, built: BuiltSnapshot, inherited: Sequence[str]) -> bo
 
 
 def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSnapshot:
-    """The snapshot as files."""
     session, decision = job.session, state.decision
     seen = {each for each in (session.newest.get(job.label), decision.follow) if each}
     # Anyone can put an id of any time into a vault, and ours must not follow it.
@@ -210,7 +208,6 @@ async def _publish(
 
 
 def _with_snapshot(error: ConflictDetected | VaultError, label: str, mine: str) -> ColonyMemoryError:
-    """Why the pointer was not moved, with the snapshot that is stored all the same."""
     if isinstance(error, Unanswered):
         msg = (
             f"snapshot {mine} of label {label!r} is stored, but may or may not be the latest now: "
@@ -294,7 +291,6 @@ def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
 
 
 def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
-    """The loss where the snapshot becomes the latest in this state; None where there is none."""
     before = state.decision.entry(state.decision.follow)
     if before is None or before.snapshot_id == built.info.snapshot_id:
         return None
@@ -304,7 +300,6 @@ def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
 
 
 def _tell_ruined(job: Job, whole: str) -> None:
-    """Warn of documents that are ruined beside whole ones, and say which snapshot has them."""
     rest = f" and {len(job.ruined) - _SHOWN} more" if len(job.ruined) > _SHOWN else ""
     warn(
         f"label {job.label!r}: hardly anything is left of {', '.join(job.ruined[:_SHOWN])}{rest}: empty, NUL bytes or "
@@ -354,7 +349,6 @@ def _rows_with(
 
 
 def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
-    """Bytes that a snapshot takes, with what the pointer grows by."""
     moved = state.decision.pointer.follow(
         built.info.snapshot_id,
         updated_at=job.session.stamp(),
