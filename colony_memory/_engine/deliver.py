@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from colony_memory._engine.session import Session
-    from colony_memory._format.pointer import Pointer
     from colony_memory.snapshot import SnapshotInfo
 
 # Seconds by which a count of writes that was taken up from the time may run ahead of it.
@@ -54,111 +53,107 @@ _WHY = "bringing snapshots lists them in it"
 class Delivery:
     """Snapshots that one client brings into one label, ``here`` as it was looked at last, from ``origin`` or a file."""
 
-    def __init__(self, session: Session, state: State, origin: State | None, *, dry_run: bool = False) -> None:
+    def __init__(self, session: Session, here: State, origin: State | None, *, dry_run: bool) -> None:
         self.dry_run = dry_run  # whether all is judged, and nothing written
-        self.session, self.label, self.here, self.origin = session, state.label, state, origin
+        self.session, self.label, self.here, self.origin = session, here.label, here, origin
         mine = () if origin is None else origin.listed.manifests
         # All of it is brought first, and listed last: there is no pointer that could be written for each, or would be
         # right while others lie there
         self.mirrors = (
-            origin is not None and state.text is None and {*state.listed.manifests} <= {*mine}
-            and (session.signer is None or bool(state.listed.manifests))
+            origin is not None and here.text is None and {*here.listed.manifests} <= {*mine}
+            and (session.signer is None or bool(here.listed.manifests))
         )  # fmt: skip
         self.brought: dict[str, tuple[Loaded, Entry]] = {}  # what was brought so far, in this way
+        self.outdated = False  # the origin was changed meanwhile
         self._same: set[str] = set()
         self._old = self._warned = self._aged = False
-        self._empty = state.text is None and not state.listed.manifests
+        self._empty = here.text is None and not here.listed.manifests
 
-    @classmethod
-    async def to(cls, session: Session, label: str, origin: State | None = None, *, dry_run: bool = False) -> Delivery:
-        """Look at the label."""
-        return cls(session, await _look(session, label), origin, dry_run=dry_run)
-
-    def require_key(self, ids: Iterable[str]) -> None:
-        """Refuse at once, where something is to be listed by a signed pointer, and there is no key."""
-        if not self.mirrors and any(self.here.decision.pointer.entry(each) is None for each in ids):
-            require_signer(self.session, self.here, _WHY, conflict=True)
+    def require_key(self, now: State | None = None) -> None:
+        """Raise where something is to be listed by a signed pointer, and there is no key."""
+        if now is not None or not self.mirrors:
+            require_signer(self.session, now or self.here, _WHY, conflict=True)
 
     async def bring(self, whole: Loaded, *, pin: str | None = None, known: Entry | None = None) -> bool:
         """Bring a snapshot; whether anything of it was written, or would be."""
-        session, info = self.session, whole.manifest.info
+        session, own = self.session, whole.snapshot_id
         session.trust.judge(whole.manifest.raw)
-        require_closed(session, info)
+        require_closed(session, whole.manifest.info)
         if whole.manifest.packs and not session.vault.conditional:
             raise needs_conditions(whole.named)
         if self._old:
-            self.here, self._old = await _look(session, self.label), False
+            self.here, self._old = await look_whole(session, self.label), False
         try:
             missing, keepers = await self._compare(whole)
         except ConflictDetected:
             if self.dry_run or self._aged or not await touch(session, self.here):
                 raise
             # The vault's clock shows now: what a client left that stopped long ago may count, and be listed.
-            self.here, self._aged = await _look(session, self.label), True
+            self.here, self._aged = await look_whole(session, self.label), True
             missing, keepers = await self._compare(whole)
-        listed = self.here.decision.pointer.entry(whole.snapshot_id) is not None
-        if not self.mirrors and not listed:
-            require_signer(session, self.here, _WHY, conflict=True)
+        listed = self.here.decision.pointer.entry(own) is not None
+        if not listed:
+            self.require_key()
         if missing:
-            pin = None if pin_filename(self.label, whole.snapshot_id) in self.here.listed.files else pin
-            await self._require_room(whole, missing, pin=pin)
+            pin = None if pin_filename(self.label, own) in self.here.listed.files else pin
+            require_sizes(missing, whole.named)
+            needs = len(missing) + (pin is not None) + 1
+            await require_operations(session, needs, f"{whole.named} with the pointer to it")
+            size = sum(len(text.encode("utf-8")) for text in missing.values())
+            await require_room(session, size, whole.named, label=self.label)
         if self.dry_run:
             return bool(missing)
         if missing:
             await self._write(whole, missing, keepers, pin=pin)
         self._same |= {*whole.files}
-        self.session.manifests[whole.manifest_file] = whole.manifest
+        session.manifests[whole.manifest_file] = whole.manifest
         if whole.documents:
-            session.proved(self.label, whole.snapshot_id)
+            session.proved(self.label, own)
         if self.mirrors:
-            self.brought[whole.snapshot_id] = (whole, whole.entry(known))
+            self.brought[own] = (whole, whole.entry(known))
         elif not listed:
             before = self.here
             if not session.vault.conditional or (missing and not self.here.decision.pointer.generation):
                 # What was written shows the vault's time, and may have been deleted before the pointer names it.
-                self.here = await _look(session, self.label)
-            await self._list({whole.snapshot_id: (whole, whole.entry(known))}, before=before)
-        elif missing and (await _look(session, self.label)).decision.pointer.entry(whole.snapshot_id) is None:
+                self.here = await look_whole(session, self.label)
+            await self._list({own: (whole, whole.entry(known))}, before=before)
+        elif missing and (await look_whole(session, self.label)).decision.pointer.entry(own) is None:
             await self._withdraw(whole)
             raise _gone(whole)
         return bool(missing)
 
-    async def finish(self, *, changed: bool = False) -> None:
+    async def finish(self) -> None:
         """List what was brought, by the pointer of where it comes from as it is, if it says just that."""
         if self.brought:
             needed = [name for whole, _ in self.brought.values() for name in whole.files]
             if not await prove(self.session, self.label, needed, own=()):
                 raise VaultError(f"files of label {self.label!r} were removed while it was copied: copy again")
-            self.here = await _look(self.session, self.label)
-            await self._list(self.brought, changed=changed)
+            self.here = await look_whole(self.session, self.label)
+            await self._list(self.brought)
 
     async def _compare(self, whole: Loaded) -> tuple[dict[str, str], set[str]]:
         """The files of a snapshot to write, and the manifests of others that keep the rest."""
-        files, missing, keepers = self.here.listed, dict[str, str](), set[str]()
+        files, missing, keepers = self.here.listed, set[str](), set[str]()
         row = self.here.decision.pointer.entry(whole.snapshot_id)
-        if row is not None and row.manifest_sha256 != whole.manifest.sha256:
-            raise _taken(whole)
         strange = {*files.parts.get(whole.snapshot_id, {}).values()} - {*whole.files}
+        if strange or (row is not None and row.manifest_sha256 != whole.manifest.sha256):
+            raise _taken(whole)
         for owner, names, keeper in self._groups(whole):
-            there = [name for name in names if name in files.files or name in self._same]
-            stray = strange if owner == whole.snapshot_id else ()
-            for name, stored in (await self.session.vault.get_many({*there} - self._same)).items():
+            there = {name for name in names if name in files.files or name in self._same}
+            for name, stored in (await self.session.vault.get_many(there - self._same)).items():
                 if stored is None:
                     raise _gone(whole)
                 if stored.content != whole.files[name]:
                     raise _taken(whole)
-            if stray:
-                raise _taken(whole)
             if there and keeper is None:
                 if self.here.text is not None:
                     raise self._in_the_way(whole, owner)
-                there = []  # an earlier try left it, and whoever removes anything writes a pointer first
-            missing |= {name: whole.files[name] for name in names if name not in there}
+                there = set()  # an earlier try left it, and whoever removes anything writes a pointer first
+            missing |= {*names} - there
             keepers |= {keeper} if there and keeper is not None else set()
-        missing = {name: missing[name] for name in whole.files if name in missing}
         if missing and row is not None and (await read_pointer_file(self.session, self.label))[0] != self.here.text:
             raise _gone(whole)  # it was taken out before the label was listed, perhaps, and what lacks is gone for that
-        return missing, keepers - {whole.manifest_file}
+        return {name: whole.files[name] for name in whole.files if name in missing}, keepers - {whole.manifest_file}
 
     def _groups(self, whole: Loaded) -> Iterator[tuple[str, list[str], str | None]]:
         """Files that go together, with the id that they bear, and the manifest that keeps them there."""
@@ -178,15 +173,6 @@ class Delivery:
             yield pack_id, names, keepers.get(pack_id, own if committed else None)
         yield whole.snapshot_id, [own], own if committed else None
 
-    def _is_safe(self, now: State, whole: Loaded, before: State | None) -> bool:
-        """True if what was brought is still there, and nobody may be about to delete it."""
-        own = whole.snapshot_id
-        if own in now.decision.committed or self._is_astray(now, whole):
-            return True
-        if before is not None and own in before.decision.pointer.gone:  # nothing was left of it any more
-            return all(name in now.listed.files for name in whole.files)
-        return still_there(now, own, whole.files)
-
     @staticmethod
     def _is_astray(now: State, whole: Loaded) -> bool:
         """True if it is distrusted for nothing but its history, and so old that nobody is bringing or removing it: with
@@ -196,13 +182,6 @@ class Delivery:
         if own not in decision.untrusted or decision.pointer.took_out(own):
             return False
         return now.listed.is_old(own, now=now.asked.now)
-
-    async def _require_room(self, whole: Loaded, missing: Mapping[str, str], *, pin: str | None) -> None:
-        require_sizes(missing, whole.named)
-        needs = len(missing) + (pin is not None) + 1
-        await require_operations(self.session, needs, f"{whole.named} with the pointer to it")
-        size = sum(len(text.encode("utf-8")) for text in missing.values())
-        await require_room(self.session, size, whole.named, label=self.label)
 
     async def _write(
         self, whole: Loaded, missing: Mapping[str, str], keepers: Iterable[str], *, pin: str | None
@@ -221,15 +200,13 @@ class Delivery:
                 raise _taken(whole) from error
             session.tell("upload", name, done, len(missing))
         wrong = await misread(session, missing)
+        # Where others keep what it needs, nothing but a list that shows it beside them proves that it stays.
+        if wrong is None and (keepers or took_long(session, began, written)):
+            stays = await prove(session, label, [*whole.files, *keepers], own=missing)
+            wrong = None if stays else f"other clients removed parts of {whole.named} while it was written"
         if wrong is not None:
             await self._withdraw(whole)
             raise VaultError(f"{wrong}: try again")
-        # Where others keep what it needs, nothing but a list that shows it beside them proves that it stays.
-        if not (keepers or took_long(session, began, written)):
-            return
-        if not await prove(session, label, [*whole.files, *keepers], own=missing):
-            await self._withdraw(whole)
-            raise VaultError(f"other clients removed parts of {whole.named} while it was written: try again")
 
     async def _withdraw(self, whole: Loaded) -> None:
         """Remove the manifest of what others removed, perhaps before it was there, so that no part of it is left
@@ -255,18 +232,15 @@ class Delivery:
 
         async def change(now: State) -> Move | None:
             decision = _believed(now).decision
-            latest = decision.follow if decision.follow in decision.committed else None
-            if decision.follow != latest:
+            if decision.follow is not None and decision.follow not in decision.committed:
                 return None  # a backup under way, perhaps: the pointer is its own to write
-            first, stream = self._is_first(now), whole.manifest.stream
-            return Move(latest, decision.building, first=first, stream=stream, coming=whole.snapshot_id)
+            first, stream = self._empty and now.text is None, whole.manifest.stream
+            return Move(decision.follow, decision.building, first=first, stream=stream, coming=whole.snapshot_id)
 
         await publish(self.session, here, change, doubted=True)
-        self.here = await _look(self.session, self.label)
+        self.here = await look_whole(self.session, self.label)
 
-    async def _list(
-        self, brought: Mapping[str, tuple[Loaded, Entry]], *, before: State | None = None, changed: bool = False
-    ) -> None:
+    async def _list(self, brought: Mapping[str, tuple[Loaded, Entry]], *, before: State | None = None) -> None:
         """Have the pointer list what was brought. It names the newest unless it names something newer, and goes no
         further than the one where they come from. ``before`` is the label as it was before any of it was written.
         """
@@ -290,9 +264,9 @@ class Delivery:
                 for name, content in origin.pages.items():
                     await session.vault.put(name, content or "")
                 return Move(named, (), text=origin.text)
-            require_signer(session, now, _WHY, conflict=True)
+            self.require_key(now)
             if session.signer is None and origin is not None and origin.decision.pointer.signed:
-                self._tell_unsigned(changed=changed)
+                self._tell_unsigned()
             follow = decision.follow
             if now.text is None:  # the newest that was there before
                 follow = max(decision.counted - brought.keys(), key=id_order, default=None)
@@ -303,19 +277,32 @@ class Delivery:
             rows = {entry.snapshot_id: entry for entry in decision.building}
             rows |= {each: entry for each, (_, entry) in brought.items()}
             told = () if origin is None else origin.decision.pointer.unmerged
-            unmerged = (*now.unmerged, *(one for one in told if one.snapshot_id in brought))
-            # A history that is continued elsewhere stays the same to a witness.
-            stream = brought[latest][0].manifest.stream if latest in brought else None
-            first = self._is_first(now)
-            return Move(latest, rows.values(), above=self._above(), first=first, stream=stream, unmerged=unmerged)
+            return Move(
+                latest,
+                rows.values(),
+                above=self._above(),
+                first=self._empty and now.text is None,
+                # A history that is continued elsewhere stays the same to a witness.
+                stream=brought[latest][0].manifest.stream if latest in brought else None,
+                unmerged=(*now.unmerged, *(one for one in told if one.snapshot_id in brought)),
+            )
 
         await publish(session, self.here, change, doubted=True)
         self._old = True
         for whole in lost.values():
             raise _gone(whole)
 
-    def _tell_unsigned(self, *, changed: bool) -> None:
-        if changed:
+    def _is_safe(self, now: State, whole: Loaded, before: State | None) -> bool:
+        """True if what was brought is still there, and nobody may be about to delete it."""
+        own = whole.snapshot_id
+        if own in now.decision.committed or self._is_astray(now, whole):
+            return True
+        if before is not None and own in before.decision.pointer.gone:  # nothing was left of it any more
+            return all(name in now.listed.files for name in whole.files)
+        return still_there(now, own, whole.files)
+
+    def _tell_unsigned(self) -> None:
+        if self.outdated:
             msg = f"label {self.label!r} was changed while it was copied, and its signed pointer with it: try again"
             raise ConflictDetected(msg, theirs=None)
         if not self._warned:
@@ -325,10 +312,6 @@ class Delivery:
                 hint=Hint("open", "signer"),
             )
         self._warned = True
-
-    def _is_first(self, now: State) -> bool:
-        """True if all that the label has is what is being brought, so that the count of its pointers begins."""
-        return self._empty and now.text is None
 
     def _above(self) -> int:
         """The count of writes to go on from, so that heads keep their order for who has seen both vaults.
@@ -347,7 +330,7 @@ class Delivery:
         """True if the pointer of where all that comes from says just what is here, so that it can stand as it is."""
         if origin.text is None or origin.decision.doubt is not None or origin.decision.problem is not None:
             return False
-        theirs: Pointer = read_pointer(origin.text, label=self.label, files=origin.pages)
+        theirs = read_pointer(origin.text, label=self.label, files=origin.pages)
         mine = {each: _row_of(entry) for each, (_, entry) in self.brought.items()}
         rows = {entry.snapshot_id: _row_of(entry) for entry in theirs.entries or ()}
         known = {read_head(seen).stream for seen in now.asked.seen} - {None, theirs.stream}
@@ -379,14 +362,14 @@ class Delivery:
 
 
 def needs_conditions(what: str) -> ColonyMemoryError:
-    """The error of a chain that is to go where nothing is written on condition."""
     return ColonyMemoryError(
         f"{what} is of format 2, which needs a vault with conditional writes, and this one has none: rewrite its label "
         "in format 1 first"
     )
 
 
-async def _look(session: Session, label: str) -> State:
+async def look_whole(session: Session, label: str) -> State:
+    """All of a label, where it is listed whole and not set back, and its pointer, if it has one, is trusted."""
     state = await look(session, label, everything=True)
     require_listed(state, "bringing snapshots")
     return _believed(state)
@@ -396,21 +379,14 @@ def _believed(state: State) -> State:
     """The state, where the label was not set back and its pointer is trusted; that there is none is no hindrance."""
     if state.text is not None:
         require_believed(state)
-    if state.decision.rollback is not None and state.text is not None:
-        raise state.decision.rollback
     return state
 
 
 def _row_of(entry: Entry) -> tuple[str, SnapshotInfo]:
     """The part of a row that two catalogues must share."""
-    return entry.manifest_sha256, replace(
-        entry.info,
-        pinned=False,
-        pinned_until=None,
-        head="",
-        refused=False,  # a row may say so of one whose manifest could not yet
-        incomplete=few_lines(entry.info.incomplete),
-    )
+    # A row may say that it was refused, of one whose manifest could not yet.
+    info = replace(entry.info, pinned=False, pinned_until=None, head="", refused=False)
+    return entry.manifest_sha256, replace(info, incomplete=few_lines(info.incomplete))
 
 
 def _taken(whole: Loaded) -> ConflictDetected:

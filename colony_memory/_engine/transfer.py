@@ -9,16 +9,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._boundary import require_call, several
-from colony_memory._engine.deliver import Delivery, needs_conditions
+from colony_memory._engine.deliver import Delivery, look_whole, needs_conditions
 from colony_memory._engine.files import require_room
 from colony_memory._engine.label import LabelFiles, pin_text, read_labels
-from colony_memory._engine.load import Loaded, Reader, nothing_saved
+from colony_memory._engine.load import Reader, nothing_saved
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import StoredFile, Vault, to_public
-from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
+from colony_memory._format.names import (
+    latest_filename,
+    manifest_filename,
+    require_id,
+    require_label,
+)
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -36,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Shelf, Tell
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["CopyReport", "copy", "export_snapshot", "import_snapshot"]
@@ -82,33 +86,27 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
 @observed("import_snapshot", saved)
 async def import_snapshot(session: Session, exported: Export, *, label: str | None, dry_run: bool) -> SnapshotInfo:
     if not isinstance(exported, Export):
-        msg = f"exported must be an Export, not {type(exported).__name__}: load_export() and read_export() give one"
-        raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
+        raise ValueError(  # noqa: TRY004 - one type for every bad argument
+            f"exported must be an Export, not {type(exported).__name__}: load_export() and read_export() give one"
+        )
     if label is not None and require_label(label) != exported.label:
         raise ValueError(
             f"the export is of label {exported.label!r}, as its manifest says, and cannot be imported as {label!r}: "
             f"restore it, and back that up under {label!r}"
         )
-    whole = await _check(session, exported.label, exported.snapshot_id, exported.files)
+    given = copying.copy(session)  # decides on the files as a restore by this client would
+    given.vault, given.manifests, given.good = _Exported(exported.files, session.vault), {}, {}
+    whole = await Reader(given).read(exported.label, exported.snapshot_id)
+    for name in exported.files.keys() - whole.files.keys():
+        raise SnapshotCorrupt(f"{name} is no file that {whole.named} needs", file=name)
     try:
-        delivery = await Delivery.to(session, exported.label, dry_run=dry_run)
+        delivery = Delivery(session, await look_whole(session, exported.label), None, dry_run=dry_run)
         wrote = await delivery.bring(whole)
         pointer = (await look(session, exported.label)).decision.pointer
     except VaultError as error:
         raise to_public(error, "importing again goes on where it stopped") from error
     head = pointer.head if pointer.snapshot_id == exported.snapshot_id else ""
     return replace(whole.entry().info, reused=not wrote, head=head)
-
-
-async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Loaded:
-    """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them."""
-    given = copying.copy(session)
-    given.vault, given.manifests, given.good = _Exported(files, session.vault), {}, {}
-    whole = await Reader(given).read(label, snapshot_id)
-    for name in files:
-        if name not in whole.files:
-            raise SnapshotCorrupt(f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs", file=name)
-    return whole
 
 
 class _Exported(Vault):
@@ -121,14 +119,7 @@ class _Exported(Vault):
     async def get(self, name: str) -> StoredFile | None:
         return StoredFile(self._files[name], None) if name in self._files else None
 
-    async def get_many(
-        self,
-        names: Iterable[str],
-        tell: Tell | None = None,  # noqa: ARG002
-        *,
-        at_most: int | None = None,  # noqa: ARG002
-        shelf: Shelf | None = None,  # noqa: ARG002
-    ) -> dict[str, StoredFile | None]:
+    async def get_many(self, names: Iterable[str], *_: Any, **__: Any) -> dict[str, StoredFile | None]:
         return {name: await self.get(name) for name in names}
 
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
@@ -156,12 +147,14 @@ async def copy(
     todo = {label: files for label, files in todo.items() if wanted is None or label in wanted}
     if not todo:
         raise SnapshotNotFound("there is no snapshot to copy")
-    planned = {label: len(files.manifests) for label, files in todo.items()}
-    job = _Copying(source, destination, planned, progress, dry_run=dry_run)
+    total = sum(len(files.manifests) for files in todo.values())
+    job = _Copying(source, destination, total, progress, dry_run=dry_run)
     try:
-        await _need_room(destination, todo, read_labels(await destination.vault.list(prefix)))
-        for label in todo:
-            await job.copy_label(label)
+        there = read_labels(await destination.vault.list(prefix))
+        need = sum(_missing_bytes(files, there.get(label)) for label, files in todo.items())
+        await require_room(destination, need, "the copy")
+        for label, files in todo.items():
+            await job.copy_label(label, planned=len(files.manifests))
     except VaultError as error:
         raise to_public(error, job.so_far()) from error
     except QuotaExceeded as error:
@@ -170,35 +163,35 @@ async def copy(
     return CopyReport(tuple(job.copied), tuple(job.already), job.left_out, job.latest, dry_run)
 
 
-async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there: Mapping[str, LabelFiles]) -> None:
-    need = 0
-    for label, files in todo.items():
-        present = there[label].files if label in there else {}
-        wanted = [name for each in files.manifests for name in (*files.owned(each), *files.pack(each))]
-        wanted += [latest_filename(label)] if latest_filename(label) in files.files else []
-        need += files.size(name for name in wanted if name not in present) or 0
-    await require_room(destination, need, "the copy")
+def _missing_bytes(files: LabelFiles, there: LabelFiles | None) -> int:
+    """Bytes of a label's files that are not there yet, as far as the lists tell."""
+    wanted = [name for each in files.manifests for name in (*files.owned(each), *files.pack(each))]
+    wanted += [latest_filename(files.label)] if latest_filename(files.label) in files.files else []
+    return files.size(name for name in wanted if there is None or name not in there.files) or 0
 
 
 class _Copying:
+    """A copy under way."""
+
     def __init__(
         self,
         source: Session,
         destination: Session,
-        planned: Mapping[str, int],
+        total: int,
         progress: Callable[[int, int], object] | None,
         *,
         dry_run: bool,
     ) -> None:
         self.dry_run = dry_run
-        self.source, self.destination, self.planned, self.progress = source, destination, planned, progress
-        self.total, self.done = sum(planned.values()), 0
+        self.source, self.destination, self.progress = source, destination, progress
+        self.total, self.done = total, 0
         self.copied: list[SnapshotInfo] = []
         self.already: list[SnapshotInfo] = []
         self.left_out: dict[str, str] = {}
         self.latest: dict[str, str] = {}
 
-    async def copy_label(self, label: str) -> None:
+    async def copy_label(self, label: str, *, planned: int) -> None:
+        """Copy the snapshots of a label, oldest first."""
         state = await look(self.source, label, everything=True)
         decision = state.decision
         if decision.rollback is not None:
@@ -206,15 +199,15 @@ class _Copying:
         if decision.refusal is not None:
             warn(f"label {label!r} is copied by its snapshots' own signatures, without its pointer: {decision.refusal}")
         ids = [each for each in reversed(state.listed.manifests) if _is_restore_point(state, each)]
-        self.total += len(ids) - self.planned[label]  # others save and delete meanwhile
-        delivery = await Delivery.to(self.destination, label, state, dry_run=self.dry_run)
-        delivery.require_key(ids)
+        self.total += len(ids) - planned  # others save and delete meanwhile
+        delivery = Delivery(self.destination, await look_whole(self.destination, label), state, dry_run=self.dry_run)
+        if any(delivery.here.decision.pointer.entry(each) is None for each in ids):
+            delivery.require_key()
         reader = Reader(self.source, max_bytes=self.destination.max_bytes, blindly=True)
-        changed = False
         try:
             for each in ids:
-                changed |= not await self._bring(state, delivery, reader, each)
-            await delivery.finish(changed=changed)
+                delivery.outdated |= not await self._bring(state, delivery, reader, each)
+            await delivery.finish()
         except ColonyMemoryError as error:
             if delivery.brought and not decision.pointer.signed:
                 try:
