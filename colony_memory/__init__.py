@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from colony_memory.app.restore import restore_folder
     from colony_memory.app.run import guard
     from colony_memory.app.save import save_folder, save_paths
-    from colony_memory.attestation import to_attestation
     from colony_memory.encryption import Passphrase
     from colony_memory.reports import (
         Change,
@@ -105,7 +104,6 @@ __all__ = [
     "restore_folder",
     "save_folder",
     "save_paths",
-    "to_attestation",
 ]
 
 # Loaded when they are first asked for: an agent that boots to restore does not wait for them.
@@ -130,7 +128,6 @@ _LATE = {
     "restore_folder": "app.restore",
     "save_folder": "app.save",
     "save_paths": "app.save",
-    "to_attestation": "attestation",
 }
 
 

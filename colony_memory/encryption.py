@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import read_written
 from colony_memory._format import age
-from colony_memory._keyfile import read_key_file, write_key_file
 from colony_memory._os.machine import free_memory
+from colony_memory._ownfiles import read_key_file, write_key_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

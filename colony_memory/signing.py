@@ -117,7 +117,7 @@ class Ed25519Signer:
             ColonyMemoryError: The file is not there or cannot be read, anyone but its owner has access to it, it holds
                 no key, or the extra ``sign`` is not installed.
         """
-        from colony_memory._keyfile import read_key_file
+        from colony_memory._ownfiles import read_key_file
 
         data = read_key_file(path)
         try:
@@ -138,7 +138,7 @@ class Ed25519Signer:
             ValueError: The encoding is neither.
             ColonyMemoryError: Something of that name is there, or the file cannot be written.
         """
-        from colony_memory._keyfile import write_key_file
+        from colony_memory._ownfiles import write_key_file
 
         if encoding not in ("pem", "raw"):
             raise ValueError(f"encoding must be 'pem' or 'raw', not {encoding!r}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from colony_memory._engine.transfer import CopyReport
-from colony_memory._export_file import MAX_EXPORT_BYTES, load_export, parse_export, save_export
+from colony_memory._ownfiles import MAX_EXPORT_BYTES, load_export, parse_export, save_export
 from colony_memory.export import Export, read_export, write_export
 from colony_memory.vaults.memory import ExportVault
 

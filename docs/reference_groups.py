@@ -50,7 +50,7 @@ GROUPS = (
     Group(
         "Signing and trust",
         "See [Sign snapshots](signatures.md).",
-        {"": ("Ed25519Signer", "Signer", "FileWitness", "Witness", "to_attestation")},
+        {"": ("Ed25519Signer", "Signer", "FileWitness", "Witness")},
     ),
     Group("Encryption", "See [Encrypt](encryption.md).", {"": ("Passphrase",), "encryption": ("make_identity",)}),
     Group(

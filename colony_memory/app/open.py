@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import read_written, require_as_meant, texts
 from colony_memory._format.age import looks_secret
-from colony_memory._keyfile import read_key_file
 from colony_memory._os.files import read_file
+from colony_memory._ownfiles import read_key_file
 from colony_memory._values import dataclass, pattern
 from colony_memory.app.place import Place, choose_place
 from colony_memory.client import ColonyMemory

@@ -212,7 +212,7 @@ def open_vault(
     if format is not None and kind in {"export", "colony", "memory"}:
         raise ValueError(f"{kind}: keeps no format: whoever writes to it chooses one")
     if kind == "export":
-        from colony_memory._export_file import load_export
+        from colony_memory._ownfiles import load_export
         from colony_memory.vaults.memory import ExportVault
 
         path = _expand(rest)

@@ -25,7 +25,7 @@ NOT_YET = {"_engine"}
 #: Of those, these are done.
 DONE = {"store.py", "faces.py", "boundary.py"}
 #: Nothing in them is called by the command line, or their text is no message.
-APART = {"testing", "autobackup.py", "attestation.py", "_secret_kinds.py"}
+APART = {"testing", "autobackup.py", "_secret_kinds.py"}
 #: Said only to whoever calls the library in a way that no other face does.
 TO_PYTHON = (
     "give a client=, or what to make one of",

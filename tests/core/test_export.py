@@ -17,7 +17,7 @@ from colony_memory import (
     SnapshotNotFound,
     UnsupportedFormat,
     VaultDenied,
-    _export_file,
+    _ownfiles,
     open_vault,
 )
 from colony_memory.export import EXPORT_FORMAT, Export, read_export, write_export
@@ -258,9 +258,9 @@ def test_what_cannot_be_read_is_named(tmp_path):
 def test_a_file_of_anothers_making_is_bounded(tmp_path, monkeypatch):
     place = tmp_path / "work.json"
     save_export(EXPORTED, place)
-    monkeypatch.setattr(_export_file, "MAX_EXPORT_BYTES", place.stat().st_size)
+    monkeypatch.setattr(_ownfiles, "MAX_EXPORT_BYTES", place.stat().st_size)
     assert load_export(place) == EXPORTED
-    monkeypatch.setattr(_export_file, "MAX_EXPORT_BYTES", place.stat().st_size - 1)
+    monkeypatch.setattr(_ownfiles, "MAX_EXPORT_BYTES", place.stat().st_size - 1)
     with pytest.raises(ColonyMemoryError, match="larger than"):
         load_export(place)
 

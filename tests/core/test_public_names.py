@@ -60,7 +60,6 @@ PUBLIC = [
     "restore_folder",
     "save_folder",
     "save_paths",
-    "to_attestation",
 ]
 #: What 0.1.1 offered.
 PUBLISHED = {
@@ -94,7 +93,6 @@ LATE = {
     "restore_folder",
     "save_folder",
     "save_paths",
-    "to_attestation",
 }
 HEAVY = {
     "deflate",

@@ -618,6 +618,6 @@ def test_without_the_extra_every_way_says_what_to_install(tmp_path: Path, monkey
 
 
 def test_a_signer_needs_no_file_to_be_imported() -> None:
-    code = "import sys, colony_memory.signing; print('colony_memory._keyfile' in sys.modules, 'fcntl' in sys.modules)"
+    code = "import sys, colony_memory.signing; print('colony_memory._ownfiles' in sys.modules, 'fcntl' in sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.split()[0] == "False"

@@ -27,7 +27,7 @@ import elsewhere
 
 elsewhere.go_there()
 from colony_memory import ColonyMemory, ColonyMemoryError, FileWitness, VaultMissing, open_vault
-from colony_memory._keyfile import write_key_file
+from colony_memory._ownfiles import write_key_file
 from colony_memory._os import directory, locks
 from colony_memory.transfer import export_snapshot, load_export, save_export
 

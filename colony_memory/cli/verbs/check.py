@@ -181,7 +181,7 @@ def run_report(
     holds, and what a prune with these rules would take: by default one that keeps 20. Every snapshot is read. The page
     needs nothing else and asks nothing of a network. It holds text of the memory, so FILE is made for its owner alone.
     """
-    from colony_memory._export_file import save_own
+    from colony_memory._ownfiles import save_own
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.protection import next_backups, status_document
     from colony_memory.report import look_over, render

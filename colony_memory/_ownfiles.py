@@ -1,0 +1,154 @@
+"""Key and export files: for their owner alone, written whole or not at all, read as what anyone may have made."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory._os.files import create_file, make_directory, read_file, replace_file
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from colony_memory._os.files import Contents
+    from colony_memory.export import Export
+
+#: Bytes of an export file that are read at most.
+MAX_EXPORT_BYTES = 512 * 2**20
+_MAX_KEY_BYTES = 8192
+# On Windows the bits of a mode say nothing of who may read.
+_MODES_COUNT = os.name != "nt"
+_OPEN_TO_OTHERS = 0o077
+_READ_BY_GROUP = 0o040
+
+
+def read_key_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a key file.
+
+    Raises:
+        ColonyMemoryError: It is not there, cannot be read, is no plain file, is larger than any key, or others than
+            its owner have access to it. A secret that root has mounted may be readable by this process's group too.
+    """
+    place = _locate(path, "a key file")
+    found = _read(place, f"key file {place}", _MAX_KEY_BYTES)
+    # What was opened is what is judged, whatever the name leads to by now.
+    mode = stat.S_IMODE(found.facts.st_mode)
+    if _MODES_COUNT and mode & _OPEN_TO_OTHERS and not _is_mounted_for_us(found.facts):
+        way = f"run: chmod 600 {shlex.quote(str(place))}"
+        if os.geteuid() not in (0, found.facts.st_uid):
+            way = "mount it with mode 0400, or with 0440 and a group of this user, or use a copy with mode 0600"
+        raise ColonyMemoryError(f"key file {place} is open to others (mode {mode:04o}); if nobody has read it, {way}")
+    return found.data
+
+
+def _is_mounted_for_us(facts: os.stat_result) -> bool:
+    """True if only root and a group that root has put this process into can read it: a cluster mounts secrets so, and
+    systemd, where an access list names the user and the mode shows root's group in its place.
+    """
+    mode = stat.S_IMODE(facts.st_mode)
+    if facts.st_uid != 0 or mode & _OPEN_TO_OTHERS != _READ_BY_GROUP:
+        return False
+    if os.geteuid() == 0 and mode & stat.S_IWUSR:  # one's own, and no mount: its mode can be set
+        return False
+    return facts.st_gid in (0, os.getegid(), *os.getgroups())
+
+
+def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Create a key file, readable by its owner alone from the first byte on; on disk when this returns.
+
+    Raises:
+        ColonyMemoryError: Something is there already, or it cannot be written.
+    """
+    place = _locate(path, "a key file")
+    try:
+        make_directory(place.parent)
+    except OSError as error:
+        raise _failure(f"the directory of key file {place} cannot be made", error) from error
+    why = "already exists and is not overwritten: a key that is lost cannot be made again"
+    _write(create_file, place, data, what=f"key file {place}", taken=why)
+
+
+def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write an export file, for its owner alone (0600), whole or not at all; on disk when this returns.
+
+    Args:
+        exported: The export.
+        path: The file.
+        overwrite: Replace what is there.
+
+    Raises:
+        ValueError: The path is empty.
+        ColonyMemoryError: Something is there already, or the file cannot be written.
+    """
+    from colony_memory.export import write_export
+
+    data = write_export(exported.label, exported.snapshot_id, exported.files).encode("ascii")
+    save_own(_locate(path, "an export file"), data, overwrite=overwrite)
+
+
+def save_own(place: Path, data: bytes, *, overwrite: bool) -> None:
+    """Write a file of its owner's as :func:`save_export` does."""
+    write = replace_file if overwrite else create_file
+    _write(write, place, data, what=str(place), taken="already exists and is not overwritten")
+
+
+def load_export(path: str | os.PathLike[str]) -> Export:
+    """Read an export file, which anyone may have made. Its content is checked by whoever restores or imports it.
+
+    Raises:
+        ValueError: The path is empty.
+        SnapshotCorrupt: It is no export, is cut short, or holds files that are not of its snapshot.
+        UnsupportedFormat: A newer version wrote it.
+        ColonyMemoryError: It cannot be read, or is larger than :data:`MAX_EXPORT_BYTES`.
+    """
+    place = _locate(path, "an export file")
+    return parse_export(_read(place, str(place), MAX_EXPORT_BYTES).data, name=str(place))
+
+
+def parse_export(data: bytes, *, name: str = "the export") -> Export:
+    """The export in the bytes of a file, which is called ``name`` in errors. See :func:`load_export`."""
+    from colony_memory.export import read_export
+
+    if len(data) > MAX_EXPORT_BYTES:
+        raise ColonyMemoryError(f"{name} is larger than {MAX_EXPORT_BYTES} bytes: it is not an exported snapshot")
+    try:
+        return read_export(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise SnapshotCorrupt(f"{name}: not an exported snapshot: it is not UTF-8") from error
+    except SnapshotCorrupt as error:
+        raise type(error)(f"{name}: {error}", file=error.file) from error
+
+
+def _locate(path: str | os.PathLike[str], kind: str) -> Path:
+    given = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(given, str) or not given or "\0" in given:
+        raise ValueError(f"path must be the name of {kind}")
+    return Path(given)
+
+
+def _read(place: Path, what: str, limit: int) -> Contents:
+    try:
+        found = read_file(place, limit, follow=True)
+    except OSError as error:
+        raise _failure(f"{what} cannot be read", error) from error
+    if found is None:
+        raise ColonyMemoryError(f"{what} cannot be read: {os.strerror(errno.ENOENT)}")
+    return found
+
+
+def _write(write: Callable[[Path, bytes], None], place: Path, data: bytes, *, what: str, taken: str) -> None:
+    try:
+        write(place, data)
+    except FileExistsError as error:
+        raise ColonyMemoryError(f"{what} {taken}") from error
+    except OSError as error:
+        raise _failure(f"{what} cannot be written", error) from error
+
+
+def _failure(what: str, error: OSError) -> ColonyMemoryError:
+    return ColonyMemoryError(f"{what}: {error.strerror or type(error).__name__}")
