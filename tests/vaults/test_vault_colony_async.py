@@ -189,7 +189,7 @@ def test_it_closes_what_it_opened_and_opens_it_again(server):
         await vault.vault_upload_file("x.json", "x")
         await vault.vault_list_prefix("x")
         pool = vault._http
-        assert pool is vault._calls._client()._client
+        assert pool is vault._client()._client
         await vault.aclose()
         assert pool.is_closed
         assert (await vault.vault_get_file("x.json"))["content"] == "x"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import drive
 from colony_memory.exceptions import ColonyMemoryError
-from colony_memory.vaults.colony.calls import Calls, send_patiently
+from colony_memory.vaults.colony.calls import Hosted
 from colony_memory.vaults.colony.transport import Reply, Request, build_request, read_reply, transmit, transmit_async
 
 if TYPE_CHECKING:
@@ -50,67 +50,92 @@ class ColonyVault:
     def __init__(
         self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
     ) -> None:
-        self._calls = Calls(
-            _connect, transmit, time.sleep, api_key=api_key, base_url=base_url, client=client, timeout=timeout
-        )
+        self._calls = _Blocking(api_key, base_url=base_url, client=client, timeout=timeout)
 
     def __repr__(self) -> str:
-        return f"ColonyVault({self._calls.address})"
+        return repr(self._calls).replace(type(self._calls).__name__, "ColonyVault", 1)
 
     def vault_status(self) -> Any:
         """Quota in bytes and number of files; all zero before the first upload."""
-        return drive(self._calls.status())
+        return drive(self._calls.vault_status())
 
     def vault_list_files(self) -> Any:
         """Every file's name, size and times."""
-        return drive(self._calls.list_files())
+        return drive(self._calls.vault_list_files())
+
+    def vault_list_prefix(self, prefix: str) -> Any:
+        """The files whose names start with the literal ``prefix``, of at most 255 characters."""
+        return drive(self._calls.vault_list_prefix(prefix))
 
     def vault_get_file(self, filename: str) -> Any:
         """One file with ``content`` and ``etag``; a VaultError with ``status`` 404 where it is not there."""
-        return drive(self._calls.get(filename))
+        return drive(self._calls.vault_get_file(filename))
 
     def vault_upload_file(self, filename: str, content: str) -> Any:
         """Create or replace one file, whole or not at all."""
-        return drive(self._calls.upload(filename, content))
-
-    def vault_delete_file(self, filename: str) -> Any:
-        """Remove one file; a VaultError with ``status`` 404 where it is not there."""
-        return drive(self._calls.delete(filename))
+        return drive(self._calls.vault_upload_file(filename, content))
 
     def vault_upload_file_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> Any:
-        """Upload if the file still has the etag ``if_match``, or is not there (``if_none_match="*"``).
-
-        Raises:
-            VaultError: ``status`` 412: the condition failed and nothing was written.
-            VaultUnavailable: No answer; it may have been written.
-            ValueError: ``if_none_match`` is something else.
+        """Upload if the file still has the etag ``if_match``, or is not there (``if_none_match="*"``); see
+        :meth:`AsyncColonyVault.vault_upload_file_if`.
         """
-        return drive(self._calls.upload_if(filename, content, if_match, if_none_match))
+        return drive(
+            self._calls.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
+        )
 
-    def vault_list_prefix(self, prefix: str) -> Any:
-        """The files whose names start with the literal ``prefix``, of at most 255 characters."""
-        return drive(self._calls.list_prefix(prefix))
-
-    def identity(self) -> str:
-        """What this vault is: its address. Which account it is of shows in the history of a label."""
-        return self._calls.identity
+    def vault_delete_file(self, filename: str) -> Any:
+        """Remove one file; a VaultError with ``status`` 404 where it is not there."""
+        return drive(self._calls.vault_delete_file(filename))
 
     def vault_operations_left(self) -> int | None:
         """Uploads and deletes left this hour by the latest reply to one of them, None where it is not known."""
-        return self._calls.budget.left()
+        return drive(self._calls.vault_operations_left())
 
     def vault_operations_reset(self) -> int | None:
         """Seconds until all of them are back, None where that reply did not say."""
-        return self._calls.budget.reset()
+        return drive(self._calls.vault_operations_reset())
 
     def vault_may_write(self) -> bool | None:
         """True if the account may upload, which takes 10 karma; None where the service does not tell."""
-        return drive(self._calls.may_write())
+        return drive(self._calls.vault_may_write())
+
+    def identity(self) -> str:
+        """What this vault is: its address. Which account it is of shows in the history of a label."""
+        return self._calls.identity()
 
 
-class AsyncColonyVault:
+class _Blocking(Hosted):
+    """The verbs over a client and a transport that wait."""
+
+    def _transmit(self, request: Request, client: Any, timeout: float) -> Reply:
+        return transmit(request, client, timeout)
+
+    def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def _connect(self, api_key: str, **address: str) -> Any:
+        from colony_sdk import ColonyClient
+
+        vault = self
+
+        class Client(ColonyClient):
+            """The SDK's, but for where it gets its token: there it would follow a redirect and believe the answer, and
+            take one of any size, for any time.
+            """
+
+            def _raw_request(self, method: str, path: str, body: Any = None, *args: Any, **kwargs: Any) -> Any:
+                if path != "/auth/token":
+                    return super()._raw_request(method, path, body, *args, **kwargs)
+                request = build_request(self.base_url + path, None, method, body=body)
+                return read_reply(drive(vault._send(self, request, self.auth_token_retry)))
+
+        settings: dict[str, Any] = {"timeout": self._timeout, **address}
+        return Client(api_key, **settings)
+
+
+class AsyncColonyVault(Hosted):
     """The same through ``colony_sdk.AsyncColonyClient``; needs the extra ``async``.
 
     Belongs to one event loop, and is closed with :meth:`aclose` or ``async with``. A given client stays open. The
@@ -120,20 +145,9 @@ class AsyncColonyVault:
     def __init__(
         self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
     ) -> None:
-        self._calls = Calls(
-            self._connect,
-            self._transmit,
-            _sleep,
-            api_key=api_key,
-            base_url=base_url,
-            client=client,
-            timeout=timeout,
-        )
+        super().__init__(api_key, base_url=base_url, client=client, timeout=timeout)
         self._http: httpx.AsyncClient | None = None
         _import_httpx()
-
-    def __repr__(self) -> str:
-        return f"AsyncColonyVault({self._calls.address})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,49 +158,12 @@ class AsyncColonyVault:
     async def aclose(self) -> None:
         """Close the connections that this vault opened; the next call opens new ones."""
         opened, self._http = self._http, None
-        self._calls.forget()
+        with self._lock:
+            self._made = None
         if opened is not None:
             await opened.aclose()
 
-    async def vault_status(self) -> Any:
-        """See :meth:`ColonyVault.vault_status`."""
-        return await self._calls.status()
-
-    async def vault_list_files(self) -> Any:
-        """See :meth:`ColonyVault.vault_list_files`."""
-        return await self._calls.list_files()
-
-    async def vault_get_file(self, filename: str) -> Any:
-        """See :meth:`ColonyVault.vault_get_file`."""
-        return await self._calls.get(filename)
-
-    async def vault_upload_file(self, filename: str, content: str) -> Any:
-        """See :meth:`ColonyVault.vault_upload_file`."""
-        return await self._calls.upload(filename, content)
-
-    async def vault_delete_file(self, filename: str) -> Any:
-        """See :meth:`ColonyVault.vault_delete_file`."""
-        return await self._calls.delete(filename)
-
-    async def vault_upload_file_if(
-        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
-    ) -> Any:
-        """See :meth:`ColonyVault.vault_upload_file_if`."""
-        return await self._calls.upload_if(filename, content, if_match, if_none_match)
-
-    async def vault_list_prefix(self, prefix: str) -> Any:
-        """See :meth:`ColonyVault.vault_list_prefix`."""
-        return await self._calls.list_prefix(prefix)
-
-    async def vault_operations_left(self) -> int | None:
-        """See :meth:`ColonyVault.vault_operations_left`."""
-        return self._calls.budget.left()
-
-    async def vault_operations_reset(self) -> int | None:
-        """See :meth:`ColonyVault.vault_operations_reset`."""
-        return self._calls.budget.reset()
-
-    def _connect(self, api_key: str, timeout: float, **address: str) -> Any:
+    def _connect(self, api_key: str, **address: str) -> Any:
         from colony_sdk import AsyncColonyClient
 
         vault = self
@@ -198,20 +175,23 @@ class AsyncColonyVault:
                 if path != "/auth/token":
                     return await super()._raw_request(method, path, body, *args, **kwargs)
                 request = build_request(self.base_url + path, None, method, body=body)
-                return read_reply(
-                    await send_patiently(lambda: vault._transmit(request, self, timeout), self.retry, _sleep)
-                )
+                return read_reply(await vault._send(self, request, self.retry))
 
         # The SDK's type says whole seconds; httpx, which gets it, takes any.
-        settings: dict[str, Any] = {"timeout": timeout, "client": self._pool(timeout), **address}
+        settings: dict[str, Any] = {"timeout": self._timeout, "client": self._pool(), **address}
         return Client(api_key, **settings)
 
     async def _transmit(self, request: Request, _client: Any, timeout: float) -> Reply:
-        return await transmit_async(request, self._pool(timeout), _import_httpx(), timeout)
+        return await transmit_async(request, self._pool(), _import_httpx(), timeout)
 
-    def _pool(self, timeout: float) -> httpx.AsyncClient:
+    async def _pause(self, seconds: float) -> None:
+        import asyncio
+
+        await asyncio.sleep(seconds)
+
+    def _pool(self) -> httpx.AsyncClient:
         if self._http is None:
-            self._http = _import_httpx().AsyncClient(timeout=timeout, follow_redirects=False)
+            self._http = _import_httpx().AsyncClient(timeout=self._timeout, follow_redirects=False)
         return self._http
 
 
@@ -221,30 +201,3 @@ def _import_httpx() -> Any:
     except ImportError as exc:
         raise ColonyMemoryError("AsyncColonyVault needs httpx: pip install 'colony-memory[async]'") from exc
     return httpx
-
-
-async def _sleep(seconds: float) -> None:
-    import asyncio
-
-    await asyncio.sleep(seconds)
-
-
-def _connect(api_key: str, timeout: float, **address: str) -> Any:
-    from colony_sdk import ColonyClient
-
-    class Client(ColonyClient):
-        """The SDK's, but for where it gets its token: there it would follow a redirect and believe the answer, and take
-        one of any size, for any time.
-        """
-
-        def _raw_request(self, method: str, path: str, body: Any = None, *args: Any, **kwargs: Any) -> Any:
-            if path != "/auth/token":
-                return super()._raw_request(method, path, body, *args, **kwargs)
-            request = build_request(self.base_url + path, None, method, body=body)
-            reply = drive(
-                send_patiently(lambda: transmit(request, self, self.timeout), self.auth_token_retry, time.sleep)
-            )
-            return read_reply(reply)
-
-    settings: dict[str, Any] = {"timeout": timeout, **address}
-    return Client(api_key, **settings)

@@ -21,7 +21,6 @@ from colony_memory.vaults.colony.transport import (
     Request,
     Unanswered,
     build_request,
-    check_name,
     check_shape,
     check_text,
     delay_before_retry,
@@ -33,7 +32,6 @@ from colony_memory.vaults.colony.transport import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import NoReturn
 
 _HOUR = 3600.0
@@ -76,19 +74,11 @@ class Budget:
             return math.ceil(wait) if self._told and self._left is not None and wait > 0 else None
 
 
-class Calls:
-    """The verbs of both vaults, over a client and a transport that may or may not be coroutines."""
+class Hosted:
+    """The verbs, over a client and a transport that may or may not be coroutines, which subclasses have."""
 
     def __init__(
-        self,
-        connect: Callable[..., Any],
-        transmit: Callable[[Request, Any, float], Any],
-        pause: Callable[[float], Any],
-        *,
-        api_key: str | None,
-        base_url: str | None,
-        client: Any,
-        timeout: float,
+        self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
     ) -> None:
         if timeout <= 0:
             raise ValueError(f"timeout must be above 0, not {timeout!r}")
@@ -103,8 +93,7 @@ class Calls:
             _check_address(base_url)
         elif api_key is not None or base_url is not None:
             raise ValueError("give a client=, or what to make one of (api_key=, base_url=), not both")
-        self.budget = Budget()
-        self._connect, self._transmit, self._pause = connect, transmit, pause
+        self._budget = Budget()
         self._api_key, self._base_url = api_key, base_url
         self._given: Any = client
         self._made: Any = None
@@ -113,82 +102,91 @@ class Calls:
         self._tokens: deque[str] = deque(maxlen=_TOKENS_KNOWN)
         self._lock = threading.Lock()
 
-    @property
-    def address(self) -> str:
-        """The base URL as an argument in a repr."""
-        base_url = self.identity.removeprefix("colony:")
-        return f"base_url={base_url!r}" if base_url else ""
+    def _connect(self, api_key: str, **address: str) -> Any:
+        """The SDK's client."""
+        raise NotImplementedError
 
-    @property
+    def _transmit(self, request: Request, client: Any, timeout: float) -> Any:
+        """A reply to the request."""
+        raise NotImplementedError
+
+    def _pause(self, seconds: float) -> Any:
+        """Wait before a request is sent again."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        base_url = self.identity().removeprefix("colony:")
+        return f"{type(self).__name__}({f'base_url={base_url!r}' if base_url else ''})"
+
     def identity(self) -> str:
-        """The base URL, and nothing of the key."""
+        """What this vault is: its address. Which account it is of shows in the history of a label."""
         return f"colony:{(self._base_url if self._given is None else self._given.base_url) or ''}"
 
-    def forget(self) -> None:
-        """Drop the client that was made here; the next call makes another."""
-        with self._lock:
-            self._made = None
-
-    async def status(self) -> Any:
-        """The quota."""
+    async def vault_status(self) -> Any:
+        """Quota in bytes and number of files; all zero before the first upload."""
         return await self._request("vault_status", "", "GET", "/vault/status")
 
-    async def may_write(self) -> bool | None:
-        """True if the account may upload, None where the service does not tell."""
+    async def vault_list_files(self) -> Any:
+        """Every file's name, size and times."""
+        return await self._request("vault_list_files", "", "GET", "/vault/files")
+
+    async def vault_list_prefix(self, prefix: str) -> Any:
+        """The files whose names start with the literal ``prefix``, of at most 255 characters."""
+        if len(prefix) > _PREFIX_CHARS:
+            raise ValueError(f"a prefix may have {_PREFIX_CHARS} characters, not {len(prefix)}")
+        check_text(prefix)
+        return await self._request("vault_list_prefix", prefix, "GET", prefix_path(prefix))
+
+    async def vault_get_file(self, filename: str) -> Any:
+        """One file with ``content`` and ``etag``; a VaultError with ``status`` 404 where it is not there."""
+        return await self._request("vault_get_file", filename, "GET", file_path(filename))
+
+    async def vault_delete_file(self, filename: str) -> Any:
+        """Remove one file; a VaultError with ``status`` 404 where it is not there."""
+        return await self._request("vault_delete_file", filename, "DELETE", file_path(filename))
+
+    async def vault_upload_file(self, filename: str, content: str) -> Any:
+        """Create or replace one file, whole or not at all."""
+        return await self._request("vault_upload_file", filename, "PUT", file_path(filename), body={"content": content})
+
+    async def vault_upload_file_if(
+        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
+    ) -> Any:
+        """Upload if the file still has the etag ``if_match``, or is not there (``if_none_match="*"``).
+
+        Raises:
+            VaultError: ``status`` 412: the condition failed and nothing was written.
+            VaultUnavailable: No answer; it may have been written.
+            ValueError: ``if_none_match`` is something else.
+        """
+        check_none_match(if_none_match)
+        if if_match is None and if_none_match is None:
+            return await self.vault_upload_file(filename, content)
+        path = file_path(filename)
+        if if_match is not None:
+            if_match = if_match.strip('"')
+            if '"' in if_match or not is_plain(if_match):
+                raise VaultError(f"not an etag of {filename}: {if_match!r}", status=400, code="INVALID_INPUT")
+        # Sent once: a second one would meet what the first has written.
+        what = {"body": {"content": content}, "if_match": if_match, "if_none_match": if_none_match}
+        return await self._request("vault_upload_file_if", filename, "PUT", path, again=False, **what)
+
+    async def vault_operations_left(self) -> int | None:
+        """Uploads and deletes left this hour by the latest reply to one of them, None where it is not known."""
+        return self._budget.left()
+
+    async def vault_operations_reset(self) -> int | None:
+        """Seconds until all of them are back, None where that reply did not say."""
+        return self._budget.reset()
+
+    async def vault_may_write(self) -> bool | None:
+        """True if the account may upload, which takes 10 karma; None where the service does not tell."""
         told = await self._request("vault_may_write", "", "GET", "/me/capabilities")
         told = told.get("result", told)
         for each in told.get("capabilities") or ():
             if isinstance(each, dict) and each.get("name") == "write_vault":
                 return each.get("allowed") is not False
         return None
-
-    async def list_files(self) -> Any:
-        """Every name."""
-        return await self._request("vault_list_files", "", "GET", "/vault/files")
-
-    async def list_prefix(self, prefix: str) -> Any:
-        """The names under a prefix."""
-        if len(prefix) > _PREFIX_CHARS:
-            raise ValueError(f"a prefix may have {_PREFIX_CHARS} characters, not {len(prefix)}")
-        check_text(prefix)
-        return await self._request("vault_list_prefix", prefix, "GET", prefix_path(prefix))
-
-    async def get(self, filename: str) -> Any:
-        """One file."""
-        check_name(filename)
-        return await self._request("vault_get_file", filename, "GET", file_path(filename))
-
-    async def delete(self, filename: str) -> Any:
-        """Remove one file."""
-        check_name(filename)
-        return await self._request("vault_delete_file", filename, "DELETE", file_path(filename))
-
-    async def upload(self, filename: str, content: str) -> Any:
-        """Create or replace one file."""
-        check_name(filename)
-        return await self._request("vault_upload_file", filename, "PUT", file_path(filename), body={"content": content})
-
-    async def upload_if(self, filename: str, content: str, if_match: str | None, if_none_match: str | None) -> Any:
-        """Upload under a condition, or without one."""
-        check_none_match(if_none_match)
-        if if_match is None and if_none_match is None:
-            return await self.upload(filename, content)
-        check_name(filename)
-        if if_match is not None:
-            if_match = if_match.strip('"')
-            if '"' in if_match or not is_plain(if_match):
-                raise VaultError(f"not an etag of {filename}: {if_match!r}", status=400, code="INVALID_INPUT")
-        # Sent once: a second one would meet what the first has written.
-        return await self._request(
-            "vault_upload_file_if",
-            filename,
-            "PUT",
-            file_path(filename),
-            body={"content": content},
-            if_match=if_match,
-            if_none_match=if_none_match,
-            again=False,
-        )
 
     async def _request(self, verb: str, name: str, method: str, path: str, *, again: bool = True, **what: Any) -> Any:
         """Send a request with the client's token, once more with a new one after a 401, and read the reply."""
@@ -205,13 +203,21 @@ class Calls:
                 remaining, reset = (
                     whole_number(reply.headers.get(f"x-ratelimit-{fact}")) for fact in ("remaining", "reset")
                 )
-                self.budget.note(remaining, reset)
+                self._budget.note(remaining, reset)
             return check_shape(verb, read_reply(reply))
         except Exception as exc:  # noqa: BLE001 - one place for every failure, as for the SDK's
             self._fail(exc, verb, doing)
 
     async def _send(self, client: Any, request: Request, retry: Any) -> Reply:
-        return await send_patiently(lambda: self._transmit(request, client, self._timeout), retry, self._pause)
+        """Send, and send again for as long as ``retry`` (None for once) and the replies allow."""
+        attempt = 0
+        while True:
+            reply: Reply = await _settle(self._transmit(request, client, self._timeout))
+            delay = None if retry is None else delay_before_retry(reply, attempt, retry)
+            if delay is None:
+                return reply
+            await _settle(self._pause(delay))
+            attempt += 1
 
     async def _token(self, doing: str, *, rejected: str | None = None) -> str:
         """The client's token, a new one if it is still the one that was rejected."""
@@ -235,7 +241,7 @@ class Calls:
         with self._lock:
             if self._made is None:
                 address = {"base_url": self._base_url} if self._base_url else {}
-                self._made = self._connect(self._api_key, self._timeout, **address)
+                self._made = self._connect(self._api_key or "", **address)
             return self._made
 
     def _fail(self, error: Exception, method: str, doing: str) -> NoReturn:
@@ -260,7 +266,7 @@ class Calls:
             hint = Hint("open", "base_url") if status == 404 else None
             told = VaultUnavailable(f"{doing} failed: {unanswered}", hint=hint)
         if method in _COUNTED and isinstance(told, RateLimited):
-            self.budget.note(0 if told.retry_after is not None else None, told.retry_after)
+            self._budget.note(0 if told.retry_after is not None else None, told.retry_after)
         try:
             raise told from cause
         finally:
@@ -319,18 +325,6 @@ async def _ask_token(client: Any) -> Any:
         return await _settle(client.get_auth_token())
     except AssertionError:  # the SDK's own, where another thread gave its token up at this moment
         return await _settle(client.get_auth_token())
-
-
-async def send_patiently(send: Callable[[], Any], retry: Any, pause: Callable[[float], Any]) -> Reply:
-    """Send, and send again for as long as ``retry`` (None for once) and the replies allow."""
-    attempt = 0
-    while True:
-        reply: Reply = await _settle(send())
-        delay = None if retry is None else delay_before_retry(reply, attempt, retry)
-        if delay is None:
-            return reply
-        await _settle(pause(delay))
-        attempt += 1
 
 
 async def _settle(value: Any) -> Any:

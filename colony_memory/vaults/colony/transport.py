@@ -71,7 +71,10 @@ class Unanswered(Exception):
 
 
 def file_path(filename: str) -> str:
-    """Where a file is, below the address of the API."""
+    """Where a file is, below the address of the API; no name makes the address of something else."""
+    if any(part in {"", ".", ".."} for part in filename.split("/")):
+        raise VaultError(f"not a name of a vault file: {filename!r}", status=400, code="INVALID_INPUT")
+    check_text(filename)
     return f"/vault/files/{quote(filename, safe='/')}"
 
 
@@ -170,13 +173,6 @@ def check_shape(method: str, reply: Any) -> Any:
     if not good:
         raise Unanswered("the reply is torn, or not a vault's")
     return reply
-
-
-def check_name(filename: str) -> None:
-    """Refuse a name that would make the address of something else."""
-    if any(part in {"", ".", ".."} for part in filename.split("/")):
-        raise VaultError(f"not a name of a vault file: {filename!r}", status=400, code="INVALID_INPUT")
-    check_text(filename)
 
 
 def check_text(text: str) -> None:
@@ -322,22 +318,17 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
-def handlers(seconds: float) -> tuple[urllib.request.BaseHandler, ...]:
-    """Handlers by which an opener of urllib keeps one deadline, and one count of bytes, for all that it opens."""
-    limit = _Limit(seconds)
-    return _Http(limit), _Https(limit)
-
-
 def transmit(request: Request, client: Any, timeout: float) -> Reply:
     """Send a request by the client's proxy, if it has one, and wait that long for all of its reply."""
     call = urllib.request.Request(request.url, request.body, dict(request.headers), method=request.method)  # noqa: S310
     proxy = getattr(client, "proxy", None)
     # HTTP and nothing else, and no redirect is followed: it is a reply like any other.
-    opener = urllib.request.OpenerDirector()
+    opener, limit = urllib.request.OpenerDirector(), _Limit(timeout)
     for handler in (
         urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None),
         urllib.request.UnknownHandler(),
-        *handlers(timeout),
+        _Http(limit),
+        _Https(limit),
     ):
         opener.add_handler(handler)
     try:
