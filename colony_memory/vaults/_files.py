@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -11,13 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import load_object
-from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryWarning, Hint, VaultError, VaultMissing, VaultUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
-
-    from colony_memory.exceptions import VaultMissing
 
 
 #: Most bytes of a file that are written or read: twice what a snapshot takes unless told otherwise.
@@ -104,7 +103,9 @@ def is_plain_name(name: str) -> bool:
 
 
 def placeholders_of(name: str) -> tuple[str, ...]:
-    """The names under which a sync service may keep the place of a file."""
+    """The names under which a sync service may keep the place of a file of a snapshot."""
+    if not is_ours(name):
+        return ()
     return tuple(f"{before}{name}{after}" for before, after in _PLACEHOLDERS)
 
 
@@ -137,13 +138,27 @@ IN_DIRECTORY, IN_OBJECTS = f"{_FAMILY}1", f"{_FAMILY}objects/1"
 _NAMES = {1: FORMAT, 2: FORMAT_2}
 
 
-class NewerVault(Exception):
-    """The marker is of a format that this version does not know; its text names it."""
+class MarkedVault:
+    """A vault that is made once, on purpose, which a marker shows."""
 
+    #: The format in which clients write snapshots there unless told otherwise.
+    snapshot_format: Literal[1, 2] = 1
 
-def write_marker(vault_id: str, layout: str = IN_DIRECTORY, *, snapshots: int = 1) -> bytes:
-    """The bytes of the marker of a vault with this random id, whose snapshots are to be written in that format."""
-    return _encode({"format": layout, "id": vault_id, "snapshots": _NAMES[snapshots]})
+    def require(self) -> None:
+        """Go on only in a vault."""
+        raise NotImplementedError
+
+    def exists(self) -> bool:
+        """True if there is a vault, as far as can be seen: its disk may not be mounted.
+
+        Raises:
+            VaultError: Nobody can tell.
+        """
+        try:
+            self.require()
+        except VaultMissing:
+            return False
+        return True
 
 
 class Marked(NamedTuple):
@@ -157,10 +172,30 @@ class Marked(NamedTuple):
         """True if this marker will do for the format that is asked for."""
         return self.doubt is None and asked in (None, self.snapshots)
 
+    def require(self, place: object, *, used: Callable[[], bool], why_missing: str) -> Literal[1, 2]:
+        """Go on only in a vault: one with a marker, or with files of snapshots; the format to write.
+
+        Warns:
+            ColonyMemoryWarning: There are snapshots, and what is in the marker's place is no marker.
+        """
+        doubt = self.doubt
+        if doubt is not None:
+            snapshots = used()
+            if snapshots and doubt:
+                text = f"{place}/{MARKER}: {doubt}; the snapshots beside it are read without it"
+                warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
+            elif doubt:
+                raise VaultUnavailable(
+                    f"it is not known whether {place} is a vault: no snapshot is there, and {MARKER} is no marker: "
+                    f"{doubt}"
+                )
+            elif not snapshots:
+                raise no_vault(place, why_missing)
+        return self.snapshots
+
     def renewed(
         self,
         asked: Literal[1, 2] | None,
-        vault_id: str,
         layout: str = IN_DIRECTORY,
         *,
         conditional: bool = True,
@@ -172,42 +207,54 @@ class Marked(NamedTuple):
         already, they were written in format 1 until now, and may have readers that know no other.
         """
         if self.doubt is None:
-            chosen, raw = asked or self.snapshots, load_object(self.data.decode("utf-8"))
-            data = _encode({**raw, "snapshots": _NAMES[chosen]})
-            if len(data) > MARKER_BYTES:
-                raise ValueError("the vault's marker is too long to tell a format of snapshots")
-            return Marked(None, chosen, data)
-        from colony_memory._format.v2.zstd import is_installed
+            raw = load_object(self.data.decode("utf-8"))
+            chosen = asked or self.snapshots
+        else:
+            from colony_memory._format.v2.zstd import is_installed
 
-        chosen = asked or (2 if conditional and not used() and is_installed() else 1)
-        return Marked(None, chosen, write_marker(vault_id, layout, snapshots=chosen))
-
-
-def require_marked(
-    marked: Marked, place: object, *, used: Callable[[], bool], missing: Callable[[], VaultMissing]
-) -> Literal[1, 2]:
-    """Go on only in a vault: one with a marker, or with files of snapshots.
-
-    Warns:
-        ColonyMemoryWarning: There are snapshots, and what is in the marker's place is no marker.
-    """
-    doubt = marked.doubt
-    if doubt is not None:
-        snapshots = used()
-        if snapshots and doubt:
-            text = f"{place}/{MARKER}: {doubt}; the snapshots beside it are read without it"
-            warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
-        elif doubt:
-            raise VaultUnavailable(
-                f"it is not known whether {place} is a vault: no snapshot is there, and {MARKER} is no marker: {doubt}"
-            )
-        elif not snapshots:
-            raise missing()
-    return marked.snapshots
+            raw = {"format": layout, "id": os.urandom(16).hex()}
+            chosen = asked or (2 if conditional and not used() and is_installed() else 1)
+        data = (json.dumps({**raw, "snapshots": _NAMES[chosen]}) + "\n").encode("ascii")
+        if len(data) > MARKER_BYTES:
+            raise ValueError("the vault's marker is too long to tell a format of snapshots")
+        return Marked(None, chosen, data)
 
 
-def _encode(marker: dict[str, object]) -> bytes:
-    return (json.dumps(marker) + "\n").encode("ascii")
+@lru_cache(maxsize=16)
+def read_marked(data: bytes | None, place: object, layout: str = IN_DIRECTORY) -> Marked:
+    """The marker that these bytes are, None where there are none. Every call of a vault asks, mostly for the same."""
+    if data is None:
+        return Marked("")
+    try:
+        raw = load_object(data.decode("utf-8"))
+    except ValueError as error:
+        return Marked(str(error))
+    known = raw.get("format")
+    if not isinstance(known, str) or not known.startswith(_FAMILY):
+        return Marked("it names no format of a vault")
+    if known != layout:
+        raise VaultUnavailable(
+            f"the vault in {place} is of the format {known[:60]}, which this version does not know there: upgrade, or "
+            "use 'copy' where a vault of another kind was put there file by file"
+        )
+    if not isinstance(raw.get("id"), str):
+        return Marked("it has no id")
+    return Marked(None, 2 if raw.get("snapshots") == FORMAT_2 else 1, data)
+
+
+def marker_id(data: bytes) -> str | None:
+    """The random id that a marker gives its vault, None where it is none that can be read."""
+    try:
+        return str(load_object(data.decode("utf-8"))["id"])
+    except (ValueError, KeyError):
+        return None
+
+
+def no_vault(place: object, why: str) -> VaultMissing:
+    """The error that says that no vault was ever made there, as far as anybody can see."""
+    return VaultMissing(
+        f"there is no vault in {place}: none was ever made there, {why}", hint=Hint("init", "create", value=True)
+    )
 
 
 def check_format(asked: int | None, *, conditional: bool = True) -> None:
@@ -220,28 +267,3 @@ def check_format(asked: int | None, *, conditional: bool = True) -> None:
         if not conditional:
             raise ValueError("format 2 needs a vault with conditional writes, and this one has none")
         require_zstd()
-
-
-def marker_id(data: bytes) -> str | None:
-    """The random id that a marker gives its vault, None where it is none that can be read."""
-    try:
-        return str(load_object(data.decode("utf-8"))["id"])
-    except (ValueError, KeyError):
-        return None
-
-
-@lru_cache(maxsize=16)
-def read_marker(data: bytes, layout: str = IN_DIRECTORY) -> Literal[1, 2]:
-    """The format that a marker of this layout says to write snapshots in; 1 if it names none that is known.
-
-    Every call of a vault asks for it, mostly of the same bytes.
-    """
-    raw = load_object(data.decode("utf-8"))
-    known = raw.get("format")
-    if not isinstance(known, str) or not known.startswith(_FAMILY):
-        raise ValueError("it names no format of a vault")
-    if known != layout:
-        raise NewerVault(known[:60])
-    if not isinstance(raw.get("id"), str):
-        raise ValueError("it has no id")  # noqa: TRY004 - what was read is wrong, not what was passed
-    return 2 if raw.get("snapshots") == FORMAT_2 else 1

@@ -10,50 +10,54 @@ it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import time
-from functools import partial
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colony_memory._os.files import make_directory, open_files
+from colony_memory._os.files import TEMP_PREFIX, make_directory, open_files
 from colony_memory._os.locks import locked_in
-from colony_memory._os.paths import UnfitFile, real_path
-from colony_memory.exceptions import VaultError, VaultMissing, VaultUnavailable
-from colony_memory.vaults._directory import (
-    clear_leftovers,
-    errors_named,
-    holds_snapshots,
-    is_something_else,
-    look_at_marker,
-    look_up,
-    no_vault,
-    refuse_placeholder,
-    require_condition,
-    require_vault,
-    scan,
+from colony_memory._os.paths import UnfitFile, name_kind, real_path
+from colony_memory.exceptions import (
+    ColonyMemoryWarning,
+    QuotaExceeded,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
 )
 from colony_memory.vaults._files import (
+    ELSEWHERE,
     MARKER,
+    MARKER_BYTES,
     MOST_BYTES,
+    UNFIT_FILE,
+    Marked,
+    MarkedVault,
     check_format,
     check_none_match,
     encode_text,
     etag_of,
+    held_place,
+    is_ours,
     is_plain_name,
     marker_id,
     no_such_file,
+    no_vault,
     not_a_name,
+    placeholders_of,
+    read_marked,
     time_at,
     too_large,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Literal
 
     from colony_memory._os.files import Files
-    from colony_memory.vaults._directory import Holdings
 
 __all__ = ["LocalVault"]
 
@@ -64,7 +68,7 @@ _LOCK_PATIENCE = 30.0
 """Seconds to wait for a lock that is held for milliseconds, unless its holder was stopped."""
 
 
-class LocalVault:
+class LocalVault(MarkedVault):
     """A directory as a vault.
 
     A vault is made once, on purpose, with ``create=True``: the directory, for its owner alone (0700, files 0600), and
@@ -77,9 +81,8 @@ class LocalVault:
     placeholder, is listed without a size, and reading it raises :class:`~colony_memory.VaultUnavailable`. What root
     writes belongs to the directory's owner.
 
-    Text is stored as its UTF-8 bytes and nothing else. A file that is no longer UTF-8 counts as damaged, not as
-    missing: its text comes back with U+FFFD for every broken byte, so that the reader sees wrong content, as it would
-    after any other damage. The ``etag`` is the SHA-256 of the bytes on disk.
+    Text is stored as its UTF-8 bytes. A file that is no longer UTF-8 counts as damaged, not as missing: its text comes
+    back with U+FFFD for every broken byte. The ``etag`` is the SHA-256 of the bytes on disk.
 
     Args:
         path: The directory.
@@ -117,12 +120,16 @@ class LocalVault:
                 raise ValueError(f"{name} must be at least 1, not {limit!r}")
         # Absolute, so that a later change of the working directory does not move the vault.
         self.path = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would follow links
-        self._marker = self.path / MARKER
         self._quota_bytes = quota_bytes
         self._max_file_bytes = max_file_bytes
-        self.snapshot_format: Literal[1, 2] = 1
         self._cleared = 0.0
-        if is_something_else(self.path):
+        try:
+            fit = stat.S_ISDIR(self.path.stat().st_mode)
+        except NotADirectoryError:
+            fit = False
+        except OSError:  # not there yet is well; that it cannot be looked at is told by the call that needs it
+            fit = True
+        if not fit:
             raise ValueError(f"{self.path} is not a directory")
         if create:
             self._make(format)
@@ -131,18 +138,6 @@ class LocalVault:
 
     def __repr__(self) -> str:
         return f"LocalVault({str(self.path)!r})"
-
-    def exists(self) -> bool:
-        """True if there is a vault, as far as can be seen: its disk may not be mounted.
-
-        Raises:
-            VaultError: Nobody can tell.
-        """
-        try:
-            self.require()
-        except VaultMissing:
-            return False
-        return True
 
     def require(self) -> None:
         """Go on only in a vault.
@@ -161,9 +156,8 @@ class LocalVault:
             VaultMissing: There is none.
             VaultError: Nobody can tell.
         """
-        known = None
-        with self._opened() as directory, contextlib.suppress(UnfitFile):
-            known = marker_id(look_at_marker(directory).data)
+        with self._opened() as directory:
+            known = marker_id(self._marked(directory).data)
         return f"vault:{known}" if known else f"file:{real_path(self.path)}"
 
     # --- the five methods
@@ -174,17 +168,10 @@ class LocalVault:
         Without a quota, ``available_bytes`` is what the disk has free, and ``quota_bytes`` is that plus what is used.
         """
         with self._opened() as directory:
-            held = scan(directory)
-            if self._quota_bytes is None:
-                import shutil
-
-                available = shutil.disk_usage(self.path).free
-                quota = held.used + available
-            else:
-                quota = self._quota_bytes
-                available = max(0, quota - held.used)
+            held = _scan(directory)
+            available = self._free() if self._quota_bytes is None else max(0, self._quota_bytes - held.used)
         return {
-            "quota_bytes": quota,
+            "quota_bytes": self._quota_bytes or held.used + available,
             "used_bytes": held.used,
             "available_bytes": available,
             "file_count": len(held.files),
@@ -210,9 +197,7 @@ class LocalVault:
         with self._opened(target) as directory:
             found = directory.read(filename, limit=MOST_BYTES)
             if found is None:
-                refuse_placeholder(directory, filename)
-        if found is None:
-            raise no_such_file(self.path, filename)
+                raise self._absent(directory, filename)
         return {
             **_describe(filename, len(found.data), found.facts.st_mtime),
             "content": found.data.decode("utf-8", "replace"),
@@ -239,8 +224,7 @@ class LocalVault:
             try:
                 directory.remove(filename)
             except FileNotFoundError:
-                refuse_placeholder(directory, filename)
-                raise no_such_file(self.path, filename) from None
+                raise self._absent(directory, filename) from None
         return {}
 
     # --- what the hosted vault has besides
@@ -261,40 +245,51 @@ class LocalVault:
         data = encode_text(filename, content)
         with self._opened(target, needed=len(data)) as directory, self._locked(directory):
             if directory.look(filename) is None:
-                refuse_placeholder(directory, filename)
+                _refuse_placeholder(directory, filename)
             if if_match is not None or if_none_match is not None:
-                require_condition(directory, filename, if_match=if_match, absent=if_none_match is not None)
+                found = directory.read(filename, limit=MOST_BYTES)
+                if found is None:
+                    state = "is not there" if if_match is not None else None
+                elif if_none_match is not None:
+                    state = "is there"
+                else:
+                    state = None if etag_of(found.data) == if_match else "has changed"
+                if state is not None:
+                    raise VaultError(f"{target} {state}: not written", status=412, code="PRECONDITION_FAILED")
             self._require_room(directory, filename, len(data))
-            if abs(time.time() - self._cleared) > _TEMP_LIFETIME:  # it looks at every name
-                clear_leftovers(directory, older_than=_TEMP_LIFETIME)
-                self._cleared = time.time()
+            now = time.time()
+            if abs(now - self._cleared) > _TEMP_LIFETIME:  # it looks at every name
+                for name, facts in directory.entries(lambda name: name.startswith(TEMP_PREFIX)):
+                    if stat.S_ISREG(facts.st_mode) and facts.st_mtime < now - _TEMP_LIFETIME:
+                        with contextlib.suppress(OSError):  # what it takes up is no reason for an upload to fail
+                            directory.clear(name)
+                self._cleared = now
             directory.replace(filename, data)
-            facts = directory.look(filename)
-        return {**_describe(filename, len(data), facts and facts.st_mtime), "etag": etag_of(data)}
+            written = directory.look(filename)
+        return {**_describe(filename, len(data), written and written.st_mtime), "etag": etag_of(data)}
 
     def vault_free_bytes(self) -> int | None:
         """What the disk has free; None with a quota, which only a look at all files can compare."""
         if self._quota_bytes is not None:
             return None
         with self._opened():
-            import shutil
-
-            return shutil.disk_usage(self.path).free
+            return self._free()
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         """Like :meth:`vault_list_files`, for names that start with the literal ``prefix``."""
-        return self._list(partial(scan, prefix=prefix))
+        with self._opened() as directory:
+            return _list(directory, _scan(directory, prefix))
 
     def vault_look_up_files(self, filenames: Sequence[str]) -> dict[str, Any]:
         """Like :meth:`vault_list_files`, for those of these files that are there."""
-        return self._list(partial(look_up, names=[name for name in filenames if is_plain_name(name)]))
-
-    def _list(self, look: Callable[[Files], Holdings]) -> dict[str, Any]:
         with self._opened() as directory:
-            held = look(directory)
-            held.warn(directory)
-        items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
-        return {"items": items, "total": len(items), "has_more": False, "now": time_at(time.time())}
+            # Where the directory has many, a fraction of the work of a look at all.
+            places = ((name, *placeholders_of(name)) for name in filenames if is_plain_name(name))
+            found = (
+                next(((each, facts) for each in names if (facts := directory.look(each)) is not None), None)
+                for names in places
+            )
+            return _list(directory, _hold(filter(None, found)))
 
     # --- on disk
 
@@ -303,56 +298,125 @@ class LocalVault:
             raise not_a_name(self.path, filename)
         return self.path / filename
 
+    def _absent(self, directory: Files, filename: str) -> VaultError:
+        _refuse_placeholder(directory, filename)
+        return no_such_file(self.path, filename)
+
     @contextlib.contextmanager
     def _opened(self, place: Path | None = None, *, needed: int | None = None) -> Iterator[Files]:
         """The directory, once it is known to be a vault; errors name ``place``."""
-        with errors_named(place or self.path, needed=needed), contextlib.ExitStack() as opened:
+        with _errors_named(place or self.path, needed=needed), contextlib.ExitStack() as opened:
             try:
                 directory = opened.enter_context(open_files(self.path, keep_owner=True))
             except FileNotFoundError:
-                raise no_vault(self.path) from None
-            with errors_named(self._marker):
-                self.snapshot_format = require_vault(directory)
+                raise no_vault(self.path, _WHY_MISSING) from None
+            with _errors_named(self.path / MARKER):
+                self.snapshot_format = self._marked(directory).require(
+                    self.path, used=lambda: _holds_snapshots(directory), why_missing=_WHY_MISSING
+                )
             yield directory
+
+    def _marked(self, directory: Files) -> Marked:
+        try:
+            found = directory.read(MARKER, limit=MARKER_BYTES)
+        except UnfitFile as error:
+            return Marked(error.strerror)
+        return read_marked(None if found is None else found.data, self.path)
 
     def _make(self, asked: Literal[1, 2] | None) -> None:
         check_format(asked)
-        with errors_named(self.path):
+        with _errors_named(self.path):
             if self.path.is_symlink() and not self.path.exists():
                 # Whoever made the link makes what it leads to, or its disk brings it.
                 raise VaultUnavailable(f"{self.path} is a link to nothing: no vault is made there")
             make_directory(self.path, keep_owner=True)
-            with open_files(self.path, keep_owner=True) as directory, errors_named(self._marker):
-                marked = look_at_marker(directory)
-                if marked.is_fine(asked):
-                    self.snapshot_format = marked.snapshots
-                    return  # without the lock, which a read-only vault cannot give
-                with self._locked(directory):
-                    marked = look_at_marker(directory)
-                    if not marked.is_fine(asked):
-                        name, used = os.urandom(16).hex(), partial(holds_snapshots, directory)
-                        marked = marked.renewed(asked, name, used=used)
-                        directory.replace(MARKER, marked.data)
-                    self.snapshot_format = marked.snapshots
+            with open_files(self.path, keep_owner=True) as directory, _errors_named(self.path / MARKER):
+                marked = self._marked(directory)
+                if not marked.is_fine(asked):  # without the lock, which a read-only vault cannot give
+                    with self._locked(directory):
+                        marked = self._marked(directory)
+                        if not marked.is_fine(asked):
+                            marked = marked.renewed(asked, used=lambda: _holds_snapshots(directory))
+                            directory.replace(MARKER, marked.data)
+                self.snapshot_format = marked.snapshots
 
     def _locked(self, directory: Files) -> contextlib.AbstractContextManager[int]:
         """Keep out every other upload and delete, of this process and of others."""
         return locked_in(directory, _LOCK_FILE, patience=_LOCK_PATIENCE, brief=True)
+
+    def _free(self) -> int:
+        import shutil
+
+        return shutil.disk_usage(self.path).free
 
     def _require_room(self, directory: Files, filename: str, size: int) -> None:
         most = min(MOST_BYTES, self._max_file_bytes or MOST_BYTES)
         if size > most:
             raise too_large(self.path, filename, size, most)
         if self._quota_bytes is not None:
-            held = scan(directory)
-            others = held.used - (held.files.get(filename, (0, None))[0] or 0)
-            if others + size > self._quota_bytes:
+            held = _scan(directory)
+            free = self._quota_bytes - held.used + (held.files.get(filename, (0, None))[0] or 0)
+            if size > free:
                 raise VaultError(
-                    f"{filename} takes {size} bytes; {self.path} has {max(0, self._quota_bytes - others)} "
-                    f"of {self._quota_bytes} left for it",
+                    f"{filename} takes {size} bytes; {self.path} has {max(0, free)} of {self._quota_bytes} left for it",
                     status=400,
                     code="QUOTA_EXCEEDED",
                 )
+
+
+_WHY_MISSING = "or the disk that it is on is not mounted"
+
+
+class _Holdings(NamedTuple):
+    """The files of a vault's directory."""
+
+    # Size in bytes and time of change of every file of the vault, by name. Neither is known of a file that is
+    # elsewhere, with a sync service keeping its place.
+    files: dict[str, tuple[int | None, float | None]]
+    strays: dict[str, str]  # entries that bear the name of a snapshot's file and are not one, with the reason
+
+    @property
+    def used(self) -> int:
+        return sum(size or 0 for size, _ in self.files.values())
+
+
+def _scan(directory: Files, prefix: str = "") -> _Holdings:
+    """Every entry that is a file whose name starts with ``prefix``, or that keeps the place of one."""
+
+    def wanted(name: str) -> bool:
+        return name.startswith(prefix) or (not is_ours(name) and (held_place(name) or "").startswith(prefix))
+
+    return _hold(directory.entries(wanted))
+
+
+def _hold(entries: Iterable[tuple[str, os.stat_result]]) -> _Holdings:
+    files: dict[str, tuple[int | None, float | None]] = {}
+    elsewhere: dict[str, tuple[None, None]] = {}
+    strays: dict[str, str] = {}
+    for name, facts in entries:
+        held, kind = held_place(name), name_kind(facts.st_mode)
+        if held is not None:
+            if held != MARKER:
+                elsewhere[held] = None, None
+        elif kind is None and is_plain_name(name):
+            files[name] = facts.st_size, facts.st_mtime
+        elif is_ours(name):
+            strays[name] = f"{kind}, not a plain file" if kind else "not a name that a file of a vault may have"
+    return _Holdings({**elsewhere, **files}, strays)
+
+
+def _list(directory: Files, held: _Holdings) -> dict[str, Any]:
+    """The listing; warns of whatever is not there as a file."""
+    away = [name for name, (size, _) in held.files.items() if size is None]
+    if away:
+        _warn(
+            f"{directory.path}: a sync service has placeholders in place of {len(away)} files, such as that of "
+            f"{min(away)}: have it download them"
+        )
+    for name, what in held.strays.items():
+        _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
+    items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
+    return {"items": items, "total": len(items), "has_more": False, "now": time_at(time.time())}
 
 
 def _describe(filename: str, size: int | None, modified: float | None) -> dict[str, Any]:
@@ -363,3 +427,42 @@ def _describe(filename: str, size: int | None, modified: float | None) -> dict[s
         "content_size": size,
         "updated_at": None if modified is None else time_at(modified),
     }
+
+
+def _holds_snapshots(directory: Files) -> bool:
+    """True if there is a file of a snapshot, here or elsewhere."""
+    return any(
+        held_place(name) or (is_ours(name) and not stat.S_ISDIR(facts.st_mode)) for name, facts in directory.entries()
+    )
+
+
+def _refuse_placeholder(directory: Files, filename: str) -> None:
+    """Raise if a file that is not there is elsewhere rather than absent."""
+    for name in placeholders_of(filename):
+        if directory.look(name) is not None:
+            raise VaultUnavailable(
+                f"{directory.path / filename} is elsewhere: a sync service has only the placeholder {name!r} here; "
+                "have it download the file, and try again",
+                code=ELSEWHERE,
+            )
+
+
+@contextlib.contextmanager
+def _errors_named(place: Path, *, needed: int | None = None) -> Iterator[None]:
+    """Turn errors of the operating system into this package's, naming the place."""
+    try:
+        yield
+    except UnfitFile as exc:
+        # Not "from exc": whoever catches this must not take it for a file that is missing.
+        raise VaultUnavailable(f"{exc.filename}: {exc.strerror}", code=UNFIT_FILE) from None
+    except OSError as exc:
+        msg = f"{place}: {exc.strerror or type(exc).__name__}"
+        if exc.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise QuotaExceeded(msg, needed=needed) from exc
+        if exc.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise VaultDenied(msg, status=403) from exc
+        raise VaultUnavailable(msg) from exc
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, ColonyMemoryWarning, stacklevel=2)

@@ -25,7 +25,6 @@ from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, Vau
 from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
 from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
 from colony_memory.vaults import local as local_module
-from colony_memory.vaults._directory import Holdings
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions, links and signals")
@@ -260,7 +259,7 @@ def test_times_are_utc(vault):
 
 def test_a_time_that_no_calendar_has_does_not_hide_the_file(vault, monkeypatch):
     vault.vault_upload_file("x.json", "x")
-    monkeypatch.setattr(local_module, "scan", lambda *_, **__: Holdings({"x.json": (1, 1e20)}, {}))
+    monkeypatch.setattr(local_module, "_scan", lambda *_: local_module._Holdings({"x.json": (1, 1e20)}, {}))
     assert vault.vault_list_files()["items"] == [{"filename": "x.json", "content_size": 1, "updated_at": None}]
 
 
@@ -371,14 +370,15 @@ def test_plain_uploads_and_deletes_do_not_slip_in_between(vault, monkeypatch):
     vault.vault_upload_file("x.json", "old")
     etag = vault.vault_get_file("x.json")["etag"]
     looked, go_on = threading.Event(), threading.Event()
-    require = local_module.require_condition
+    require = LocalVault._require_room
 
-    def require_and_wait(*args, **kwargs):
-        require(*args, **kwargs)
-        looked.set()
-        assert go_on.wait(5)
+    def require_and_wait(self, directory, filename, size):
+        require(self, directory, filename, size)
+        if size == len("mine"):
+            looked.set()
+            assert go_on.wait(5)
 
-    monkeypatch.setattr(local_module, "require_condition", require_and_wait)
+    monkeypatch.setattr(LocalVault, "_require_room", require_and_wait)
     order = []
 
     def run(what, call, *args, **kwargs):

@@ -22,8 +22,6 @@ from colony_memory.exceptions import (
     VaultMissing,
     VaultUnavailable,
 )
-from colony_memory.vaults import _directory as directory_module
-from colony_memory.vaults._files import NewerVault, read_marker, write_marker
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links, pipes and owners")
@@ -247,12 +245,6 @@ def test_a_marker_may_say_more_than_this_version_knows(vault):
     assert vault.exists()
 
 
-def test_the_text_of_a_marker_is_checked_without_a_disk():
-    read_marker(write_marker("0" * 32))
-    with pytest.raises(NewerVault, match=r"^colony-memory/vault/9$"):
-        read_marker(b'{"format": "colony-memory/vault/9"}')
-
-
 # --- disks and users that refuse
 
 
@@ -375,4 +367,3 @@ def test_what_the_marker_is_asked_of_is_a_plain_directory(tmp_path, monkeypatch)
     with pytest.raises(VaultUnavailable) as caught:
         LocalVault(tmp_path / "vault").vault_status()
     assert not isinstance(caught.value, VaultMissing)
-    assert directory_module.no_vault(tmp_path).code is None

@@ -95,7 +95,7 @@ def test_either_kind_of_vault_copied_file_by_file_is_no_empty_one_of_the_other(s
     local = LocalVault(tmp_path / "local", create=True)
     server.objects[MARKER] = (local.path / ".cmem-vault.json").read_bytes()
     for create in (False, True):
-        with pytest.raises(VaultUnavailable, match="local vault was put there file by file"):
+        with pytest.raises(VaultUnavailable, match="vault of another kind was put there file by file"):
             ObjectVault(server.store(), create=create).require()
 
 

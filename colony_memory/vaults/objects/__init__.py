@@ -19,6 +19,7 @@ from colony_memory.vaults._files import (
     IN_OBJECTS,
     MARKER,
     MOST_BYTES,
+    MarkedVault,
     check_format,
     check_none_match,
     encode_text,
@@ -31,6 +32,7 @@ from colony_memory.vaults._files import (
 )
 from colony_memory.vaults.memory import UNLIMITED_BYTES
 from colony_memory.vaults.objects.bucket import (
+    WHY_MISSING,
     Bucket,
     describe_object,
     folder_of,
@@ -40,7 +42,6 @@ from colony_memory.vaults.objects.bucket import (
     name_of,
     probe_conditions,
     read_tag,
-    require_vault,
     tag_of,
 )
 from colony_memory.vaults.objects.stores import deleting_singly, describe, writes_on_condition
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["ObjectVault"]
 
 
-class ObjectVault:
+class ObjectVault(MarkedVault):
     """A vault in an obstore store. Several threads may use it, but not a fork of the process.
 
     It is made once, on purpose, with ``create=True``, which puts a marker there and tries out whether the store writes
@@ -114,7 +115,6 @@ class ObjectVault:
         self._bucket, self._store = Bucket(deleting_singly(store), self.url), store
         self._most = max_file_bytes
         self._known, self._id = False, ""
-        self.snapshot_format: Literal[1, 2] = 1
         if conditional and writes_on_condition(store):
             # Of the object, not of the class: a vault has it or has it not.
             self.vault_upload_file_if = self._upload_if
@@ -135,18 +135,6 @@ class ObjectVault:
         if not self._id:
             self._id = marker_id(look_at_marker(self._bucket).data) or ""
         return f"vault:{self._id}" if self._id else self.url
-
-    def exists(self) -> bool:
-        """True if there is a vault.
-
-        Raises:
-            VaultError: Nobody can tell.
-        """
-        try:
-            self.require()
-        except VaultMissing:
-            return False
-        return True
 
     def require(self) -> None:
         """Go on only in a vault; asked of the store once, and again whenever something is absent.
@@ -312,7 +300,9 @@ class ObjectVault:
         """See that this is a vault: by its marker, or by the files of snapshots in it."""
         self._known = False
         marked = look_at_marker(self._bucket)
-        self.snapshot_format, self._known = require_vault(self._bucket, marked), True
+        used = partial(holds_snapshots, self._bucket)
+        self.snapshot_format = marked.require(self.url, used=used, why_missing=WHY_MISSING)
+        self._known = True
         self._id = marker_id(marked.data) or ""
 
     def _make(self, asked: Literal[1, 2] | None) -> None:
@@ -323,13 +313,12 @@ class ObjectVault:
         if marked.is_fine(asked):
             self.snapshot_format, self._known = marked.snapshots, True
             return
-        name = os.urandom(16).hex()
         try:
             with self._bucket.asking(doing):
                 if conditional:
-                    probe_conditions(self._bucket.store, f".cmem-probe.{name}", self.url)
+                    probe_conditions(self._bucket.store, f".cmem-probe.{os.urandom(16).hex()}", self.url)
                 used = partial(holds_snapshots, self._bucket)
-                marked = marked.renewed(asked, name, IN_OBJECTS, conditional=conditional, used=used)
+                marked = marked.renewed(asked, IN_OBJECTS, conditional=conditional, used=used)
                 self._bucket.store.put(MARKER, marked.data, mode="overwrite", use_multipart=False)
         except FileNotFoundError:
             raise VaultMissing(f"there is no bucket or container for {self.url}: make that first") from None

@@ -2,8 +2,8 @@
 
 One folder a label, ``<label>/<file name>``, so that a label's listing costs what that label holds; what is of no label
 lies above them. Whatever is not the key of a file, exactly as written here, is foreign. Whatever obstore raises leaves
-as an error of this package, but for the ``FileNotFoundError`` of an object that is absent, or whose bucket is: which of
-the two, :func:`require_vault` finds out.
+as an error of this package, but for the ``FileNotFoundError`` of an object that is absent, or whose bucket is: the
+marker shows which of the two.
 
 >>> key_of("cmem.default.latest.json")
 'default/cmem.default.latest.json'
@@ -20,25 +20,23 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.names import leading_label
-from colony_memory.exceptions import Hint, VaultError, VaultMissing, VaultUnavailable
+from colony_memory.exceptions import VaultError, VaultUnavailable
 from colony_memory.vaults._files import (
     IN_OBJECTS,
     MARKER,
     MARKER_BYTES,
     UNFIT_FILE,
     Marked,
-    NewerVault,
     is_ours,
     is_plain_name,
-    read_marker,
-    require_marked,
+    no_vault,
+    read_marked,
     written_time,
 )
 from colony_memory.vaults.objects.stores import errors_translated, refuse_fork, translate_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Literal
 
     from obstore import ObjectMeta
 
@@ -95,6 +93,7 @@ def _escape(raw: Iterable[int]) -> str:
     return "".join(chr(byte) if byte in _PLAIN else f"={byte:02X}" for byte in raw)
 
 
+WHY_MISSING = "or its bucket does not exist"
 _MOST_OBJECTS = 100_000
 _PAGE = 1000
 
@@ -138,20 +137,10 @@ class Bucket(NamedTuple):
                         )
                     yield from page
         except FileNotFoundError:
-            raise no_vault(self) from None
+            raise no_vault(self.url, WHY_MISSING) from None
         except VaultError as error:
             # Of a listing, only the bucket can be absent.
-            raise (no_vault(self) if error.status == 404 else error) from None
-
-
-def require_vault(bucket: Bucket, marked: Marked) -> Literal[1, 2]:
-    """Go on only in a vault, see :func:`~colony_memory.vaults._files.require_marked`."""
-    return require_marked(
-        marked,
-        bucket.url,
-        used=lambda: holds_snapshots(bucket),
-        missing=lambda: no_vault(bucket),
-    )
+            raise (no_vault(self.url, WHY_MISSING) if error.status == 404 else error) from None
 
 
 def holds_snapshots(bucket: Bucket) -> bool:
@@ -164,28 +153,13 @@ def look_at_marker(bucket: Bucket) -> Marked:
     """Read the marker."""
     try:
         data, _ = bucket.read(MARKER, f"reading the marker of {bucket.url}", MARKER_BYTES)
-        return Marked(None, read_marker(data, IN_OBJECTS), data)
     except FileNotFoundError:
         return Marked("")
-    except NewerVault as newer:
-        raise VaultUnavailable(
-            f"the vault in {bucket.url} is of the format {newer}: either a later version made it, and reading it takes "
-            "an upgrade, or a local vault was put there file by file: use 'copy' for that"
-        ) from None
-    except ValueError as error:
-        return Marked(str(error))
     except VaultUnavailable as error:
         if error.code != UNFIT_FILE:
             raise
         return Marked("it is too large")
-
-
-def no_vault(bucket: Bucket) -> VaultMissing:
-    """The error that says that no vault was ever made there, as far as anybody can see."""
-    return VaultMissing(
-        f"there is no vault in {bucket.url}: none was ever made there, or its bucket does not exist",
-        hint=Hint("init", "create", value=True),
-    )
+    return read_marked(data, bucket.url, IN_OBJECTS)
 
 
 _ANOTHER = '"00000000000000000000000000000000"'
