@@ -7,8 +7,10 @@ manifest needs once a listing shows that it is gone. Wherever that stops, what i
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import field, replace
 from datetime import timedelta
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.label import GRACE, LabelFiles, read_label
@@ -214,12 +216,17 @@ async def remove_snapshots(
         sweeps: Delete what others left, too.
     """
     label, there = files.label, set(files.manifests)
-    chosen = _affordable(files, sorted(victims, key=id_order), spare)
+    chosen = sorted(victims, key=id_order)
+    if spare is not None:
+        spent = list(accumulate(len(files.owned(each)) for each in chosen))
+        chosen = chosen[: bisect_right(spent, spare)]
     job = _Deletion(session, label, total=sum(len(files.owned(each)) for each in chosen))
     await job.delete([manifest_filename(label, each) for each in chosen if each in there])
     if chosen:
+        # Whoever builds on those from now on finds out by a listing of its own, and what was built before is seen here.
         try:
-            files = await _list_after(session, files)
+            listing = await session.vault.list(f"cmem.{label}.")
+            files = replace(read_label(listing, label), named=files.named)
         except ColonyMemoryError as error:
             raise job.incomplete(error, [name for each in chosen for name in files.owned(each)]) from error
     left = [each for each in chosen if each in files.manifests]
@@ -244,25 +251,6 @@ async def remove_snapshots(
     if job.failed:
         raise job.incomplete()
     return job.deleted
-
-
-async def _list_after(session: Session, files: LabelFiles) -> LabelFiles:
-    """The label's files once manifests were deleted: whoever builds on those from now on finds out by a listing of its
-    own, and what was built before is seen here.
-    """
-    return replace(read_label(await session.vault.list(f"cmem.{files.label}."), files.label), named=files.named)
-
-
-def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) -> list[str]:
-    if spare is None:
-        return list(victims)
-    chosen, spent = list[str](), 0
-    for each in victims:
-        spent += len(files.owned(each))
-        if spent > spare:
-            break
-        chosen.append(each)
-    return chosen
 
 
 async def deletable(

@@ -8,18 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from colony_memory._diff import File, Steps, file_patch
-from colony_memory._engine.load import load, most_stored, nothing_saved
+from colony_memory._engine.load import Walk, most_stored, nothing_saved
 from colony_memory._engine.observe import observed, spent_by
 from colony_memory._engine.restore import read
 from colony_memory._engine.sealed import known_info
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look_at_all
-from colony_memory._engine.store import Shelf, StoredFile
 from colony_memory._format.json import exact_documents
 from colony_memory._format.names import id_order, manifest_filename, read_filename
 from colony_memory._matching import Found, Pattern
 from colony_memory.exceptions import (
-    ColonyMemoryError,
     DecryptionError,
     Hint,
     SnapshotCorrupt,
@@ -31,7 +29,7 @@ from colony_memory.exceptions import (
 from colony_memory.reports import Change, Match, SearchReport, SnapshotDiff, compare, count_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import SnapshotInfo
@@ -81,7 +79,7 @@ async def walk(
             continue
         else:
             try:
-                value = await session.vault.compute(take, await reading.documents(info))
+                value = await session.vault.compute(take, await reading.documents(info.snapshot_id))
             except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError, VaultError) as wrong:
                 if isinstance(wrong, VaultError) and wrong.code not in UNREADABLE:
                     raise
@@ -101,7 +99,9 @@ async def walk(
         number = [*passed.values()].count(spent)
         warn(f"{number} snapshots of label {label!r} are passed over: {spent}", hint=Hint("open", "max_bytes"))
     if not read:
-        raise _unreadable(label, passed, error) or await nothing_saved(session, label=label)
+        if error is None and passed:
+            error = SnapshotCorrupt(f"no snapshot of label {label!r} can be read: {next(iter(passed.values()))}")
+        raise error or await nothing_saved(session, label=label)
     return Walked(passed, read)
 
 
@@ -120,25 +120,19 @@ def _pass_over(label: str, snapshot_id: str, why: str, hint: Hint | None = None)
     warn(f"snapshot {snapshot_id} of label {label!r} is passed over: {why}", hint=hint)
 
 
-def _unreadable(label: str, passed: Mapping[str, str], error: ColonyMemoryError | None) -> ColonyMemoryError | None:
-    if error is None and passed:
-        return SnapshotCorrupt(f"no snapshot of label {label!r} can be read: {next(iter(passed.values()))}")
-    return error
+class _Reading(Walk):
+    """Their files are read several at once."""
 
-
-class _Reading:
     def __init__(self, session: Session, state: State, infos: Sequence[SnapshotInfo]) -> None:
-        self._session, self._state = session, state
+        super().__init__(session, state)
         first = {_same(info): info for info in reversed(infos)}
-        wanted = [info for info in infos if first[_same(info)] is info]
-        self._batches = {batch[0][0]: [name for _, names in batch for name in names] for batch in self._batch(wanted)}
-        self._given: dict[str, StoredFile | None] = {}
-        self._shelf = Shelf(session.max_bytes // 2)
+        batches = self._batch(info for info in infos if first[_same(info)] is info)
+        self._batches = {batch[0][0]: [name for _, names in batch for name in names] for batch in batches}
         self._done, self._total = 0, sum(map(len, self._batches.values()))
 
-    def _batch(self, infos: Sequence[SnapshotInfo]) -> Iterator[list[tuple[str, list[str]]]]:
+    def _batch(self, infos: Iterable[SnapshotInfo]) -> Iterator[list[tuple[str, list[str]]]]:
         batch, number, total = list[tuple[str, list[str]]](), 0, 0
-        files = self._state.listed
+        files = self.state.listed
         for info in infos:
             names = [manifest_filename(files.label, info.snapshot_id), *files.parts.get(info.snapshot_id, {}).values()]
             size = files.size(names)
@@ -151,33 +145,21 @@ class _Reading:
         if batch:
             yield batch
 
-    async def documents(self, info: SnapshotInfo) -> dict[str, str]:
-        decision, session = self._state.decision, self._session
-        names = self._batches.get(info.snapshot_id)
+    async def documents(self, snapshot_id: str) -> dict[str, str]:
+        names = self._batches.get(snapshot_id)
         if names is not None:
+            at_most = most_stored(self.session.max_bytes)
             try:
-                self._given = await session.vault.get_many(
-                    names, self._tell, at_most=most_stored(session.max_bytes), shelf=self._shelf
-                )
+                self.given = await self.session.vault.get_many(names, self._tell, at_most=at_most, shelf=self.shelf)
             except (VaultError, SnapshotCorrupt) as error:
                 if isinstance(error, VaultError) and error.code not in UNREADABLE:
                     raise
-                self._given = {}  # one of several: each is read on its own
+                self.given = {}  # one of several: each is read on its own
             self._done += len(names)
-        entry = decision.entry(info.snapshot_id)
-        loaded = await load(
-            session,
-            self._state.label,
-            info.snapshot_id,
-            entry=entry,
-            proven=decision.proven,
-            given=self._given,
-            shelf=self._shelf,
-        )
-        return loaded.documents
+        return (await self.load(snapshot_id)).documents
 
     def _tell(self, action: Any, name: str, done: int, _: int) -> None:
-        self._session.tell(action, name, self._done + done, self._total)
+        self.session.tell(action, name, self._done + done, self._total)
 
 
 #: What documents stand for: a memory that is of files has some that no text holds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import field, replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.json import load_object
 from colony_memory._format.names import (
@@ -25,33 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 
-class ListedFile:
-    """A file in a listing.
+class ListedFile(NamedTuple):
+    """A file in a listing."""
 
-    Attributes:
-        size: Bytes, None where the vault does not tell.
-    """
-
-    __slots__ = ("_updated", "size")
-
-    def __init__(self, size: int | None, updated: datetime | object) -> None:
-        self.size = size
-        self._updated = updated
+    size: int | None  # bytes, None where the vault does not tell
+    time: datetime | object = None  # of the last write, as the vault tells it; of most files nobody asks for it
 
     @property
     def updated(self) -> datetime | None:
-        """The vault's time of the last write, None where it does not tell. Of most files nobody asks for it."""
-        if not isinstance(self._updated, datetime):
-            self._updated = moment(self._updated)
-        return self._updated
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ListedFile) and (self.size, self.updated) == (other.size, other.updated)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"ListedFile({self.size!r}, {self.updated!r})"
+        """The vault's time of the last write, None where it does not tell."""
+        return self.time if isinstance(self.time, datetime) else moment(self.time)
 
 
 @dataclass(frozen=True)
@@ -71,7 +54,7 @@ class Listing:
     @cached_property
     def now(self) -> datetime | None:
         """Newest time that the vault shows of any of them, None where it shows none."""
-        shown = max((stored.updated for stored in self.files.values() if stored.updated is not None), default=None)
+        shown = max(filter(None, (stored.updated for stored in self.files.values())), default=None)
         return shown if None in (shown, self.written) else max(shown, self.written)  # type: ignore[type-var]
 
     @property
@@ -196,14 +179,12 @@ class LabelFiles:
     def size(self, names: Iterable[str]) -> int | None:
         """Bytes of these files together, None where the vault does not tell all of them."""
         sizes = [self.files[name].size for name in names]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if len(known) == len(sizes) else None
+        return None if None in sizes else sum(size or 0 for size in sizes)
 
     def written(self, names: Iterable[str]) -> list[datetime] | None:
         """When these files were written, by the vault's clock; None where it does not tell of each."""
         times = [self.files[name].updated for name in names]
-        known = [moment for moment in times if moment is not None]
-        return known if known and len(known) == len(times) else None
+        return [moment for moment in times if moment is not None] or None if None not in times else None
 
     def is_of_one_time(self, names: Iterable[str]) -> bool:
         """True if these files were written within a grace period of each other, as far as the vault tells."""
@@ -259,41 +240,40 @@ def labels_there(names: Collection[str], wanted: str | None) -> str:
 
 def read_labels(listing: Listing) -> dict[str, LabelFiles]:
     """The labels in a listing, by name. Files that are not of this format belong to none."""
-    files: dict[str, dict[str, ListedFile]] = {}
-    manifests: dict[str, list[str]] = {}
-    parts: dict[str, dict[str, dict[int, str]]] = {}
-    packs: dict[str, dict[str, dict[int, str]]] = {}
-    pins: dict[str, set[str]] = {}
-    pages: dict[str, list[str]] = {}
+    found: dict[str, dict[str, ListedFile]] = {}
+    ids: dict[tuple[str, str], list[str]] = {}
+    numbered: dict[tuple[str, str], dict[str, dict[int, str]]] = {}
     for name, stored in listing.files.items():
         file = read_filename(name)
         if file is None:
             continue
-        files.setdefault(file.label, {})[name] = stored
+        found.setdefault(file.label, {})[name] = stored
         if file.snapshot_id is None:
             continue
-        if file.kind == "manifest":
-            manifests.setdefault(file.label, []).append(file.snapshot_id)
-        elif file.kind == "pin":
-            pins.setdefault(file.label, set()).add(file.snapshot_id)
-        elif file.kind == "page":
-            pages.setdefault(file.label, []).append(name)
-        elif file.seq is not None:
-            found = parts if file.kind == "part" else packs
-            found.setdefault(file.label, {}).setdefault(file.snapshot_id, {})[file.seq] = name
+        key = file.label, file.kind
+        if file.kind == "page":
+            ids.setdefault(key, []).append(name)
+        elif file.seq is None:
+            ids.setdefault(key, []).append(file.snapshot_id)
+        else:
+            numbered.setdefault(key, {}).setdefault(file.snapshot_id, {})[file.seq] = name
+
+    def in_order(label: str, kind: str) -> dict[str, dict[int, str]]:
+        return {each: dict(sorted(files.items())) for each, files in numbered.get((label, kind), {}).items()}
+
     return {
         label: LabelFiles(
             label,
-            own,
+            files,
             listing.complete,
-            tuple(sorted(manifests.get(label, ()), key=id_order, reverse=True)),
-            {each: dict(sorted(found.items())) for each, found in parts.get(label, {}).items()},
-            {each: dict(sorted(found.items())) for each, found in packs.get(label, {}).items()},
-            frozenset(pins.get(label, ())),
+            tuple(sorted(ids.get((label, "manifest"), ()), key=id_order, reverse=True)),
+            in_order(label, "part"),
+            in_order(label, "pack"),
+            frozenset(ids.get((label, "pin"), ())),
             listing,
-            tuple(pages.get(label, ())),
+            tuple(ids.get((label, "page"), ())),
         )
-        for label, own in sorted(files.items())
+        for label, files in sorted(found.items())
     }
 
 

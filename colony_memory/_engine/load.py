@@ -10,6 +10,7 @@ from colony_memory._engine.label import labels_there, read_labels
 from colony_memory._engine.observe import spending
 from colony_memory._engine.sealed import known_info, open_manifest
 from colony_memory._engine.session import log
+from colony_memory._engine.state import UNREADABLE
 from colony_memory._engine.store import Shelf
 from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Entry
@@ -222,6 +223,36 @@ async def restores(
         # The extra that checks the signature is missing. Nobody is pinned, so nothing speaks against the snapshot.
         await load(session, label, snapshot_id, verify=False, closed=True)
     return None
+
+
+class Walk:
+    """Snapshots of a label that are read one after the other, each pack once."""
+
+    def __init__(self, session: Session, state: State) -> None:
+        self.session, self.state = session, state
+        self.passed = dict[str, str]()  # why each snapshot that cannot be read cannot, by id
+        self.given = dict[str, "StoredFile | None"]()  # files that were read ahead; they are used up
+        self.shelf = Shelf(session.max_bytes // 2)
+
+    async def load(self, snapshot_id: str) -> Loaded:
+        """A snapshot, which has to be the one that a proven pointer lists."""
+        entry, proven = self.state.decision.entry(snapshot_id), self.state.decision.proven
+        return await load(
+            self.session, self.state.label, snapshot_id,
+            entry=entry, proven=proven, given=self.given, shelf=self.shelf,
+        )  # fmt: skip
+
+    async def try_load(self, snapshot_id: str) -> Loaded | None:
+        """The same, None where it is damaged, not trusted or gone; what is encrypted may well be intact."""
+        if snapshot_id in self.passed:
+            return None
+        try:
+            return await self.load(snapshot_id)
+        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, VaultError) as error:
+            if isinstance(error, VaultError) and error.code not in UNREADABLE:
+                raise
+            self.passed[snapshot_id] = message_of(error)
+            return None
 
 
 class Reader:

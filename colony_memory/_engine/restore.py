@@ -14,7 +14,7 @@ from colony_memory._engine.load import load, nothing_saved, require_listed_one
 from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import unsealed_info
 from colony_memory._engine.session import log, warn
-from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
+from colony_memory._engine.state import UNREADABLE, State, look, read_manifests, require_sound, tell
 from colony_memory._format import NO_DEFAULT
 from colony_memory._format.catalog import Entry
 from colony_memory._format.json import shown
@@ -30,7 +30,7 @@ from colony_memory.exceptions import (
     VaultError,
     message_of,
 )
-from colony_memory.snapshot import SnapshotInfo
+from colony_memory.snapshot import Manifest, SnapshotInfo
 from colony_memory.trust import ACCEPT_UNSIGNED, lacks_signature, older_than_signing
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory.reports import LifecycleEvent
-    from colony_memory.snapshot import Manifest
 
 _D = TypeVar("_D")
 # Another writer may move the pointer between reading it and reading what it names.
@@ -106,17 +105,14 @@ async def restore(
         return await with_basis(session, restored)
     wanted = {n: text for n, text in restored.documents.items() if any(fnmatchcase(n, p) for p in patterns)}
     if not wanted:
-        raise _no_such_names(restored, patterns)
+        there = [shown(name) for name in sorted(restored.documents)]
+        rest = f" and {len(there) - _SHOWN_NAMES} more" if len(there) > _SHOWN_NAMES else ""
+        raise ValueError(
+            f"no document of snapshot {restored.info.snapshot_id} of label {restored.info.label!r} matches "
+            f"{', '.join(map(shown, patterns)) or 'no pattern'}: it has {', '.join(there[:_SHOWN_NAMES]) or 'none'}"
+            f"{rest}"
+        )
     return replace(restored, documents=wanted, state=None)
-
-
-def _no_such_names(restored: Restored, patterns: Iterable[str]) -> ValueError:
-    there = [shown(name) for name in sorted(restored.documents)]
-    rest = f" and {len(there) - _SHOWN_NAMES} more" if len(there) > _SHOWN_NAMES else ""
-    return ValueError(
-        f"no document of snapshot {restored.info.snapshot_id} of label {restored.info.label!r} matches "
-        f"{', '.join(map(shown, patterns)) or 'no pattern'}: it has {', '.join(there[:_SHOWN_NAMES]) or 'none'}{rest}"
-    )
 
 
 async def read(
@@ -183,9 +179,11 @@ async def restore_documents(session: Session, /, *, default: _D, **options: Any)
     """The documents alone, or ``default`` where nothing is there and one is given: the memory of this client."""
     async with session.writing(require_label(options["label"])) as home:
         found = await _restore_or(session, default=default, **options)
-        if isinstance(found, Restored) and found.basis is not None:
+        if found is None:
+            return default
+        if found.basis is not None:
             home.write(found.basis)
-    return found.documents if isinstance(found, Restored) else default
+        return found.documents
 
 
 @observed("restore", outcome)
@@ -193,9 +191,9 @@ async def _restore_or(session: Session, *, default: Any, **options: Any) -> Rest
     try:
         return await restore(session, **options, others=default is NO_DEFAULT)
     except SnapshotNotFound:
-        if default is not NO_DEFAULT:
-            return None
-        raise
+        if default is NO_DEFAULT:
+            raise
+        return None
 
 
 async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify: bool, fallback: bool) -> Restored:
@@ -340,8 +338,8 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
 
 
 async def _manifest(session: Session, state: State, snapshot_id: str) -> Manifest | None:
-    found = manifest_of(state, snapshot_id)
-    if found is not None:
+    found = state.manifests.get(snapshot_id)
+    if isinstance(found, Manifest):
         return found
     session.manifests.pop(manifest_filename(state.label, snapshot_id), None)
     read: dict[str, Any] = {}

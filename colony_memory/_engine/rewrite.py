@@ -262,7 +262,8 @@ class _Rewriting:
             self._clean.add(row.snapshot_id)
         # A pack holds what its own snapshot held, which may be listed no more.
         packs_clean = not terms.take_out or self._clean.issuperset(whole.manifest.packs)
-        signed = not terms.sign or info.issuer == self._did()
+        did = None if session.signer is None else did_key_of(session.signer)
+        signed = not terms.sign or info.issuer == did
         if same and packs_clean and signed and wire == info.format and would_do(session, row):
             self.unchanged += 1
             return None
@@ -275,9 +276,6 @@ class _Rewriting:
         return await session.vault.compute(
             self._built, state, row, whole, documents=documents, facts=facts, wire=wire, instead=instead
         )
-
-    def _did(self) -> str | None:
-        return None if self.session.signer is None else did_key_of(self.session.signer)
 
     def _built(
         self,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.load import Loaded, load, nothing_saved, room_for
+from colony_memory._engine.load import Walk, nothing_saved, room_for
 from colony_memory._engine.observe import observed, spending
 from colony_memory._engine.restore import Restored, candidates, outcome, require_followed, with_basis
 from colony_memory._engine.state import UNREADABLE, State, look, read_manifests, require_listed, tell
-from colony_memory._engine.store import Shelf
 from colony_memory._format.json import printable
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
 from colony_memory._format.payload import tree_of
@@ -19,7 +18,6 @@ from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory.exceptions import (
     ColonyMemoryError,
     SnapshotCorrupt,
-    SnapshotNotFound,
     UnsupportedFormat,
     UntrustedSnapshot,
     VaultError,
@@ -54,9 +52,9 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
     tell(decision)
     if wanted is None:
         raise await nothing_saved(session, label=label)
-    reading = _Reading(session, state, wanted)
+    near = _Neighbours(session, state, wanted)
     try:
-        whole = await reading.load(wanted)
+        whole = await near.load(wanted)
     except UnsupportedFormat:
         raise
     except (*_DAMAGE, VaultError) as error:
@@ -67,8 +65,8 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
         documents = whole.documents
         told = Salvaged(wanted, documents, dict.fromkeys(documents, wanted), doc_count=len(documents))
         return await with_basis(session, Restored(whole.info, documents, tree=whole.tree, state=state)), told
-    reading.passed[wanted] = message_of(damage)
-    found = await reading.salvage()
+    near.passed[wanted] = message_of(damage)
+    found = await near.salvage()
     if found is None:
         raise damage
     main, salvaged = found
@@ -84,48 +82,17 @@ async def salvage_documents(session: Session, *, label: str, snapshot_id: str | 
     return salvaged
 
 
-class _Reading:
-    """A damaged snapshot and its neighbours, each pack of theirs read once.
-
-    Attributes:
-        passed: Why each snapshot that cannot be read cannot, by id.
-    """
+class _Neighbours(Walk):
+    """A damaged snapshot, and what is beside it."""
 
     def __init__(self, session: Session, state: State, wanted: str) -> None:
-        self.passed = dict[str, str]()
-        self._session, self._state, self._wanted = session, state, wanted
-        self._shelf = Shelf(session.max_bytes // 2)
-
-    async def load(self, snapshot_id: str) -> Loaded:
-        """A snapshot, which has to be the one that a proven pointer lists."""
-        decision = self._state.decision
-        return await load(
-            self._session,
-            self._state.label,
-            snapshot_id,
-            entry=decision.entry(snapshot_id),
-            proven=decision.proven,
-            shelf=self._shelf,
-        )
-
-    async def try_load(self, snapshot_id: str) -> Loaded | None:
-        """The same, None where it is damaged, not trusted or gone; what is encrypted may well be intact."""
-        if snapshot_id in self.passed:
-            return None
-        try:
-            return await self.load(snapshot_id)
-        except SnapshotNotFound as error:
-            self.passed[snapshot_id] = message_of(error)
-        except (*_DAMAGE, VaultError) as error:
-            if isinstance(error, VaultError) and error.code not in UNREADABLE:
-                raise
-            self.passed[snapshot_id] = message_of(error)
-        return None
+        super().__init__(session, state)
+        self._wanted = wanted
 
     async def salvage(self) -> tuple[Restored, Salvaged] | None:
         """The snapshot that most of it is from, and all of it; None where nothing is proven."""
         wanted, manifest = self._wanted, await self._manifest()
-        ids = [each for each in candidates(self._session, self._state, self.passed) if each != wanted]
+        ids = [each for each in candidates(self.session, self.state, self.passed) if each != wanted]
         older = [each for each in ids if id_order(each) < id_order(wanted)]
         newer = [each for each in reversed(ids) if id_order(each) > id_order(wanted)]
         main = await self._equal(ids, manifest) or await self._newest(older, manifest)
@@ -147,23 +114,23 @@ class _Reading:
 
     async def _manifest(self) -> Manifest | None:
         read: dict[str, Finding] = {}
-        entry = self._state.decision.entry(self._wanted)
+        entry = self.state.decision.entry(self._wanted)
         try:
-            await read_manifests(self._session, self._state.label, [self._wanted], read)
+            await read_manifests(self.session, self.state.label, [self._wanted], read)
         except VaultError as error:
             if error.code not in UNREADABLE:
                 raise
         found = read.get(self._wanted)
         if not isinstance(found, Manifest):
             return None
-        listed = self._state.decision.proven and entry is not None
+        listed = self.state.decision.proven and entry is not None
         return found if not listed or entry is None or found.sha256 == entry.manifest_sha256 else None
 
     async def _equal(self, ids: Iterable[str], manifest: Manifest | None) -> tuple[Restored, str] | None:
         """Another snapshot of the very same memory, by the digest that the manifest tells."""
         digest = "" if manifest is None else manifest.info.plaintext_sha256
         for each in ids if manifest is not None and digest else ():
-            entry = self._state.decision.entry(each)
+            entry = self.state.decision.entry(each)
             loaded = None if entry is None or entry.info.plaintext_sha256 != digest else await self.try_load(each)
             if loaded is not None and loaded.info.plaintext_sha256 == digest:
                 return Restored(loaded.info, loaded.documents), self._wanted
@@ -171,7 +138,7 @@ class _Reading:
 
     async def _newest(self, older: Iterable[str], manifest: Manifest | None) -> tuple[Restored, str] | None:
         """The newest state before the damage: of a snapshot that is whole, or what the packs of this one prove."""
-        own = await self.own(manifest) if isinstance(manifest, ChainManifest) else None
+        own = await self._own(manifest) if isinstance(manifest, ChainManifest) else None
         for each in older:
             if own is not None and id_order(each) <= id_order(own[0]):
                 break
@@ -180,17 +147,17 @@ class _Reading:
                 return Restored(loaded.info, loaded.documents), each
         return None if own is None or manifest is None else (Restored(manifest.info, own[1]), own[0])
 
-    async def own(self, manifest: ChainManifest) -> tuple[str, dict[str, str]] | None:
+    async def _own(self, manifest: ChainManifest) -> tuple[str, dict[str, str]] | None:
         """The newest state that the packs of a damaged snapshot prove, and its id."""
-        session, label = self._session, manifest.info.label
+        session, label = self.session, manifest.info.label
         others, read = (
-            [each for each in manifest.packs[:-1] if each in self._state.listed.manifests],
+            [each for each in manifest.packs[:-1] if each in self.state.listed.manifests],
             dict[str, "Finding"](),
         )
         try:
             at_most = room_for(manifest, session.max_bytes)
             await read_manifests(session, label, others, read)
-            files = await session.vault.get_many(manifest.part_files, at_most=at_most, shelf=self._shelf)
+            files = await session.vault.get_many(manifest.part_files, at_most=at_most, shelf=self.shelf)
         except SnapshotCorrupt:
             return None
         except VaultError as error:
@@ -219,7 +186,7 @@ class _Reading:
         for each in ids:
             if not missing:
                 break
-            entry = self._state.decision.entry(each)
+            entry = self.state.decision.entry(each)
             if each == source or (
                 entry is not None and entry.info.doc_names and missing.isdisjoint(entry.info.doc_names)
             ):

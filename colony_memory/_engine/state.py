@@ -128,12 +128,8 @@ class State:
     def previous(self) -> dict[str, str] | None:
         """A new manifest's word on the one before: what the pointer names, or nothing where that is not followed."""
         named = self.decision.pointer.snapshot_id
-        digest = self.manifest_sha256(named) if named == self.decision.follow else None
-        return None if named is None or digest is None else {"snapshot_id": named, "manifest_sha256": digest}
-
-    def manifest_sha256(self, snapshot_id: str | None) -> str | None:
-        entry = self.decision.entry(snapshot_id)
-        return entry.manifest_sha256 if entry else None
+        entry = self.decision.entry(named) if named == self.decision.follow else None
+        return None if entry is None else {"snapshot_id": entry.snapshot_id, "manifest_sha256": entry.manifest_sha256}
 
 
 async def look(
@@ -166,8 +162,13 @@ async def look(
     """
     prefix = f"cmem.{label}."
     for turn in range(_TRIES):
-        # Before the pointer is read: others may move both.
-        seen, blind = await _seen(session, label, at_least, lenient=lenient)
+        seen, blind = () if at_least is None else (at_least,), None
+        try:  # before the pointer is read: others may move both
+            seen = (*await session.seen(label), *seen)
+        except ColonyMemoryError as error:
+            if not lenient:
+                raise
+            blind = message_of(error)
         text, match = await read_pointer_file(session, label)
         how = (session.vault.conditional, verify, newer, unremoved)
         asked = Asked(label, session.trust, seen, session.now(), everything, *how)
@@ -189,19 +190,6 @@ async def look(
         # Whoever proves a pointer notes its head.
         await session.note(label, decision.pointer, proven=decision.proven)
     return state
-
-
-async def _seen(
-    session: Session, label: str, at_least: str | int | None, *, lenient: bool
-) -> tuple[tuple[str | int, ...], str | None]:
-    """Heads that were seen before, and why the witness could not be asked for its own, None where it could."""
-    own = () if at_least is None else (at_least,)
-    try:
-        return (*await session.seen(label), *own), None
-    except ColonyMemoryError as error:
-        if not lenient:
-            raise
-        return own, message_of(error)
 
 
 async def read_pointer_file(session: Session, label: str) -> tuple[str | None, str]:
@@ -350,11 +338,6 @@ async def look_at_all(session: Session, label: str, doing: str) -> State:
     require_listed(state, doing)
     tell(require_believed(state))
     return state
-
-
-def manifest_of(state: State, snapshot_id: str) -> Manifest | None:
-    read = state.manifests.get(snapshot_id)
-    return read if isinstance(read, Manifest) else None
 
 
 def forget(state: State, problems: Mapping[str, str]) -> State:

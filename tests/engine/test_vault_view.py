@@ -13,7 +13,7 @@ from small_vaults import BARE_404, BUSY, NAME, Dictionary, view
 from colony_memory import ColonyMemory
 from colony_memory._boundary import drive
 from colony_memory._engine.faces import SyncVault
-from colony_memory._engine.label import ListedFile, Listing
+from colony_memory._engine.label import Listing
 from colony_memory._engine.store import StoredFile
 from colony_memory.exceptions import (
     RateLimited,
@@ -35,7 +35,7 @@ def test_a_status_that_is_no_object_says_nothing(reply: Any) -> None:
 # --- listing ---
 
 ITEM = {"filename": "cmem.a.json", "content_size": 7, "updated_at": "2026-01-02T03:04:05Z"}
-LISTED = ListedFile(7, datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc))
+LISTED = (7, datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,8 @@ LISTED = ListedFile(7, datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc))
 )
 def test_a_listing_has_many_shapes(reply: Any) -> None:
     listing = drive(view(list=reply)[0].list("cmem."))
-    assert listing == Listing("cmem.", {"cmem.a.json": LISTED}, complete=True)
+    assert (listing.prefix, listing.complete) == ("cmem.", True)
+    assert {name: (file.size, file.updated) for name, file in listing.files.items()} == {"cmem.a.json": LISTED}
     listing.need_complete("pruning")
 
 
@@ -118,7 +119,8 @@ def test_a_cut_listing_is_noticed(cut: dict[str, Any]) -> None:
 )
 def test_times_and_sizes_are_told_where_they_can_be_read(text: Any, moment: datetime | None) -> None:
     reply = [{"filename": "a", "updated_at": text, "content_size": "7"}]
-    assert drive(view(list=reply)[0].list("")).files == {"a": ListedFile(None, moment)}
+    (found,) = drive(view(list=reply)[0].list("")).files.values()
+    assert (found.size, found.updated) == (None, moment)
 
 
 def test_a_vault_that_lists_by_prefix_is_asked_for_one() -> None:

@@ -63,10 +63,10 @@ def failing(kind, digit):
 
 
 VERBS = {
-    "I": lambda kind: import_snapshot(client(kind, "a", 8), EXPORT, label=None),
-    "J": lambda kind: import_snapshot(client(kind, "b", 8), EXPORT, label=None),
-    "F": lambda kind: import_snapshot(failing(kind, "c"), EXPORT, label=None),
-    "C": lambda kind: copy(SOURCE._session, client(kind, "d", 8), labels=None, progress=None),
+    "I": lambda kind: import_snapshot(client(kind, "a", 8), EXPORT, label=None, dry_run=False),
+    "J": lambda kind: import_snapshot(client(kind, "b", 8), EXPORT, label=None, dry_run=False),
+    "F": lambda kind: import_snapshot(failing(kind, "c"), EXPORT, label=None, dry_run=False),
+    "C": lambda kind: copy(SOURCE._session, client(kind, "d", 8), labels=None, progress=None, dry_run=False),
     "D": lambda kind: delete_snapshot(client(kind, "e", 9), label="default", snapshot_id=EXPORT.snapshot_id),
     "P": lambda kind: prune(client(kind, "f", 9), label="default", policy=Retention(keep_last=1)),
     "A": lambda kind: backup(client(kind, "7", 9), {"m": "of A"}, prune_keep=1, **OPTIONS),
