@@ -1,13 +1,14 @@
-"""Substitutes for the standard library's: a property without a lock, and dataclasses that are made late."""
+"""Substitutes for the standard library's, quick to load: dataclasses and patterns made late, a property unlocked."""
 
 from __future__ import annotations
 
 import functools
+import operator
 import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["cached_property", "dataclass", "pattern"]
+__all__ = ["asdict", "cached_property", "dataclass", "field", "names_of", "pattern", "replace"]
 
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
@@ -26,8 +27,26 @@ else:
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import asdict, dataclass, field, replace
 else:
+
+    def asdict(instance: Any) -> dict[str, Any]:
+        """The fields by name, and those of the dataclasses in them."""
+        return {name: _plain(getattr(instance, name)) for name in names_of(instance)}
+
+    def replace(instance: Any, /, **changes: Any) -> Any:
+        """One with other values in some fields."""
+        kind = type(instance)
+        if not hasattr(kind, "__given__"):
+            import dataclasses
+
+            return dataclasses.replace(instance, **changes)
+        arguments = (name for name, given in kind.__given__.items() if given[1])
+        return kind(**{name: changes[name] if name in changes else getattr(instance, name) for name in arguments})
+
+    def field(**options: Any) -> Any:
+        """A field with more to say than its default."""
+        return _Field(options)
 
     def dataclass(cls: type | None = None, /, *, frozen: bool = False, eq: bool = True) -> Any:
         """The decorator, with those of its options that this package uses."""
@@ -50,6 +69,30 @@ else:
             return found
 
 
+class _Field:
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+
+
+def names_of(kind: Any) -> tuple[str, ...]:
+    """The names of the fields of a dataclass, or of an instance."""
+    if not hasattr(kind, "__given__"):
+        import dataclasses
+
+        return tuple(each.name for each in dataclasses.fields(kind))
+    return tuple(kind.__given__)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        made = map(_plain, value)
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    is_one = hasattr(type(value), "__given__") or hasattr(type(value), "__dataclass_fields__")
+    return asdict(value) if is_one else value
+
+
 _OWN = ("__module__", "__qualname__", "__annotations__", "__init__", "__repr__", "__eq__", "__hash__")
 _NONE = object()
 
@@ -66,15 +109,11 @@ class _Late:
         return found.__get__(instance, owner) if hasattr(found, "__get__") else found
 
 
-def _told(value: Any) -> tuple[bool, Any, Any]:
-    """Of what stands behind a field: whether it is an argument, its default, and what makes one."""
-    if type(value).__module__ != "dataclasses":
-        return True, value, _NONE
-    import dataclasses
-
-    return value.init, *(
-        _NONE if each is dataclasses.MISSING else each for each in (value.default, value.default_factory)
-    )
+def _told(value: Any) -> tuple[bool, Any, Any, bool]:
+    """Of what stands behind a field: if it is an argument, its default, what makes one, and if it is compared."""
+    told = value.options if isinstance(value, _Field) else {"default": value}
+    default, factory = told.get("default", _NONE), told.get("default_factory", _NONE)
+    return told.get("init", True), default, factory, told.get("compare", True)
 
 
 def _prepared(cls: Any, frozen: bool, eq: bool) -> Any:
@@ -83,13 +122,12 @@ def _prepared(cls: Any, frozen: bool, eq: bool) -> Any:
     given = {
         name: (names[name], *_told(own.get(name, _NONE))) for name in names if not names[name].startswith("ClassVar")
     }
-    for name, (_, _, default, _) in given.items():
+    for name, (_, _, default, *_) in given.items():
         if default is not _NONE:
             setattr(cls, name, default)
         elif name in own:
             delattr(cls, name)
     methods = ["__repr__", "__dataclass_params__", *(["__replace__"] if sys.version_info >= (3, 13) else [])]
-    methods += [*(["__eq__"] if eq else []), *(["__hash__"] if frozen and eq else [])]
 
     def make(whole: bool, wanted: list[str]) -> dict[str, Any]:
         import dataclasses  # slow to import, and not needed for most
@@ -97,11 +135,14 @@ def _prepared(cls: Any, frozen: bool, eq: bool) -> Any:
         # Of a twin, and without a lock: of two threads that are first at once neither finds a method missing, and a
         # process that is forked meanwhile waits for nothing.
         space = {name: own[name] for name in (*_OWN, *names) if name in own}
+        space |= {
+            name: dataclasses.field(**value.options) for name, value in space.items() if isinstance(value, _Field)
+        }
         # One without a text of its own is given its signature as that, which takes longer than all the rest.
         space |= {"__annotations__": names, "__qualname__": cls.__qualname__, "__doc__": "-"}
         bases: Any = tuple(filter(dataclasses.is_dataclass, cls.__bases__))
-        options = {"repr": whole, "eq": whole and eq, "frozen": frozen and bool(whole or bases)}
-        twin: type = dataclasses.dataclass(init=False, **options)(type(cls.__name__, bases, space))
+        options = {"repr": whole, "frozen": frozen and bool(whole or bases)}
+        twin: type = dataclasses.dataclass(init=False, eq=whole and eq, **options)(type(cls.__name__, bases, space))
         made = {name: vars(twin)[name] for name in wanted}
         for name, value in made.items():
             setattr(cls, name, value)
@@ -120,26 +161,42 @@ def _prepared(cls: Any, frozen: bool, eq: bool) -> Any:
         wanted = [name for name in group if name not in own]
         for name in wanted:
             setattr(cls, name, _Late(name, functools.partial(made, wanted)))
+    if eq:
+        _compare(cls, own, frozen)
     if frozen:
         _freeze(cls)
-    elif eq and "__hash__" not in own:
-        cls.__hash__ = None
     return cls
+
+
+def _compare(cls: Any, own: dict[str, Any], frozen: bool) -> None:
+    names = [name for name, (*_, is_compared) in cls.__given__.items() if is_compared]
+    content: Any = operator.attrgetter(*names) if names else lambda _: ()
+
+    def equal(self: Any, other: object) -> bool:
+        return content(self) == content(other) if other.__class__ is self.__class__ else NotImplemented
+
+    if "__eq__" not in own:
+        cls.__eq__ = equal
+    if "__hash__" not in own:
+        cls.__hash__ = (lambda self: hash(content(self))) if frozen else None
 
 
 def _init_of(cls: Any, frozen: bool) -> Any:
     head, body, defaults, space = ["self"], [], [], {"_put": object.__setattr__, "_new": _NEW}
     kinds = {}
-    for name, (kind, is_argument, default, factory) in cls.__given__.items():
+    for name, (kind, is_argument, default, factory, _) in cls.__given__.items():
+        value, space[f"_of_{name}"] = name, factory
         if not is_argument:
-            continue
-        value, kinds[name] = name, kind
-        head.append(name)
-        if factory is not _NONE:
-            space[f"_of_{name}"] = factory
+            if factory is _NONE:
+                continue
+            value = f"_of_{name}()"
+        else:
+            kinds[name] = kind
+            head.append(name)
+        if is_argument and factory is not _NONE:
             value = f"_of_{name}() if {name} is _new else {name}"
             defaults.append(_NEW)
-        elif default is not _NONE:
+        elif is_argument and default is not _NONE:
             defaults.append(default)
         body.append(f"_put(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     body += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else [] if body else ["pass"]

@@ -6,14 +6,13 @@ that have one. Periods are in UTC. Order is that of the ids; times are those of 
 
 from __future__ import annotations
 
-from dataclasses import field, fields
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, id_time, read_stamp
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -62,7 +61,7 @@ class Retention:
     keep_within: timedelta | None = None
 
     def __post_init__(self) -> None:
-        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        given = {name: getattr(self, name) for name in names_of(self) if getattr(self, name) is not None}
         if not given:
             raise ValueError("a retention without a rule would remove everything: give at least one")
         for name, value in given.items():

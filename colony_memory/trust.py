@@ -8,12 +8,11 @@ parts is not a matter of trust: :mod:`colony_memory.snapshot` demands it of ever
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import several
 from colony_memory._format.names import id_order, read_head, require_id
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument
 from colony_memory.signing import decode_did_key, verify_manifest
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from docstrings import code, fenced
 
-from colony_memory.cli.app import GROUPS, VERBS, examples_of, program, verb_of
+from colony_memory.cli.app import GROUPS, VERBS, examples_of
 from colony_memory.cli.options import CommonOptions
+from colony_memory.cli.program import program, verb_of
 from colony_memory.words.commands import PROGRAM
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ In a process it lies in the client (:class:`MemoryHome`); the basis of a folder 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order
-from colony_memory._values import cached_property, dataclass
+from colony_memory._values import cached_property, dataclass, field, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,

@@ -7,7 +7,6 @@ brought, nobody removes anything there; whoever has no key brings all of it then
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.files import (
@@ -29,6 +28,7 @@ from colony_memory._format.catalog import Entry, few_lines
 from colony_memory._format.names import id_order, manifest_filename, pack_filename, pin_filename, read_head
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import field, replace
 from datetime import timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from colony_memory._engine.session import log
 from colony_memory._engine.state import read_manifests
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.names import id_order, manifest_filename
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field, replace
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,

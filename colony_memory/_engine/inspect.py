@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from statistics import median_high
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +19,7 @@ from colony_memory._format.names import latest_filename, manifest_filename, requ
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.chain import MAX_ON_BASE
+from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,

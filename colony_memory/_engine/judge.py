@@ -8,7 +8,6 @@ asks reads it and asks again.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.decision import Asked, Decision, Finding, Wants
@@ -18,6 +17,7 @@ from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     Hint,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from colony_memory._engine.state import forget
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import read_stamp, stamp
 from colony_memory._format.v2.zstd import is_readable
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.retention import Retention, Shrink, is_much_smaller
 from colony_memory.snapshot import SnapshotInfo
 

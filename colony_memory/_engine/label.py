@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +17,7 @@ from colony_memory._format.names import (
     require_label,
     stamp,
 )
-from colony_memory._values import cached_property, dataclass
+from colony_memory._values import cached_property, dataclass, field, replace
 from colony_memory.exceptions import VaultError, VaultUnavailable
 
 if TYPE_CHECKING:

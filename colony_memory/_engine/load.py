@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from colony_memory._engine.label import labels_there, read_labels
@@ -19,7 +18,7 @@ from colony_memory._format.v2.build import BuiltChain, read_chain, read_document
 from colony_memory._format.v2.chain import PACK_CHARS
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._format.v2.zstd import is_readable
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,

@@ -10,13 +10,13 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._boundary import public_kind
 from colony_memory._format.json import peak_weight, weight
 from colony_memory._format.payload import Spend, spend_freely
+from colony_memory._values import replace
 from colony_memory.exceptions import ColonyMemoryError, Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:

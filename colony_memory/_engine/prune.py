@@ -5,7 +5,6 @@ The order is the reverse of a backup's: out of the catalogue, then the manifest,
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from colony_memory._engine.state import State, look, require_believed, require_l
 from colony_memory._format.manifest import check_tags
 from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
 from colony_memory._format.v2.zstd import is_readable
+from colony_memory._values import replace
 from colony_memory.exceptions import (
     ConflictDetected,
     UnsupportedFormat,

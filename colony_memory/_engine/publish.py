@@ -6,7 +6,6 @@ and the change is applied to what is there then: nothing that was decided before
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from colony_memory._engine.store import ABSENT, Changed
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,

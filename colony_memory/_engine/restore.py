@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +19,7 @@ from colony_memory._format.catalog import Entry
 from colony_memory._format.json import shown
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, manifest_filename, read_head, require_id, require_label
+from colony_memory._values import dataclass, field, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     Hint,

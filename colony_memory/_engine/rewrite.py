@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import copy
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ from colony_memory._format.names import (
 )
 from colony_memory._format.record import RECORDS, dump_record, read_record, without
 from colony_memory._format.v2.build import BuiltChain
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.load import Walk, nothing_saved, room_for
@@ -15,6 +14,7 @@ from colony_memory._format.payload import tree_of
 from colony_memory._format.record import fold
 from colony_memory._format.v2.build import read_proven
 from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     SnapshotCorrupt,

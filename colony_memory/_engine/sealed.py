@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +11,7 @@ from colony_memory._format import FORMAT, age
 from colony_memory._format.v2.build import BuiltChain
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
+from colony_memory._values import replace
 from colony_memory.exceptions import ConflictDetected, DecryptionError, SnapshotCorrupt, message_of
 from colony_memory.snapshot import build as build_parts
 

@@ -8,7 +8,6 @@ import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +19,7 @@ from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import printable, weight
 from colony_memory._format.names import manifest_filename, read_head, stamp
 from colony_memory._os.machine import origin_of
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge import Asked, Decision, Finding, judge
@@ -15,7 +14,7 @@ from colony_memory._format import FORMAT
 from colony_memory._format.catalog import weight_of_file
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename, require_label
 from colony_memory._format.pointer import Pointer
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     SnapshotCorrupt,

@@ -6,12 +6,11 @@ Pure but for the keys and nonces that age draws. Nothing here repeats a secret, 
 from __future__ import annotations
 
 import base64
-from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.payload import decode_base64
-from colony_memory._values import dataclass, pattern
+from colony_memory._values import dataclass, field, pattern
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

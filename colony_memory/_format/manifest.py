@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
 from colony_memory._format.lineage import Lineage, read_lineage
-from colony_memory._values import cached_property, dataclass, pattern
+from colony_memory._values import cached_property, dataclass, field, pattern
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import previous_of
 

@@ -13,7 +13,6 @@ called, so that 0.1.1 finds no snapshot.
 from __future__ import annotations
 
 import json
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import LATEST_FORMAT
@@ -21,7 +20,7 @@ from colony_memory._format.catalog import Catalog, read_single
 from colony_memory._format.json import load_object, peak_weight
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
 from colony_memory._format.names import id_order, is_hex16, latest_filename, manifest_filename, require_id, write_head
-from colony_memory._values import cached_property, dataclass
+from colony_memory._values import cached_property, dataclass, field
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
 

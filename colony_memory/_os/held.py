@@ -21,12 +21,11 @@ import stat
 import struct
 import sys
 import threading
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import Identity, encode_name, is_file
-from colony_memory._values import dataclass, pattern
+from colony_memory._values import dataclass, field, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

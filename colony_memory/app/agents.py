@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.files import read_file
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.app.values import expanded_path, read_path_setting, read_setting
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._values import dataclass, field
 from colony_memory.app.content import reshape
 from colony_memory.capture._metadata import contents_of, split_documents
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._diff import File, number_of_lines, patch, quoted
 from colony_memory._format.names import require_label
+from colony_memory._values import dataclass, field, replace
 from colony_memory.app.content import near
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import find_id, may_name_a_snapshot, naming_the_label

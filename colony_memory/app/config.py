@@ -8,7 +8,6 @@ import re
 import shlex
 import stat
 import sys
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from colony_memory._boundary import read_written
 from colony_memory._format.names import require_label
 from colony_memory._os.files import create_file, make_directory, read_file
 from colony_memory._os.machine import config_directory
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.open import settled_identities, settled_recipients
 from colony_memory.app.values import (

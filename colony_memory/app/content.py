@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -12,6 +11,7 @@ from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order
 from colony_memory._format.v2.manifest import LEFT_OUT
 from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass, replace
 from colony_memory.app.pick import BEFORE_RESTORE, left_out, made_at, stamp
 from colony_memory.capture._metadata import (
     METADATA_NAMES,

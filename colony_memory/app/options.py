@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import several
 from colony_memory._engine.backup.job import check_arguments
 from colony_memory._os.machine import end_session
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, names_of, replace
 from colony_memory.app.agents import AGENTS
 from colony_memory.capture.folder import read_choices
 from colony_memory.capture.secrets import judge_words, read_allowed
@@ -121,7 +120,7 @@ class BackupOptions:
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> BackupOptions:
         """Those among the arguments of a function, as ``locals()`` gives them."""
-        return cls(**{each.name: arguments[each.name] for each in fields(cls) if each.name in arguments})
+        return cls(**{name: arguments[name] for name in names_of(cls) if name in arguments})
 
     @classmethod
     def of_known(cls, known: Mapping[str, Any], **more: Any) -> BackupOptions:

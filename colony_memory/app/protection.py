@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +16,7 @@ from colony_memory import _engine
 from colony_memory._format import FORMAT
 from colony_memory._format.names import id_order, require_label
 from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass, field, replace
 from colony_memory.app.compare import Unsaved, find_unsaved
 from colony_memory.app.pick import BEFORE_RESTORE
 from colony_memory.app.place import identify_vault, require_synchronous

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from colony_memory._boundary import require_text, several, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, with_merged
 from colony_memory._os.paths import local_name
+from colony_memory._values import dataclass, replace
 from colony_memory.app.content import narrow, replaced_by, reshape, take_lacking
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import BEFORE_RESTORE, find_at, find_id

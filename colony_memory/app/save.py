@@ -7,7 +7,6 @@ import copy
 import hashlib
 import os
 import warnings
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +17,7 @@ from colony_memory._format.payload import tree_of
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.machine import origin_of
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.app.options import BackupOptions, run_before
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.capture._identity import unmoved

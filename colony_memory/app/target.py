@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
 from colony_memory._format.payload import document_digest, of_file, tree_of, tree_of_digests
 from colony_memory._format.record import ATTRIBUTES_NAME, RECORD_NAME, lacks_text
+from colony_memory._values import replace
 from colony_memory.app.claude_code import Host
 from colony_memory.app.content import filled_from
 from colony_memory.app.options import BackupOptions

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import UnfitFile
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.capture._sparse import HOLES, Sparse, as_sparse, read_sparse, room_of
 from colony_memory.capture._steady import HEADER, Unsteady, companions_in, is_database, read_start, read_steadily
 

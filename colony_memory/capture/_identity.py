@@ -13,7 +13,6 @@ import os
 import stat
 import struct
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from colony_memory._os.directory import DIRECTORY_FLAGS, Directory
 from colony_memory._os.files import Files, make_directory, open_files
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass
+from colony_memory._values import asdict, dataclass
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

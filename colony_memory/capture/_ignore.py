@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from colony_memory._boundary import several
 from colony_memory._format.names import is_cortex_file
 from colony_memory._os.paths import is_directory, is_file, is_link, name_kind
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import LONGEST_NAME, depth_problem, is_staging, name_problem
 from colony_memory.capture._wildmatch import Wildcard, read_pattern
 from colony_memory.capture.git import GIT_NAME

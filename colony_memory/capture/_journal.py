@@ -25,7 +25,6 @@ import re
 import stat
 import sys
 from contextlib import ExitStack
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +34,7 @@ from colony_memory._os.files import make_directory, open_files, read_file, repla
 from colony_memory._os.locks import locked, locked_in
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
-from colony_memory._values import dataclass, pattern
+from colony_memory._values import dataclass, names_of, pattern, replace
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -157,7 +156,7 @@ def boot_id() -> str:
 
 def dump_journal(journal: Journal) -> bytes:
     """The bytes of the file."""
-    known = {each.name: getattr(journal, each.name) for each in fields(Journal)}
+    known = {name: getattr(journal, name) for name in names_of(Journal)}
     known |= {"dropped": dict(journal.dropped), "given": dict(journal.given)}
     return json.dumps({**known, "format": JOURNAL_FORMAT}).encode("ascii")
 

@@ -15,12 +15,11 @@ A reader that does not know it still gets every text file.
 from __future__ import annotations
 
 import re
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.record import ATTRIBUTES_NAME, FORMAT, RECORD_NAME, RECORDS, decode_file, spell_file
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field, replace
 from colony_memory.capture._sparse import MAGIC, Sparse
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 

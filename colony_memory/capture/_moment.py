@@ -13,12 +13,11 @@ import os
 import re
 import time
 from collections import Counter, deque
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.capture._contents import as_bytes, as_content, up_to_last_line
 from colony_memory.capture._filenames import is_note, parents_of
 from colony_memory.capture._rows import is_settled

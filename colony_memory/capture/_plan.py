@@ -10,11 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, is_file, is_link
+from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import parents_of, place_of_state
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._question import Displaced, find_users

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import codecs
 import stat
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._diff import split_lines
@@ -30,7 +29,7 @@ from colony_memory._os.held import (
     open_files,
 )
 from colony_memory._os.paths import Identity, is_file, is_link
-from colony_memory._values import cached_property
+from colony_memory._values import cached_property, dataclass, field, replace
 from colony_memory.capture._filenames import is_note, parents_of
 from colony_memory.capture._metadata import Metadata, encode_text, split_documents
 from colony_memory.capture._sparse import read_sparse, room_of

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import UnfitFile, local_name
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.capture._contents import (
     Contents,
     NeverStill,

@@ -7,7 +7,6 @@ import os
 import shlex
 import warnings
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from colony_memory._boundary import require_named
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
 from colony_memory._os.paths import is_directory, real_path
+from colony_memory._values import replace
 from colony_memory.capture._filenames import quoted
 from colony_memory.capture._journal import DONE, MOVING, list_records
 from colony_memory.capture._stage import KEPT, open_staging

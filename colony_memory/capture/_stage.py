@@ -13,13 +13,13 @@ import stat
 import sys
 import warnings
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
 from colony_memory._os.directory import Reach
 from colony_memory._os.paths import PERMISSIONS
+from colony_memory._values import dataclass
 from colony_memory.capture._filenames import quoted
 from colony_memory.capture._journal import ModeChange, Version
 from colony_memory.capture._metadata import encode_text

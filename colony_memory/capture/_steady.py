@@ -7,11 +7,10 @@ import os
 import queue
 import threading
 import time
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from colony_memory._os.paths import is_file
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

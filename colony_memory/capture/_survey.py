@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._format.payload import digests_of, document_digest, of_file, sha256, tree_of_digests
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.paths import PERMISSIONS
+from colony_memory._values import replace
 from colony_memory.capture._contents import NO_FILE, VANISHED
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._ignore import VAULT

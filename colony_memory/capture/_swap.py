@@ -20,13 +20,13 @@ import secrets
 import stat
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, Identity, is_link
+from colony_memory._values import replace
 from colony_memory.capture._filenames import STAGING_PREFIX, parents_of, quoted
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, begin_record, boot_id, start_lock
 from colony_memory.capture._question import Displaced

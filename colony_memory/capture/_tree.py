@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import is_file
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.capture._sparse import room_of
 from colony_memory.capture._steady import whole_of
 

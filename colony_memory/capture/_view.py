@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._diff import EXECUTABLE, LINK, PLAIN, File, SnapshotDiff, compare
+from colony_memory._values import replace
 from colony_memory.capture._metadata import split_documents
 
 if TYPE_CHECKING:

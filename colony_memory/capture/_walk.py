@@ -12,14 +12,13 @@ import os
 import stat
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._os import paths
 from colony_memory._os.directory import Directory, Reach, open_below
 from colony_memory._os.paths import UnfitFile, decode_name, is_file, real_path
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
 from colony_memory.capture._filenames import link_problem
 from colony_memory.capture._follow import End, NotFollowed, find_end

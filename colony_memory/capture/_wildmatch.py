@@ -7,10 +7,9 @@ length of the name and of the pattern, and not with their powers: a pattern may 
 from __future__ import annotations
 
 import string
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

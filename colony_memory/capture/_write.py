@@ -7,13 +7,13 @@ import os
 import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import require_call, require_named, require_type
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
 from colony_memory._os.paths import is_link, real_path
+from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import check_names, fold, link_problem, listed, problem_with_state, quoted
 from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._plan import Plan, make_plan

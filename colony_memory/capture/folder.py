@@ -11,14 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._boundary import require_call, require_type, several
 from colony_memory._format import MAX_BYTES
 from colony_memory._os.held import settling
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import name_problem, quoted
 from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._journal import list_records

@@ -14,13 +14,13 @@ import logging
 import os
 import re
 import sys
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.basis import Basis, lost
 from colony_memory._os.locks import locked_in
 from colony_memory._os.paths import UnfitFile
+from colony_memory._values import asdict, names_of
 from colony_memory.capture._identity import FolderIdentity, holder, note_where, opened, place_of, sign
 from colony_memory.capture._rows import Row
 from colony_memory.exceptions import ColonyMemoryError
@@ -176,7 +176,7 @@ class FolderIndex:
         return self._replace(self._name, {"format": _FORMAT, **self._header, "basis": basis, **known})
 
     def _keep_rows(self) -> None:
-        rows = {name: [getattr(row, each.name) for each in fields(Row)] for name, row in self.rows.items()}
+        rows = {name: [getattr(row, each) for each in names_of(Row)] for name, row in self.rows.items()}
         known = {"described": self.described, "attributes": self.attributes, "rows": rows}
         self._replace(_rows(self._name), {"format": _ROWS, **self._header, **known})
 
@@ -396,13 +396,14 @@ def _dump_basis(basis: Basis) -> dict[str, Any]:
 def _load_basis(found: dict[str, Any]) -> Basis:
     default = Basis()
     values: dict[str, Any] = {}
-    for each in fields(Basis):
-        usual, value = getattr(default, each.name), found.get(each.name, getattr(default, each.name))
+    for name in names_of(Basis):
+        usual = getattr(default, name)
+        value = found.get(name, usual)
         if isinstance(usual, (frozenset, tuple)):
             if not isinstance(value, (list, tuple, frozenset)) or not all(isinstance(one, str) for one in value):
                 raise ValueError("a malformed basis")
             value = type(usual)(value)
         elif type(value) is not type(usual) and not (usual is None and isinstance(value, str)):
             raise ValueError("a malformed basis")
-        values[each.name] = value
+        values[name] = value
     return Basis(**values)

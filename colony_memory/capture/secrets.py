@@ -7,12 +7,11 @@ import pkgutil
 import re
 import warnings
 from bisect import bisect_right
-from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from colony_memory._boundary import several
-from colony_memory._values import dataclass, pattern
+from colony_memory._values import dataclass, field, pattern, replace
 from colony_memory.capture._metadata import METADATA_NAME, describe, load_metadata, split_documents
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
 

@@ -7,11 +7,10 @@ import signal
 import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory._values import dataclass
+from colony_memory._values import asdict, dataclass, replace
 from colony_memory.cli import output as outputs
 from colony_memory.cli.memory import open_memory
 from colony_memory.exceptions import ConflictDetected, PruneIncomplete
@@ -180,7 +179,7 @@ class _Task:
                 return None
             patience, options = min(_PATIENCE, self.left()), call.saving.parsed(call.common.agent)
             with FolderSave(opened.memory, [call.folder], options, patience=patience, unattended=True) as saving:
-                asked = repr((call.saving, call.common, _key_facts(call.common)))
+                asked = repr((vars(call.saving), vars(call.common), _key_facts(call.common)))
                 try:
                     capture = saving.read()
                 except BaseException:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import sys
 import warnings
 from contextlib import contextmanager
-from dataclasses import field
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
-import click
-
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.open import key_arguments, trust_arguments
 from colony_memory.app.place import choose_place
 from colony_memory.cli.output import Progress
+from colony_memory.cli.parsing import CURRENT
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
 from colony_memory.words.commands import PROGRAM, quoted
@@ -145,7 +143,7 @@ def naming_the_vault(place: Place) -> Iterator[None]:
 def _passed_over(place: Place) -> str:
     """A note where a key that was set since leads away from the vault that has this label."""
     labels = place.labels_passed_over()
-    asked = click.get_current_context(silent=True)
+    asked = CURRENT.get()
     label = None if asked is None else asked.params.get("label")
     if not labels or (isinstance(label, str) and label not in labels):
         return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -303,7 +302,7 @@ class RetentionOptions:
 
 def rules_of(given: RetentionOptions | SavingOptions) -> dict[str, Any]:
     """Each rule that there is, by its name."""
-    values = {field.name: getattr(given, field.name) for field in fields(RetentionOptions)}
+    values = {name: getattr(given, name) for name in RetentionOptions.__annotations__}
     return {name: value for name, value in values.items() if value is not None}
 
 

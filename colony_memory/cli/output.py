@@ -290,7 +290,7 @@ def run_line(done: LastRun) -> str:
 
 def run_document(done: LastRun) -> dict[str, Any]:
     """The same for programs."""
-    from dataclasses import asdict
+    from colony_memory._values import asdict
 
     due = done.next_run
     return {**asdict(done), "when": done.when.isoformat(), "next_run": None if due is None else due.isoformat()}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
+from colony_memory._values import asdict
 from colony_memory.app.pick import made_at, stamp
 from colony_memory.app.values import show_duration
 from colony_memory.cli.summary import change_lines, changes, unsaved_document

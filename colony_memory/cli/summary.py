@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._values import asdict
 from colony_memory.app.pick import change_word, count_texts, made_at, number_left_out, stamp
 from colony_memory.capture._metadata import METADATA_NAMES
 from colony_memory.cli.tables import Column, check_table, draw, is_plain, size_of, styled, when

@@ -7,10 +7,9 @@ path in it means anything here.
 from __future__ import annotations
 
 import json
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

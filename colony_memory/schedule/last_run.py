@@ -12,7 +12,6 @@ import json
 import os
 import re
 import warnings
-from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from colony_memory._format.names import require_label
 from colony_memory._os import locks
 from colony_memory._os.files import make_directory, read_file, replace_file
 from colony_memory._os.machine import state_directory
-from colony_memory._values import dataclass
+from colony_memory._values import asdict, dataclass, replace
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, message_of
 from colony_memory.snapshot import SnapshotInfo
 

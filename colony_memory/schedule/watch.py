@@ -17,11 +17,10 @@ import queue
 import random
 import signal
 import threading
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import (
     BackupUncertain,
     ConflictDetected,

@@ -7,11 +7,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from random import Random
 
 import pytest
 from cli_runs import POSIX
 
-from colony_memory.cli import app
+from colony_memory.cli import app, parsing, program
 
 
 def test_the_help_loads_no_verb_and_nothing_heavy():
@@ -104,3 +105,23 @@ def test_bash_takes_what_the_program_offers(tmp_path):
     env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run([bash, "-c", script], env=env, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "verify"
+
+
+VALUES = ("a", "7", "0", "-1", "", "raise", "2", "--", "x=y")
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_plain_arguments_are_what_click_takes_them_for(verb):
+    random, run = Random(verb), getattr(app.module_of(verb), f"run_{verb}")
+    words = [*VALUES, *(flag for each in program.verb_of(verb).params for flag in each.opts if flag[0] == "-")]
+    plain = 0
+    for _ in range(100):
+        argv = [*(["--html", "a"] if verb == "report" else []), *random.choices(words, k=random.randrange(4))]
+        call = parsing.parse(verb, run, argv)
+        if call is None:
+            continue
+        plain += 1
+        with program.verb_of(verb).make_context(verb, list(argv), obj=None) as context:
+            theirs = program.verb_of(verb).call_of(context)
+        assert (call.params, call.given) == (theirs.params, theirs.given), argv
+    assert plain > 5

@@ -12,7 +12,7 @@ import pytest
 from cli_runs import NOON, save
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import app
+from colony_memory.cli import app, program
 from colony_memory.cli.options import CommonOptions
 from colony_memory.schedule import child
 from colony_memory.transfer import export_snapshot, save_export
@@ -57,7 +57,7 @@ def options():
     But of ``hook``, whose codes are those that hosts want, and which has tests of its own.
     """
     for verb in app.VERBS:
-        for each in app.verb_of(verb).params if verb != "hook" else ():
+        for each in program.verb_of(verb).params if verb != "hook" else ():
             if each.param_type_name == "option" and not each.is_flag:
                 yield verb, max(each.opts, key=len)
 
@@ -75,7 +75,7 @@ OTHERS = [each for each in OPTIONS if each not in QUICK and not (each[0] == "gua
 
 
 def arguments(verb):
-    command = app.verb_of(verb)
+    command = program.verb_of(verb)
     needed = [each.replace("...", "") for each in command.arguments if not each.startswith("[")]
     flags = {flag for each in command.params for flag in each.opts}
     needed = ["PATH" if verb == "guard" and each == "DIR" else each for each in needed]

@@ -17,7 +17,7 @@ from snapshots import content_file
 
 import colony_memory
 from colony_memory import ColonyMemory, Hint
-from colony_memory.cli import app
+from colony_memory.cli import app, program
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     QuotaExceeded,
@@ -39,7 +39,7 @@ UNSAID = {("open", "max_bytes")}
 
 
 def options_of(verb):
-    found = app.verb_of(verb)
+    found = program.verb_of(verb)
     return {flag for each in found.params for flag in each.opts}
 
 

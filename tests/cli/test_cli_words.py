@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("click")
 
 
-from colony_memory.cli import app
+from colony_memory.cli import app, program
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_without_a_command_the_help_is_printed(cli):
     assert out == cli("--help")[1]
 
 
-@pytest.mark.parametrize(("word", "verb"), app.FOREIGN.items())
+@pytest.mark.parametrize(("word", "verb"), program.FOREIGN.items())
 def test_no_word_of_another_program_is_a_verb_and_each_is_one_here(word, verb):
     assert word not in app.VERBS
     assert verb in (*app.VERBS, "--help", "--version")

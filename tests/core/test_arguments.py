@@ -25,7 +25,7 @@ from colony_memory import (
     save_folder,
     save_paths,
 )
-from colony_memory._values import _Late, cached_property, dataclass
+from colony_memory._values import _Late, asdict, cached_property, dataclass, field, replace
 from colony_memory.app.compare import file_history, find_unsaved, search_files
 from colony_memory.app.open import open_memory
 from colony_memory.app.options import BackupOptions
@@ -171,12 +171,12 @@ def test_the_package_uses_no_other():
 T = TypeVar("T")
 
 
-def make(decorator: Any) -> dict[str, Any]:
+def make(decorator: Any, field: Any) -> dict[str, Any]:
     @decorator(frozen=True)
     class Point:
         x: int
-        y: list[int] = dataclasses.field(default_factory=list)
-        z: int = dataclasses.field(default=3, compare=False, repr=False)
+        y: list[int] = field(default_factory=list)
+        z: int = field(default=3, compare=False, repr=False)
         shared: ClassVar[int] = 7
 
         def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ def make(decorator: Any) -> dict[str, Any]:
     return {"Point": Point, "Named": Named, "Mutable": Mutable, "Alone": Alone}
 
 
-OURS, THEIRS = make(dataclass), make(dataclasses.dataclass)
+OURS, THEIRS = make(dataclass, field), make(dataclasses.dataclass, dataclasses.field)
 
 ASKED = [
     lambda of: str(inspect.signature(of["Point"])),
@@ -224,6 +224,7 @@ ASKED = [
     lambda of: hasattr(of["Point"], "y"),
     lambda of: of["Point"](1).y is of["Point"](1).y,
     lambda of: dataclasses.asdict(dataclasses.replace(of["Named"](1), x=2)),
+    lambda of: asdict(replace(of["Named"](1, [of["Mutable"]({"a": (of["Point"](2),)})]), x=2)),
     lambda of: dataclasses.is_dataclass(of["Mutable"]),
     lambda of: of["Mutable"].__hash__,
     lambda of: of["Mutable"](1) == of["Mutable"](1),

@@ -78,7 +78,8 @@ def test_nothing_private_and_no_markup_of_docstrings_is_left(api: str) -> None:
 
 
 def verbs() -> dict[str, Any]:
-    from colony_memory.cli.app import VERBS, verb_of
+    from colony_memory.cli.app import VERBS
+    from colony_memory.cli.program import verb_of
 
     return {name: verb_of(name) for name in VERBS}
 

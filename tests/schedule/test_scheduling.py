@@ -65,7 +65,7 @@ def test_systemd_takes_the_units(tmp_path):
 @pytest.mark.parametrize("name", SERVICES)
 def test_the_commands_of_the_services_are_right(name):
     pytest.importorskip("click")
-    from colony_memory.cli.app import verb_of
+    from colony_memory.cli.program import verb_of
 
     service = unit(name)["Service"]
     program, verb, *rest = service["ExecStart"].split()

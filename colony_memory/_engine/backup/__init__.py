@@ -6,7 +6,6 @@ pointer is overwritten, so wherever this stops, what is listed restores and the 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.backup.conflict import compare, conflict, find_stored, merge_snapshot, merge_theirs
@@ -23,7 +22,7 @@ from colony_memory._format import FORMAT_2
 from colony_memory._format.json import exact_documents
 from colony_memory._format.v2.state import EMPTY
 from colony_memory._format.v2.zstd import WANTED, is_readable
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import several
@@ -17,7 +16,7 @@ from colony_memory._format.lineage import Lineage, Unmerged, still_unmerged
 from colony_memory._format.manifest import MAX_NOTE, check_tags
 from colony_memory._format.names import id_order, require_label
 from colony_memory._format.payload import tree_of
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 from colony_memory.signing import did_key_of
 from colony_memory.snapshot import digest
 

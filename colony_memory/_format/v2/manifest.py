@@ -7,7 +7,6 @@ finds nothing to delete with it; that client refuses to restore another format t
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import FORMAT_2, age
@@ -17,7 +16,7 @@ from colony_memory._format.names import is_digest, manifest_filename, pack_filen
 from colony_memory._format.payload import decode_base64, read_tree
 from colony_memory._format.v1 import Fields, is_place
 from colony_memory._format.v2.chain import MAX_READ_PACKS
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:

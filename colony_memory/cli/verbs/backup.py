@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import warnings
 from contextlib import suppress
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from colony_memory._values import asdict, replace
 from colony_memory.cli import output as outputs
 from colony_memory.cli.options import (
     Argument,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from colony_memory._values import asdict, names_of, replace
 from colony_memory.cli.options import (
     Argument,
     CommonOptions,
@@ -188,7 +188,7 @@ def run_report(
 
     if html == "-" and common.as_json:
         raise ValueError("--json and - would both write to the standard output")
-    if all(getattr(rules, field.name) is None for field in fields(rules)):
+    if all(getattr(rules, name) is None for name in names_of(rules)):
         rules = replace(rules, keep=_KEEP)
     now = now_utc()
     with open_memory(common) as opened:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import click
 
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.config import KEYS, PATHS, BackupSet, Setting, effective, load_config, paths_of, target_of
 from colony_memory.app.pick import names_a_snapshot
 from colony_memory.app.values import read_setting, settled_path, settled_url
 from colony_memory.cli.options import FOLDERS, SETTINGS, CommonOptions, Option, RetentionOptions
+from colony_memory.cli.parsing import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from colony_memory.app.config import Config
+    from colony_memory.cli.parsing import Call
 
 CONFIG_EXAMPLES = (
     "colony-memory config",
@@ -31,17 +30,18 @@ _EACH = frozenset({"backup", "status", "prune"})
 _DEFAULT = ("default",)
 
 
-def runs_of(verb: str, ctx: Any) -> list[tuple[str, dict[str, Any]]]:
+def runs_of(call: Call) -> list[tuple[str, dict[str, Any]]]:
     """The runs that this command line asks for, one or one for each set: its name and all parameters of the verb."""
+    verb = call.verb
     for name in SETTINGS:
         read_setting(name)  # an empty one is refused, not taken for one that is not set
-    _settle(ctx)
-    params: dict[str, Any] = dict(ctx.params)
+    _settle(call)
+    params: dict[str, Any] = dict(call.params)
     if verb == "config" or ("config" not in params and "vault" not in params):
         return [("", params)]
-    given = _given_of(ctx)
+    given = _given_of(call)
     config = load_config(_named_file(given))
-    choices = {each.name: str(each.metavar or "").split("|") for each in ctx.command.params}
+    choices = {each.name: str(each.declared.metavar or "").split("|") for each in call.parameters}
     chosen: Sequence[BackupSet | None] = _choose(verb, config, params, given) or [None]
     return [
         ("" if each is None else each.name, _merged(verb, config, each, params, given=given, choices=choices))
@@ -49,16 +49,9 @@ def runs_of(verb: str, ctx: Any) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _given_of(ctx: Any) -> dict[str, Setting]:
+def _given_of(call: Call) -> dict[str, Setting]:
     """The values that the command line and variables gave, by parameter, each with its option or variable."""
-    found = {}
-    for each in ctx.command.params:
-        source = ctx.get_parameter_source(each.name)
-        if source is None or source.name not in ("COMMANDLINE", "ENVIRONMENT") or each.name not in ctx.params:
-            continue
-        named = each.envvar if source.name == "ENVIRONMENT" else max(each.opts, key=len)
-        found[each.name] = Setting(ctx.params[each.name], (str(named),))
-    return found
+    return {name: Setting(call.params[name], (source,)) for name, source in call.given.items()}
 
 
 def _by_option(given: Mapping[str, Setting], name: str) -> bool:
@@ -70,15 +63,15 @@ def _named_file(given: Mapping[str, Setting]) -> str | None:
     return str(given["config"].value) if _by_option(given, "config") else None
 
 
-def _settle(ctx: Any) -> None:
+def _settle(call: Call) -> None:
     """Let the paths that variables gave mean the same in any directory, or refuse them."""
-    given = _given_of(ctx)
+    given = _given_of(call)
     for name, each in given.items():
         settle = partial(settled_path, each.sources[0])
         if name in PATHS and not _by_option(given, name):
-            ctx.params[name] = settle(each.value)
+            call.params[name] = settle(each.value)
         elif name in KEYS and not _by_option(given, name):
-            ctx.params[name] = KEYS[name](map(str, each.value), settle)
+            call.params[name] = KEYS[name](map(str, each.value), settle)
 
 
 def _choose(verb: str, config: Config, params: Mapping[str, Any], given: Mapping[str, Setting]) -> list[BackupSet]:
@@ -128,7 +121,7 @@ def _host_itself(words: Sequence[str]) -> str | None:
 
 def _has_rules(params: Mapping[str, Any]) -> bool:
     """A verb that takes each rule by itself was given one."""
-    return any(params[each.name] is not None for each in fields(RetentionOptions))
+    return any(params[name] is not None for name in RetentionOptions.__annotations__)
 
 
 def _with_rules(
@@ -232,7 +225,8 @@ def run_config(
     output = common.output
     if path and init:
         raise ValueError("--path shows where the file is, and --init makes it: give one of them")
-    given = _given_of(click.get_current_context())
+    call = CURRENT.get()
+    given = {} if call is None else _given_of(call)
     named = _named_file(given)
     if path or init:
         example = files("colony_memory.cli") / "example.toml"
@@ -280,13 +274,13 @@ def _document(
         "path": str(config.path),
         "exists": config.exists,
         "api_key": "set" if os.environ.get("COLONY_API_KEY") else None,
-        "settings": {name: asdict(each) for name, each in every.items()},
+        "settings": {name: vars(each) for name, each in every.items()},
         "sets": {
             chosen.name: {
                 "paths": list(chosen.paths),
                 "agent": chosen.agent,
                 "with": list(chosen.kinds),
-                "settings": {key: asdict(each) for key, each in found.items()},
+                "settings": {key: vars(each) for key, each in found.items()},
             }
             for chosen, found in sets
         },

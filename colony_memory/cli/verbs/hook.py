@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from colony_memory._values import replace
 from colony_memory.cli.options import (
     Argument,
     CommonOptions,

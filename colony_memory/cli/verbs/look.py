@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
+from colony_memory._values import asdict, replace
 from colony_memory.cli.options import (
     Argument,
     CommonOptions,

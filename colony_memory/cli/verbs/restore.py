@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
+from colony_memory._values import asdict, names_of
 from colony_memory.cli.options import (
     AllowSecretOption,
     Argument,
@@ -255,7 +255,7 @@ def _salvaged(salvaged: Salvaged | None) -> dict[str, Any] | None:
     """The findings of a salvage, without the texts."""
     if salvaged is None:
         return None
-    return {each.name: getattr(salvaged, each.name) for each in fields(salvaged) if each.name != "documents"}
+    return {name: getattr(salvaged, name) for name in names_of(salvaged) if name != "documents"}
 
 
 def warn_of_salvage(salvaged: Salvaged | None) -> None:

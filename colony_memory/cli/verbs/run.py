@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import ExitStack
-from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from colony_memory._values import asdict, replace
 from colony_memory.cli import output as outputs
 from colony_memory.cli.options import (
     Argument,

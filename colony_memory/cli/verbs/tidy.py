@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from colony_memory._values import asdict
 from colony_memory.cli.options import (
     Argument,
     CommonOptions,

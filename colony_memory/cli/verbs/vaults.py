@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from colony_memory._values import asdict
 from colony_memory.cli.options import (
     Argument,
     CommonOptions,
