@@ -7,12 +7,12 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from colony_memory._format.json import printable
-from colony_memory._values import dataclass, replace
 from colony_memory.app.compare import Side, compare_sides, file_history, patch_of, read_snapshot, side_of_folder
 from colony_memory.app.content import content_of, near
 from colony_memory.app.pick import (
