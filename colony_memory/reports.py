@@ -58,6 +58,8 @@ class SnapshotCheck:
             prune; ``unchecked`` if the manifest names none.
         previous: Id of the snapshot before it.
         closed: Why the text of an encrypted snapshot was not read: no identity here decrypts it. Else None.
+        costs: Of a damaged one, names of the documents whose text of that time may be lost with it: those that it had,
+            or that its intact neighbours have and do not have alike.
     """
 
     snapshot_id: str
@@ -72,6 +74,7 @@ class SnapshotCheck:
     chain: Fact = "unchecked"
     previous: str | None = None
     closed: str | None = None
+    costs: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.digest == "ok" and self._holds()

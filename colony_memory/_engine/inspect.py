@@ -12,6 +12,7 @@ from colony_memory._engine.keep import shrunk_in
 from colony_memory._engine.label import read_label, read_labels
 from colony_memory._engine.load import not_found, room_for
 from colony_memory._engine.observe import observed, spending
+from colony_memory._engine.salvage import with_costs
 from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
 from colony_memory._engine.store import Shelf
 from colony_memory._format import FORMAT_2
@@ -181,9 +182,12 @@ def _outcome(report: VerifyReport, event: LifecycleEvent, _: object) -> Lifecycl
 async def verify(session: Session, *, label: str, snapshot_id: str | None) -> VerifyReport:
     label = require_label(label)
     if snapshot_id is not None:
-        check = await check_snapshot(session, label, require_id(snapshot_id))
+        own: dict[str, Manifest] = {}
+        check = await check_snapshot(session, label, require_id(snapshot_id), manifests=own)
         if check is None:
             raise not_found(label, snapshot_id)
+        if not check:
+            (check,) = await with_costs(session, await look(session, label, everything=True), (check,), own)
         return VerifyReport(label, (check,), forged=_forged((check,)))
     for _ in range(_TRIES):
         state = await look(session, label, everything=True)
@@ -203,7 +207,8 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
         await check_snapshot(session, label, each, state=state, manifests=manifests, shelf=shelf)
         for each in files.manifests
     ]
-    checks = _link(manifests, [check for check in found if check is not None])
+    there = [check for check in found if check is not None]
+    checks = _link(manifests, await with_costs(session, state, there, manifests))
     removed = await _removed(session, state, checks)
     pointer: Fact = "unchecked"
     if session.trust.pins and state.text is not None:

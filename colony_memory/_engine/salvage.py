@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.load import Walk, nothing_saved, room_for
-from colony_memory._engine.observe import observed, spending
+from colony_memory._engine.observe import observed, spending, spent_by
 from colony_memory._engine.restore import Restored, candidates, outcome, require_followed, with_basis
 from colony_memory._engine.state import UNREADABLE, State, look, read_manifests, require_listed, tell
-from colony_memory._format.json import printable
+from colony_memory._format.json import printable, shown
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
-from colony_memory._format.payload import tree_of
+from colony_memory._format.payload import digests_of, tree_of
 from colony_memory._format.record import fold
 from colony_memory._format.v2.build import read_proven
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
+    DecryptionError,
     SnapshotCorrupt,
     UnsupportedFormat,
     UntrustedSnapshot,
     VaultError,
     message_of,
 )
-from colony_memory.reports import Salvaged
+from colony_memory.reports import Salvaged, SnapshotCheck
 from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.decision import Finding
     from colony_memory._engine.session import Session
@@ -113,6 +115,7 @@ class _Neighbours(Walk):
         return main[0], Salvaged(wanted, documents, sources, missing, doc_count=count)
 
     async def _manifest(self) -> Manifest | None:
+        """The manifest of the damaged snapshot, where it is believed."""
         read: dict[str, Finding] = {}
         entry = self.state.decision.entry(self._wanted)
         try:
@@ -138,7 +141,7 @@ class _Neighbours(Walk):
 
     async def _newest(self, older: Iterable[str], manifest: Manifest | None) -> tuple[Restored, str] | None:
         """The newest state before the damage: of a snapshot that is whole, or what the packs of this one prove."""
-        own = await self._own(manifest) if isinstance(manifest, ChainManifest) else None
+        own = await self.own(manifest) if isinstance(manifest, ChainManifest) else None
         for each in older:
             if own is not None and id_order(each) <= id_order(own[0]):
                 break
@@ -147,7 +150,7 @@ class _Neighbours(Walk):
                 return Restored(loaded.info, loaded.documents), each
         return None if own is None or manifest is None else (Restored(manifest.info, own[1]), own[0])
 
-    async def _own(self, manifest: ChainManifest) -> tuple[str, dict[str, str]] | None:
+    async def own(self, manifest: ChainManifest) -> tuple[str, dict[str, str]] | None:
         """The newest state that the packs of a damaged snapshot prove, and its id."""
         session, label = self.session, manifest.info.label
         others, read = (
@@ -199,3 +202,64 @@ class _Neighbours(Walk):
         if {*sources.values()} - {source}:  # the record of one may contradict the documents of another
             documents = fold(documents, alike=(main.documents,))
         return documents, sources
+
+
+async def with_costs(
+    session: Session, state: State, checks: Sequence[SnapshotCheck], manifests: Mapping[str, Manifest]
+) -> tuple[SnapshotCheck, ...]:
+    """The checks, those of damaged snapshots with the documents whose text may be lost with them.
+
+    What the neighbours on both sides have alike is not: it was the same all along, as far as anyone can tell.
+    """
+    if not any(map(_is_damaged, checks)):
+        return tuple(checks)
+    reading, out = _Neighbours(session, state, ""), list[SnapshotCheck]()
+    known: dict[str, Mapping[str, str] | None] = {}
+    reading.passed |= {check.snapshot_id: check.problem or "" for check in checks if not check}
+    ids = list(candidates(session, state, reading.passed))
+    intact = {manifests[each.snapshot_id].info.plaintext_sha256 for each in checks if each} - {""}
+
+    async def digests(near: Iterable[str]) -> Mapping[str, str]:
+        for each in near:
+            if each not in known:
+                while len(known) > 1:  # the two that enclose a run of damaged ones
+                    known.pop(next(iter(known)))
+                loaded = None if spent_by(session) else await reading.try_load(each)
+                known[each] = None if loaded is None else await session.vault.compute(digests_of, loaded.documents)
+            found = known[each]
+            if found is not None:
+                return found
+        return {}
+
+    for check in checks:
+        own, manifest = check.snapshot_id, manifests.get(check.snapshot_id)
+        if not _is_damaged(check) or (manifest is not None and manifest.info.plaintext_sha256 in intact):
+            out.append(check)
+            continue
+        newer = [each for each in reversed(ids) if id_order(each) > id_order(own)]
+        older = [each for each in ids if id_order(each) < id_order(own)]
+        try:
+            after, before = await digests(newer), await digests(older)
+            if not before and isinstance(manifest, ChainManifest):
+                below = await reading.own(manifest)
+                before = {} if below is None else digests_of(below[1])
+        except DecryptionError:  # nobody here can tell
+            out.append(check)
+            continue
+        names = () if manifest is None else manifest.info.doc_names
+        had = {*names} or {*map(printable, chain(after, before))}
+        lost = tuple(sorted(had - {printable(name) for name, digest in before.items() if after.get(name) == digest}))
+        out.append(replace(check, costs=lost, problem=f"{check.problem}{_in_words(lost)}"))
+    return tuple(out)
+
+
+def _is_damaged(check: SnapshotCheck) -> bool:
+    bad = "bad" in (check.manifest, check.parts, check.digest) or check.parts == "missing"
+    return bad and check.trust in ("ok", "unchecked") and check.signature != "bad"
+
+
+def _in_words(lost: Sequence[str]) -> str:
+    if not lost:
+        return ""
+    rest = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    return f"; lost with it may be the text of that time of {', '.join(map(shown, lost[:_SHOWN]))}{rest}"

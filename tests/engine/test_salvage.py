@@ -1,4 +1,4 @@
-"""What is proven of a damaged snapshot and of its neighbours."""
+"""What is proven of a damaged snapshot and of its neighbours, and what the damage costs."""
 
 from __future__ import annotations
 
@@ -328,3 +328,50 @@ def test_awaited():
     world.spoil(5)
     salvaged = asyncio.run(AsyncColonyMemory(backend=world.vault).salvage(snapshot_id=world.ids[5]))
     assert salvaged.documents == HISTORY[4]
+
+
+# --- what it costs
+
+
+def test_verify_names_what_may_be_lost():
+    history = [
+        {"same.md": "s", "a.md": "a0"},
+        {"same.md": "s", "a.md": "a1", "new.md": "n"},
+        {"same.md": "s", "a.md": "a2"},
+        {"same.md": "s", "a.md": "a2"},
+    ]
+    for options in ({"format": 1}, {"format": 2}):
+        world = World(history[:3], **options)
+        world.spoil(1, *(() if options["format"] == 2 else ('"b64": "', '"b64": "AAAA')))
+        if options["format"] == 2:
+            world.spoil(2)
+        checks = {check.snapshot_id: check for check in world.client().verify().snapshots}
+        costs = checks[world.ids[1]].costs
+        assert costs == (("a.md", "new.md") if options["format"] == 1 else ("a.md", "same.md"))
+        assert "lost with it may be the text of that time of 'a.md'" in checks[world.ids[1]].problem
+        assert checks[world.ids[0]].costs == ()
+        alone = world.client().verify(snapshot_id=world.ids[1]).snapshots[0]
+        assert alone.costs == costs
+
+
+def test_verify_names_what_its_own_packs_prove_where_nothing_is_beside_it():
+    world = World()
+    world.lose(*range(5), manifest=True)
+    world.spoil(5)
+    assert world.client().verify().snapshots[0].costs == tuple(sorted(HISTORY[4]))
+
+
+def test_a_damaged_copy_of_what_another_has_whole_costs_nothing():
+    world = World([HISTORY[0], HISTORY[1], HISTORY[0]], format=1)
+    world.lose(2)
+    check = world.client().verify().snapshots[0]
+    assert not check
+    assert check.costs == ()
+
+
+def test_without_an_identity_nobody_tells_what_it_costs():
+    world = World(encrypt_to=keys.RECIPIENT, identities=keys.SECRET)
+    world.spoil(5)
+    check = world.client(identities=None).verify().snapshots[0]
+    assert check.parts == "bad"
+    assert check.costs == ()
