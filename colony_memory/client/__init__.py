@@ -42,9 +42,9 @@ class ColonyMemory(Verbs):
     Works inside a running event loop too; :class:`AsyncColonyMemory` has the same verbs as coroutines. May be used
     from several threads, as far as the backend may.
 
-    Every verb raises :class:`ColonyMemoryError` or a leaf of it for whatever goes wrong with the vault or what is in
-    it, and :class:`ValueError` for a bad argument. Labels name independent series of snapshots: ``a-z``, ``0-9``,
-    ``_`` and ``-``; case and outer blanks are folded, anything else is refused.
+    Every verb raises a :class:`ColonyMemoryError` for whatever goes wrong with the vault or what is in it, and a
+    :class:`ValueError` for a bad argument. Labels name independent series of snapshots: ``a-z``, ``0-9``, ``_`` and
+    ``-``; case and outer blanks are folded, anything else is refused.
 
     Args:
         api_key: Key of the hosted vault, by default from ``COLONY_API_KEY``.
@@ -58,14 +58,13 @@ class ColonyMemory(Verbs):
         accept_legacy_pointer: Accept pointers without a signature for good, where 0.1.1 writes to the same label.
         witness: Keeps outside of the vault how far each label has come, such as :class:`FileWitness`, so that a vault
             that was set back to an older state is noticed.
-        format: 1 or 2, what to write, by default what the vault is for: 2 in a new directory or object store, 1 in the
-            hosted vault and every other. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
-            writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
+        format: 1 or 2, what to write, by default what the vault is for: 2 in a new directory or object store, else 1.
+            2 keeps every state in little room, needs the extra ``zstd`` and a vault that writes on condition, and is
+            not read by 0.1.1. Both are read, whatever is written.
         encrypt_to: Whom to encrypt to: ``age1…`` recipients, SSH public keys, a :class:`Passphrase`, or several of
-            these. Whoever holds one of their private keys, or the passphrase, reads it. Takes format 2.
+            these. Takes format 2.
         identities: What opens encrypted snapshots: ``AGE-SECRET-KEY-1…``, SSH private keys, key files that hold these,
-            a :class:`Passphrase`, or several of these. Without one a client that encrypts stores each snapshot whole,
-            since it cannot read the one before.
+            a :class:`Passphrase`, or several. Without one a client that encrypts stores each snapshot whole.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
         on_event: Called with an :class:`Event` for every file that is written, read or deleted, and with a
             :class:`LifecycleEvent` when a verb has ended. What it raises is logged and changes nothing.
@@ -115,8 +114,7 @@ class ColonyMemory(Verbs):
 class AsyncColonyMemory(Awaiting):
     """:class:`ColonyMemory` as coroutines, over ``colony_sdk.AsyncColonyClient`` or any asynchronous vault.
 
-    A plain vault works too: its calls then run in threads. A cancelled verb leaves what a crash at that place leaves; a
-    call in a thread that changes the vault is waited for first.
+    A plain vault works too: its calls then run in threads. A cancelled verb leaves what a crash at that place leaves.
     Belongs to one event loop; ``async with`` closes the connection that it opened itself. Arguments and errors are
     those of :class:`ColonyMemory`. The hosted vault needs the extra ``async``.
     """
@@ -271,11 +269,7 @@ class AsyncColonyMemory(Awaiting):
         final_timeout: float = 10.0,
         **backup_options: Any,
     ) -> AsyncAutobackup:
-        """See :meth:`ColonyMemory.autobackup`: ``async with mem.autobackup(collect, every=900):``.
-
-        ``collect`` may be a coroutine function or a plain one; either is called in the event loop. See
-        :class:`colony_memory.schedule.autobackup.AsyncAutobackup`.
-        """
+        """See :meth:`ColonyMemory.autobackup`; ``collect`` may be a coroutine function, called in the event loop."""
         from colony_memory.schedule.autobackup import AsyncAutobackup
 
         return AsyncAutobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)

@@ -26,11 +26,7 @@ _NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no ot
 
 
 class Face:
-    """What both faces are: one session.
-
-    Its verbs bear its name: Python's own errors tell it, as in ``ColonyMemory.restore() got an unexpected keyword
-    argument``.
-    """
+    """One session. Its verbs bear the face's name, which Python's own errors tell."""
 
     _name: ClassVar[str]
     _session: Session
@@ -69,11 +65,7 @@ class Face:
         self._session.signer = signer
 
     def to_progenly_export(self, documents: dict[str, str]) -> dict[str, Any]:
-        """Shape documents as the ``memory`` of a Progenly merge: ``{"memory", "memory_format"}``.
-
-        Raises:
-            ValueError: Not a non-empty mapping of strings.
-        """
+        """Shape documents as the ``memory`` of a Progenly merge: ``{"memory", "memory_format"}``."""
         from colony_memory._format.json import exact_documents
 
         return {"memory": exact_documents(documents), "memory_format": FORMAT}
@@ -97,7 +89,6 @@ class Blocking(Face):
         *arguments: _P.args,
         **options: _P.kwargs,
     ) -> _T:
-        """What a verb of the engine returns for this client."""
         from colony_memory._boundary import drive
         from colony_memory._engine.store import Changed, Unanswered, to_public
 
@@ -119,7 +110,6 @@ class Awaiting(Face):
         *arguments: _P.args,
         **options: _P.kwargs,
     ) -> _T:
-        """What a verb of the engine returns for this client."""
         import asyncio
 
         from colony_memory._engine.store import Changed, Unanswered, to_public
@@ -166,11 +156,7 @@ def wire_of(number: int | None, encrypt_to: object = None) -> str | None:
 
 
 def require_key(api_key: str | None) -> str:
-    """The key of the hosted vault that is given or set.
-
-    Raises:
-        ColonyMemoryError: There is none.
-    """
+    """The key of the hosted vault that is given or set, else a ColonyMemoryError."""
     key = api_key or os.environ.get("COLONY_API_KEY")
     if not key:
         raise ColonyMemoryError(_NO_VAULT, hint=Hint("open", "api_key"))
@@ -178,19 +164,13 @@ def require_key(api_key: str | None) -> str:
 
 
 def require_vault(backend: object) -> None:
-    """Go on where an object has the methods of a vault.
-
-    Raises:
-        ValueError: It lacks one.
-    """
+    """Raise a ValueError where an object lacks a method of a vault."""
     missing = [name for name in vars(VaultBackend) if name.startswith("vault_") and not hasattr(backend, name)]
     if missing:
-        msg = f"{type(backend).__name__} is not a vault: it has no {missing[0]}()"
-        raise ValueError(msg)
+        raise ValueError(f"{type(backend).__name__} is not a vault: it has no {missing[0]}()")
 
 
 def _keys(encrypt_to: object, identities: object) -> dict[str, Any]:
-    """Whom to encrypt to, and what opens, as a session takes it."""
     if encrypt_to is None and identities is None:
         return {}
     from colony_memory.encryption import read_identities, read_recipients

@@ -55,31 +55,26 @@ class Verbs(Blocking):
     ) -> SnapshotInfo:
         """Save ``{name: text}`` as a new snapshot, which ``restore`` then gives.
 
-        Parts are written first, then the manifest, then the pointer: wherever it stops, the snapshot before stays
-        what ``restore`` gives.
+        Wherever it stops, the snapshot before stays what ``restore`` gives.
 
         Args:
             documents: The whole memory, not empty. Any text comes back exactly.
             label: Label to save under.
             signer: Signs this one, in place of the client's.
             prune_keep: Keep only so many snapshots of this label, the new one included.
-            retention: The same, by rules. Either is lenient in one way: for 30 days it keeps a snapshot that one of
-                less than half its bytes or documents followed, so that an agent that started empty by mistake loses
-                nothing. Older snapshots go first only if the new one does not fit otherwise.
-            skip_unchanged: Where the memory is the same as in the latest snapshot, under the same signer, write
-                nothing and return that one with ``reused`` set.
-            on_conflict: What to do where the latest is another writer's, and this memory never held it, or another one
-                saves in between. ``"raise"`` stores the snapshot, leaves the latest as it is, and raises.
-                ``"continue"`` makes this one the latest and tells of the other in ``diverged_from``. ``"merge"`` stores
-                the snapshot likewise, and saves what both have, over what they have in common, by document and then by
-                line; it keeps twice what cannot be joined. Equal memory is no conflict, nor is memory
-                in which nothing is new: then nothing is written.
+            retention: The same, by rules. Either keeps, for 30 days, a snapshot that one of less than half its bytes or
+                documents followed, so that an agent that started empty by mistake loses nothing.
+            skip_unchanged: Where the latest snapshot has the same memory, signer, note and tags, write nothing and
+                return that one with ``reused`` set.
+            on_conflict: What to do where the latest is another writer's, and this memory never held it. ``"raise"``
+                stores the snapshot, leaves the latest as it is, and raises. ``"continue"`` makes this one the latest
+                and tells of the other in ``diverged_from``. ``"merge"`` stores the snapshot likewise, and saves what
+                both have, by document and then by line; it keeps twice what cannot be joined. Where nothing is new,
+                nothing is written.
             note: What to say of it, for people, in at most 1,000 characters.
             incomplete: What could not be saved and why, one line each. Such a snapshot never takes the place of the
                 newest complete one in a retention.
             tags: What to file it under, for lists: at most 20, each of 1 to 64 letters, digits or any of ``._:/@+=-``.
-                Unchanged memory is saved anew where the latest snapshot lacks one of them, or has another note than
-                the one given here.
 
         Raises:
             ValueError: Bad documents or arguments; the message names the document.
@@ -109,19 +104,13 @@ class Verbs(Blocking):
 
         By document and then by line, over what both come from: what only one side added, changed or removed is done.
         Where both changed the same lines, ours keeps the name and the other's text is kept too, under a name that says
-        whose it is. Nothing is saved: the next :meth:`backup` of the label names the snapshot in ``based_on``.
+        whose it is. Nothing is saved: the next :meth:`backup` of the label names the snapshot in ``based_on``. Errors
+        are those of :meth:`restore`.
 
         Args:
             documents: The memory as it is, not empty.
             snapshot_id: The snapshot, listed or not.
             label: Its label.
-
-        Raises:
-            ValueError: Bad documents or arguments.
-            SnapshotNotFound: There is no such snapshot.
-            SnapshotCorrupt: It is damaged.
-            UntrustedSnapshot: This client does not trust it.
-            VaultError: The vault could not be reached or refused.
         """
         from colony_memory._engine.backup import merge_snapshot
 
@@ -139,15 +128,9 @@ class Verbs(Blocking):
         """Save what ``collect()`` returns every ``every`` seconds, and once more when the block is left.
 
         ``with mem.autobackup(collect, every=900):`` also saves at the interpreter's exit and on SIGTERM, SIGINT and
-        SIGHUP, never raises into the agent, and tells of itself in ``last_success`` and ``last_error``. See
-        :class:`colony_memory.schedule.autobackup.Autobackup`.
-
-        Args:
-            collect: Returns the documents; called in a thread of its own.
-            every: Seconds between backups.
-            label: Label to save under.
-            final_timeout: Seconds that the last backup may take.
-            backup_options: Further arguments of :meth:`backup`.
+        SIGHUP, never raises into the agent, and tells of itself in ``last_success`` and ``last_error``. The last backup
+        may take ``final_timeout`` seconds; ``backup_options`` are those of :meth:`backup`.
+        See :class:`colony_memory.schedule.autobackup.Autobackup`.
         """
         from colony_memory.schedule.autobackup import Autobackup
 
@@ -234,17 +217,7 @@ class Verbs(Blocking):
         newest text up to then, of its own whole packs or of the snapshots before it, else of those after it.
 
         With it the memory counts as set back, unless the snapshot is whole: the next backup becomes the latest.
-
-        Args:
-            label: Label to restore.
-            snapshot_id: A certain snapshot, from :meth:`list_snapshots`.
-
-        Raises:
-            SnapshotNotFound: There is no such snapshot.
-            SnapshotCorrupt: It is damaged, and nothing is proven of it, nor of any other.
-            UntrustedSnapshot: Likewise; with a pinned signer, only what is signed is proven.
-            DecryptionError: What comes next is encrypted, and no identity opens it.
-            VaultError: The vault could not be reached, refused, or cut its list.
+        With a pinned signer, only what is signed is proven. Errors are those of :meth:`restore`.
         """
         from colony_memory._engine.salvage import salvage_documents
 
@@ -288,17 +261,7 @@ class Verbs(Blocking):
 
         Reads every snapshot of the label once, two files for most. Those that cannot be read or are not trusted are
         passed over with a :class:`ColonyMemoryWarning` that names them: what changed there shows in the one after it.
-
-        Args:
-            name: The document.
-            label: Label to look at.
-            patch: Give each difference too, as git and patch take it.
-
-        Raises:
-            SnapshotNotFound: Nothing is saved under this label.
-            SnapshotCorrupt: No snapshot of it can be read.
-            UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
-            VaultError: The vault could not be reached, refused, or cut its list.
+        With ``patch``, each difference is given too, as git and patch take it. Errors are those of :meth:`restore`.
         """
         from colony_memory._engine.history import changes
 
@@ -319,10 +282,6 @@ class Verbs(Blocking):
 
         Raises:
             ValueError: The pattern is empty, has a line feed in it, or is not a regular expression.
-            SnapshotNotFound: Nothing is saved under this label.
-            SnapshotCorrupt: No snapshot of it can be read.
-            UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
-            VaultError: The vault could not be reached, refused, or cut its list.
         """
         from colony_memory._engine.history import search
 
@@ -338,13 +297,11 @@ class Verbs(Blocking):
         """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write.
 
         Args:
-            label: Tell of this label too, at the cost of reading what it lists: ``restore_points``, how many it has;
-                ``newest``, the id of the newest, and whether it is ``encrypted``; ``before_loss``, the id of the
-                snapshot that is kept because much less followed; ``unmerged``, ids of those that no latest is based
-                on; ``unsigned``, ids of those that are older than signing;
-                ``next_bytes``, what the next backup stores by what recent ones did; ``next_at_most``, whether that is
-                the most, and nothing shows yet how much less; ``fits``, how many more there is room for. What cannot be
-                told, or is not there, is None.
+            label: Tell of this label too: how many ``restore_points`` it has, the id of the ``newest`` and whether it
+                is ``encrypted``; ids of the one that is kept ``before_loss``, since much less followed, and of those
+                that are ``unmerged`` or ``unsigned``; ``next_bytes``, what the next backup stores by what recent ones
+                did, at most where ``next_at_most``; ``fits``, how many more there is room for. What cannot be told, or
+                is not there, is None.
         """
         from colony_memory._engine.inspect import status
 
@@ -383,20 +340,14 @@ class Verbs(Blocking):
     def delete_snapshot(self, *, label: str, snapshot_id: str) -> None:
         """Delete one snapshot. Where the pointer names it, the pointer first moves to the newest good one left.
 
-        Raises:
-            SnapshotNotFound: There is no such snapshot.
-            PruneIncomplete: Some of its files could not be deleted.
+        Errors are those of :meth:`prune`, and ``SnapshotNotFound``.
         """
         from colony_memory._engine.prune import delete_snapshot
 
         return self._run(delete_snapshot, label=label, snapshot_id=snapshot_id)
 
     def pin(self, *, snapshot_id: str, label: str = "default") -> None:
-        """Keep a snapshot whatever a retention says, until it is unpinned.
-
-        Raises:
-            SnapshotNotFound: There is no such snapshot.
-        """
+        """Keep a snapshot, which has to be there, whatever a retention says, until it is unpinned."""
         from colony_memory._engine.prune import pin
 
         return self._run(pin, label=label, snapshot_id=snapshot_id)
@@ -417,19 +368,12 @@ class Verbs(Blocking):
     ) -> tuple[str, ...]:
         """Give a snapshot tags, or take some from it. The label's pointer tells them from then on; an export does not.
 
-        Args:
-            snapshot_id: Which one.
-            add: Tags, as for :meth:`backup`.
-            remove: Tags, there or not.
-            label: Its label.
-
-        Returns:
-            All that it has then.
+        Returns all that it has then.
 
         Raises:
             ValueError: One is no tag, there would be too many, or none is given.
             SnapshotNotFound: There is no such snapshot.
-            ColonyMemoryError: The pointer is signed, and this client signs nothing; or another one wrote it meanwhile.
+            ColonyMemoryError: The pointer is signed, and this client signs nothing.
         """
         from colony_memory._engine.prune import tag
 
@@ -471,8 +415,6 @@ class Verbs(Blocking):
             SnapshotCorrupt: A snapshot is damaged: it has to be deleted first. Nothing was written.
             UntrustedSnapshot: A snapshot is not trusted, or is signed, and this client has no signer.
             ColonyMemoryError: A document that is to have a text replaced is no text, or nothing would be left.
-            ConflictDetected: Others kept saving.
-            VaultError: The vault could not be reached or refused; what was done stays done.
         """
         from colony_memory._engine.rewrite import rewrite
 
@@ -490,18 +432,7 @@ class Verbs(Blocking):
     # Carrying: out of a vault, and into another
 
     def export_snapshot(self, *, label: str = "default", snapshot_id: str | None = None) -> Export:
-        """Take one snapshot out of a vault, checked in every byte as a restore of it would be.
-
-        Args:
-            label: Label of the snapshot.
-            snapshot_id: A certain snapshot; by default the latest.
-
-        Raises:
-            SnapshotNotFound: The vault answered, and there is no such snapshot.
-            SnapshotCorrupt: The snapshot is damaged.
-            UntrustedSnapshot: The client does not trust it.
-            VaultError: The vault could not be reached or refused.
-        """
+        """Take one snapshot, by default the latest, out of a vault, checked as a :meth:`restore` of it would be."""
         from colony_memory._engine.transfer import export_snapshot
 
         return self._run(export_snapshot, label=label, snapshot_id=snapshot_id)
@@ -509,8 +440,7 @@ class Verbs(Blocking):
     def import_snapshot(self, exported: Export, *, label: str | None = None, dry_run: bool = False) -> SnapshotInfo:
         """Put an exported snapshot into the vault, if this client would restore it.
 
-        Parts are written first, then the manifest, then the pointer, which moves to the snapshot if that is newer than
-        the one that it names.
+        The pointer moves to it if it is newer than the one that it names.
 
         Args:
             exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
@@ -522,13 +452,11 @@ class Verbs(Blocking):
 
         Raises:
             ValueError: The export is of another label.
-            SnapshotCorrupt: It is damaged. Nothing was written.
-            UntrustedSnapshot: This client does not trust it. Nothing was written.
+            SnapshotCorrupt: It is damaged; ``UntrustedSnapshot``: this client does not trust it. Nothing was written.
             QuotaExceeded: It does not fit. Nothing was written.
             ColonyMemoryError: It is of format 2, and the vault does not write on condition. Nothing was written.
             ConflictDetected: Something else is under its id; what is there of it is in no catalogue, and may be about
                 to be deleted; or the label is signed, and this client has no signer.
-            VaultError: The vault could not be reached or refused.
         """
         from colony_memory._engine.transfer import import_snapshot
 
@@ -545,10 +473,9 @@ class Verbs(Blocking):
         """Copy every whole snapshot into another vault, oldest first, byte for byte, and read each back.
 
         What is there with the same bytes is not written again, so a copy that was stopped goes on when it is made
-        again, and one that is made every night brings what is new. Nothing is removed, and the pointer of a label never
-        moves to an older snapshot than it names. A client with a signer signs that pointer. Without one, a label that
-        is not there yet gets the pointer of this one as it is, where that says just what is there, else an unsigned
-        one, with a warning; to add to a label that is signed takes a signer.
+        again. Nothing is removed, and the pointer of a label never moves to an older snapshot than it names. A client
+        with a signer signs it. Without one, a label that is not there yet gets the pointer of this one as it is, where
+        that says just what is there, else an unsigned one, with a warning; to add to a signed label takes a signer.
 
         Args:
             destination: The memory to copy to. What it, or this one, would not restore is left out.
