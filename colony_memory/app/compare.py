@@ -15,8 +15,15 @@ from colony_memory.app.pick import find_id, may_name_a_snapshot, naming_the_labe
 from colony_memory.app.place import identify_vault, require_synchronous
 from colony_memory.app.save import listed_paths, read_for
 from colony_memory.capture import read_folder
-from colony_memory.capture._metadata import METADATA_NAMES, split_documents
-from colony_memory.capture._view import compare_files, differ_in_times_only, empty_folders, git_files, view_files
+from colony_memory.capture._metadata import (
+    METADATA_NAMES,
+    compare_files,
+    differ_in_times_only,
+    empty_folders,
+    git_files,
+    split_documents,
+    view_files,
+)
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.index import kept_of, peek_index
 from colony_memory.capture.secrets import mask_contents, masked_names

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from colony_memory.capture._metadata import differ_in_times_only
     from colony_memory.capture._recover import recover
     from colony_memory.capture._tree import LeftOut, Note
-    from colony_memory.capture._view import differ_in_times_only
     from colony_memory.capture._write import Written, write_folder
     from colony_memory.capture.folder import Capture, read_folder, read_paths
     from colony_memory.capture.secrets import SecretFinding, find_secrets, mask_secrets, masked_names
@@ -35,7 +35,7 @@ _LATE = {
     "Note": "_tree",
     "SecretFinding": "secrets",
     "Written": "_write",
-    "differ_in_times_only": "_view",
+    "differ_in_times_only": "_metadata",
     "find_secrets": "secrets",
     "mask_secrets": "secrets",
     "masked_names": "secrets",

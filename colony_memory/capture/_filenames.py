@@ -1,10 +1,7 @@
-"""Which document names may become files.
+"""Which document names may become files, and which links may be made.
 
-A name comes out of a vault, or off a disk of another system, so it is judged before anything is written.
-
-Names in a message: the first ones, and how many more there are.
-
-Symbolic links of a snapshot: made where they stay in the folder, whatever other links lead through, or go on.
+A name comes out of a vault, or off a disk of another system, so it is judged before anything is written. A link is made
+where it stays in the folder, whatever other links lead through, or go on.
 """
 
 from __future__ import annotations
@@ -17,12 +14,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.machine import config_directory, expanded, state_directory
-from colony_memory._os.paths import decode_name, local_bytes, local_name, real_path
+from colony_memory._os.paths import local_bytes, real_path
 from colony_memory._values import pattern
 from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+STAGING_PREFIX = ".colony-memory-restoring-"
+LONGEST_COMPONENT = 255
+LONGEST_NAME = 3000
+"""Bytes of a path inside a folder that are saved: what systems take, less the folder's path and what a restore adds."""
+_LONGEST_LINK = 4095
+_STAGED_LONGER = 80  # by which a path is longer while its file waits, and as a copy
+_DEEPEST = 100  # directories that are open at once while the innermost is written to
+_WINDOWS = os.name == "nt"
+_COUNTS_CHARACTERS = sys.platform in ("darwin", "win32")  # other systems count the bytes of a component
+_NOTES = (".md", ".markdown", ".txt", ".rst", ".org", ".jsonl")
+_DRIVE = pattern(r"[A-Za-z]:")
+_WINDOWS_FORBIDDEN = pattern(r'[<>:"|?*\x00-\x1f]|[ .]$')
+_WINDOWS_DEVICE = pattern(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)")
+# Default_Ignorable_Code_Point of Unicode, by which Linux and macOS tell no two names apart.
+_IGNORABLE = pattern(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# The short names that NTFS and FAT give: the first takers get a number, later ones a hash before it.
+_SHORT = pattern(r"gi(t|[0-9a-f]{4})~[0-9]+")
+_DOTLESS = str.maketrans("\u0130\u0131", "ii")
 
 
 def listed(texts: Sequence[str], *, most: int, joint: str = ", ") -> str:
@@ -34,9 +52,6 @@ def listed(texts: Sequence[str], *, most: int, joint: str = ", ") -> str:
 def quoted(names: Sequence[str], *, most: int = 5) -> str:
     """The same of names, in quotes."""
     return listed([repr(name) for name in names], most=most)
-
-
-_LONGEST = 4095
 
 
 def link_problem(name: str, target: str, *, said_by: Callable[[str], str | None], is_there: bool = False) -> str | None:
@@ -82,32 +97,9 @@ def _follow(name: str, target: str, said_by: Callable[[str], str | None]) -> tup
 def _fits(target: str) -> bool:
     """Whether systems can hold it: a text may have surrogates that stand for no byte of a name."""
     try:
-        return len(local_bytes(target)) <= _LONGEST
+        return len(local_bytes(target)) <= _LONGEST_LINK
     except UnicodeEncodeError:
         return False
-
-
-STAGING_PREFIX = ".colony-memory-restoring-"
-
-_WINDOWS = os.name == "nt"
-_COUNTS_CHARACTERS = sys.platform in ("darwin", "win32")  # other systems count the bytes of a component
-LONGEST_COMPONENT = 255
-_STAGED_LONGER = 80  # by which a path is longer while its file waits, and as a copy
-LONGEST_NAME = 3000
-"""Bytes of a path inside a folder that are saved: what systems take, less the folder's path and what a restore adds."""
-_DEEPEST = 100  # directories that are open at once while the innermost is written to
-_NOTES = (".md", ".markdown", ".txt", ".rst", ".org", ".jsonl")
-_DRIVE = pattern(r"[A-Za-z]:")
-_WINDOWS_FORBIDDEN = pattern(r'[<>:"|?*\x00-\x1f]|[ .]$')
-_WINDOWS_DEVICE = pattern(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)")
-# Default_Ignorable_Code_Point of Unicode, by which Linux and macOS tell no two names apart.
-_IGNORABLE = pattern(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
-# The short names that NTFS and FAT give: the first takers get a number, later ones a hash before it.
-_SHORT = pattern(r"gi(t|[0-9a-f]{4})~[0-9]+")
-_DOTLESS = str.maketrans("\u0130\u0131", "ii")
 
 
 def is_note(name: str) -> bool:
@@ -176,32 +168,17 @@ def parents_of(name: str) -> Iterator[str]:
         position = name.find("/", position + 1)
 
 
-def find_clashes(
-    files: Iterable[str], directories: Iterable[str], *, key: Callable[[str], str]
-) -> Iterator[tuple[str, str]]:
-    """Yield pairs of names that cannot stand side by side where names of equal ``key`` are one.
-
-    Two files of one name clash, and a file clashes with a directory of its name.
+def _clashes(files: Sequence[str], directories: Sequence[str], *, key: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Pairs of names that cannot stand side by side where names of equal ``key`` are one: two files, or a file and a
+    directory.
     """
     taken: dict[str, str] = {}
     for name in files:
-        other = taken.setdefault(key(name), name)
-        if other != name:
-            yield other, name
-    for name in [*taken.values(), *directories]:
-        for parent in parents_of(name):
-            if key(parent) in taken:
-                yield taken[key(parent)], name
-    for name in directories:
-        if key(name) in taken:
-            yield taken[key(name)], name
-
-
-def find_clash(
-    files: Iterable[str], directories: Iterable[str], *, key: Callable[[str], str]
-) -> tuple[str, str] | None:
-    """Return the first such pair, or None."""
-    return next(find_clashes(files, directories, key=key), None)
+        taken.setdefault(key(name), name)
+    clashes = [(taken[key(name)], name) for name in files if taken[key(name)] != name]
+    needed = [(parent, name) for name in [*taken.values(), *directories] for parent in parents_of(name)]
+    needed += [(name, name) for name in directories]
+    return clashes + [(taken[key(directory)], name) for directory, name in needed if key(directory) in taken]
 
 
 def _composed(name: str) -> str:
@@ -213,45 +190,28 @@ def _folded(name: str) -> str:
 
 
 def _joins_names(directory: Path) -> tuple[bool, bool]:
-    """Try out whether ``directory`` takes names of other case, and of other composition, as one."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix=STAGING_PREFIX, suffix=local_name("-\u00e9"), dir=directory) as probe:
-        path = Path(probe)
-        name = decode_name(path.name)
-        other_case = path.with_name(local_name(name.upper()))
-        other_form = path.with_name(local_name(unicodedata.normalize("NFD", name)))
-        return os.path.lexists(other_case), os.path.lexists(other_form)
-
-
-def _seems_to_join_names(directory: Path) -> tuple[bool, bool]:
-    """The same by what is there already, without a change."""
+    """By what is there: a directory takes names of other case, and of other composition, as one."""
     for path in [*directory.iterdir(), directory]:
-        other = path.name.swapcase()
-        if other != path.name:
-            there = path.lstat()
-            case = os.path.lexists(path.with_name(other)) and os.path.samestat(path.with_name(other).lstat(), there)
+        other = path.with_name(path.name.swapcase())
+        if other.name != path.name:
+            case = os.path.lexists(other) and os.path.samestat(other.lstat(), path.lstat())
             return case, case or sys.platform == "darwin"
     return _COUNTS_CHARACTERS, sys.platform == "darwin"
 
 
-def check_names(
-    files: Iterable[str], directories: Iterable[str], *, near: Path, target: Path, dry_run: bool = False
-) -> None:
+def check_names(files: Sequence[str], directories: Sequence[str], *, near: Path, target: Path) -> None:
     """Refuse names that must not, or cannot, be written, all at once.
 
     Args:
         files: Names that become files.
         directories: Names that become directories.
-        near: An existing directory on the file system that is written to. It is tried out, and only if two
-            names differ by no more than case or composition.
+        near: An existing directory on the file system that is written to, which is looked at only if two names differ
+            by no more than case or composition.
         target: The folder that is written to.
-        dry_run: Try nothing out, and go by the names that are there.
 
     Raises:
         ColonyMemoryError: It names up to ten documents; nothing was written.
     """
-    files, directories = list(files), list(directories)
     room = _room(near, target)
     problems = [
         f"{name!r} {problem}"
@@ -260,37 +220,29 @@ def check_names(
     ]
     problems += [
         f"{file!r} is a file, and {other!r} needs a directory there"
-        for file, other in find_clashes(files, directories, key=str)
+        for file, other in _clashes(files, directories, key=str)
     ]
-    # Where names are refused as they are, a trial of the file system has nothing to add.
-    if not problems:
+    # Where names are refused as they are, a look at the file system has nothing to add.
+    if not problems and _clashes(files, directories, key=_folded):
+        try:
+            case, form = _joins_names(near)
+        except OSError as error:
+            raise ColonyMemoryError(f"{str(near)!r} cannot be looked at ({error.strerror})") from error
+        key = _folded if case else _composed if form else str
         problems += [
             f"{one!r} and {other!r} are one file on this file system"
-            for one, other in _joined(files, directories, near=near, dry_run=dry_run)
+            for one, other in _clashes(files, directories, key=key)
         ]
-    if problems:
-        raise ColonyMemoryError(_refusal(problems), hint=Hint("restore", "names"))
-
-
-def _refusal(problems: list[str]) -> str:
-    choose = "choose the others to restore them without"
     if len(problems) == 1:
-        return f"document {problems[0]}; nothing was written; {choose} it"
-    return (
-        f"{len(problems)} documents cannot be written here: {listed(problems, most=10, joint='; ')}; "
-        f"nothing was written; {choose} these"
-    )
-
-
-def _joined(files: list[str], directories: list[str], *, near: Path, dry_run: bool) -> list[tuple[str, str]]:
-    """Pairs of names that the file system at ``near`` takes for one."""
-    if not find_clash(files, directories, key=_folded):
-        return []
-    try:
-        case, form = _seems_to_join_names(near) if dry_run else _joins_names(near)
-    except OSError as error:
-        raise ColonyMemoryError(f"{str(near)!r} cannot be written to ({error.strerror})") from error
-    return list(find_clashes(files, directories, key=_folded if case else _composed)) if case or form else []
+        problem = f"document {problems[0]}; nothing was written; choose the others to restore them without it"
+    elif problems:
+        problem = (
+            f"{len(problems)} documents cannot be written here: {listed(problems, most=10, joint='; ')}; "
+            "nothing was written; choose the others to restore them without these"
+        )
+    else:
+        return
+    raise ColonyMemoryError(problem, hint=Hint("restore", "names"))
 
 
 def _room(near: Path, target: Path) -> int:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-_BOOT = "/proc/sys/kernel/random/boot_id"
 _MOUNTS = "/proc/self/mountinfo"
 _GENERATION = (0x80087601, 8)  # FS_IOC_GETVERSION of Linux: a number that an inode has got with its latest owner
 # What these hold has other numbers after the next mount, or when it was copied up.
@@ -68,7 +67,7 @@ class FolderIdentity:
         status = where.stat()
         lasting = status.st_ino != 0 and _lasts(status.st_dev)
         inode, born = (status.st_ino, _born(where, status)) if lasting else (None, None)
-        return cls(os.fspath(real), inode, born, status.st_dev, _boot())
+        return cls(os.fspath(real), inode, born, status.st_dev, boot_id() or None)
 
     def is_same_as(self, other: FolderIdentity) -> bool:
         """Whether both are one, as far as can be told."""
@@ -158,8 +157,9 @@ def _lasts(device: int) -> bool:
     return True
 
 
-def _boot() -> str | None:
-    return _read(_BOOT).strip() or None
+def boot_id() -> str:
+    """The id of this run of the machine, empty where the system does not tell."""
+    return _read("/proc/sys/kernel/random/boot_id").strip()
 
 
 def _read(path: str) -> str:

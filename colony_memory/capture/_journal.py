@@ -6,10 +6,9 @@ synced, and a lock that goes with its process. Files of another user, or that ot
 Paths in it are the folder itself or names below it, and each file is known by its inode, size and time of change.
 ``~/.local/state/colony-memory/restores/5f0c….json``::
 
-    {"boot": "…", "dropped": {"old": 448}, "folder": "/home/me/memory", "format": "colony-memory/restore/2",
-     "given": {}, "identity": [2049, 131], "lent": [], "made": ["notes"], "modes": [], "note": null,
-     "phase": "moving", "place": "/home/me/memory", "place_identity": [2049, 131], "settled": true,
-     "staging": ".colony-memory-restoring-5f0c",
+    {"boot": "…", "dropped": [["old", 448]], "folder": "/home/me/memory", "format": "colony-memory/restore/2",
+     "identity": [2049, 131], "lent": [], "made": ["notes"], "modes": [], "note": null, "phase": "moving",
+     "place": "/home/me/memory", "staging": ".colony-memory-restoring-5f0c",
      "steps": [["MEMORY.md", [140, 12, 1795766400000000000], [139, 9, 1793088000000000000], "0", "", true]],
      "volumes": [""]}
 """
@@ -17,14 +16,12 @@ Paths in it are the folder itself or names below it, and each file is known by i
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import logging
 import os
 import re
 import stat
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,14 +33,16 @@ from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
 from colony_memory._values import dataclass, names_of, pattern, replace
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
+from colony_memory.capture._identity import boot_id
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 logger = logging.getLogger(__name__)
 
 JOURNAL_FORMAT = "colony-memory/restore/2"
+# Only the staging directory changes; the folder does, and would have to be put back; all is in place.
 PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
 _STAGING = pattern(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
@@ -87,7 +86,7 @@ class Step(NamedTuple):
 class ModeChange(NamedTuple):
     """A file or directory that gets other permissions and nothing else."""
 
-    name: str
+    name: str  # of a directory with a slash at the end; of the folder itself that alone
     inode: int
     old: int
     new: int
@@ -98,31 +97,25 @@ class Journal:
     """A restore."""
 
     folder: str  # real path of the folder that is restored into
-    identity: Identity | None  # the folder, or None where it appears as a whole
-    place: str  # real path of the directory that the staging directory is in: the folder, or the one above it
-    place_identity: Identity  # that directory
+    place: str  # real path of the directory that the staging directory is in: the folder, or what it appears in
+    identity: Identity  # that directory
     staging: str  # name of the staging directory
-    phase: str = PREPARING  # preparing while only the staging directory changes, moving, or done when it may go
+    boot: str  # what tells one run of the machine from another: device numbers may change in between
+    phase: str = PREPARING
     made: tuple[str, ...] = ()  # directories that are made, those above first
-    given: tuple[tuple[str, int], ...] = ()  # permissions that some of them get in the end
     steps: tuple[Step, ...] = ()  # in the order in which they are taken
     dropped: tuple[tuple[str, int], ...] = ()  # directories that are removed, inner ones first, with their permissions
     modes: tuple[ModeChange, ...] = ()  # permissions that are set
-    # Read-only directories of this user, the folder itself by no name, that may be written to until the end
-    lent: tuple[ModeChange, ...] = ()
+    lent: tuple[ModeChange, ...] = ()  # read-only directories of this user that may be written to until the end
     # Directories of the folder that there is a staging directory in, the folder itself first: files are moved within
     # one file system
     volumes: tuple[str, ...] = ("",)
-    # What is replaced may go, so that the moves alone are what there is to finish; else it has to be asked for when
-    # they are taken, and whoever finds them cut off puts everything back
-    settled: bool = True
     note: dict[str, Any] | None = None  # what is to be remembered once all is in place, None for nothing
-    boot: str = ""  # what tells one run of the machine from another: device numbers may change in between
 
     def done(self, *, note: bool = True) -> Journal:
         """The same when the moves are over: what is left to do is told by the staging directory alone, and the note."""
-        over = replace(self, phase=DONE, made=(), given=(), steps=(), dropped=(), modes=())
-        return over if note else replace(over, note=None)
+        kept = self.note if note else None
+        return replace(self, phase=DONE, made=(), steps=(), dropped=(), modes=(), note=kept)
 
     @property
     def leaving(self) -> list[Step]:
@@ -131,33 +124,20 @@ class Journal:
 
     @property
     def coming(self) -> list[Step]:
-        """The steps that put a file in place."""
         return [step for step in self.steps if step.new is not None]
 
     def names(self) -> list[str]:
         """Of all that comes to be in the folder or goes."""
         return [*(step.name for step in self.steps), *self.made, *(name for name, _ in self.dropped)]
 
-    def is_of(self, status: os.stat_result, identity: Identity | None) -> bool:
-        """A directory is the one of that identity."""
-        if identity is None or status.st_ino != identity.inode:
-            return False
-        return status.st_dev == identity.device or self.boot != boot_id()
-
-
-@functools.cache
-def boot_id() -> str:
-    """The id of this run of the machine, empty where the system does not tell."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except (OSError, ValueError):
-        return ""
+    def is_at(self, status: os.stat_result) -> bool:
+        """A directory is the one that the staging directory is in."""
+        same_device = status.st_dev == self.identity.device or self.boot != boot_id()
+        return status.st_ino == self.identity.inode and same_device
 
 
 def dump_journal(journal: Journal) -> bytes:
-    """The bytes of the file."""
     known = {name: getattr(journal, name) for name in names_of(Journal)}
-    known |= {"dropped": dict(journal.dropped), "given": dict(journal.given)}
     return json.dumps({**known, "format": JOURNAL_FORMAT}).encode("ascii")
 
 
@@ -169,21 +149,18 @@ def load_journal(data: bytes) -> Journal:
             raise ValueError(f"unknown format {document['format']!r}")
         return Journal(
             folder=_path(document["folder"]),
-            identity=None if document["identity"] is None else Identity(*_numbers(document["identity"], 2)),
             place=_path(document["place"]),
-            place_identity=Identity(*_numbers(document["place_identity"], 2)),
+            identity=Identity(*_numbers(document["identity"], 2)),
             staging=_text(document["staging"], _STAGING),
-            phase=_text(document["phase"], _PHASE),
-            made=tuple(_name(name) for name in document["made"]),
-            steps=tuple(_step(each) for each in document["steps"]),
-            given=_directories(document["given"]),
-            dropped=_directories(document["dropped"]),
-            modes=_modes(document["modes"]),
-            lent=_modes(document["lent"], folder=True),
-            volumes=tuple(name and _name(name) for name in document["volumes"]),
-            settled=document["settled"] is True,
-            note=document["note"],
             boot=str(document["boot"]),
+            phase=_text(document["phase"], _PHASE),
+            made=tuple(map(_name, document["made"])),
+            steps=tuple(map(_step, document["steps"])),
+            dropped=tuple((_name(name), _numbers(mode, 1)[0]) for name, *mode in document["dropped"]),
+            modes=tuple(map(_mode, document["modes"])),
+            lent=tuple(map(_mode, document["lent"])),
+            volumes=tuple(name and _name(name) for name in document["volumes"]),
+            note=document["note"],
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a journal: {error!r}") from error
@@ -193,26 +170,18 @@ def _step(found: Any) -> Step:
     name, new, old, number, volume, shared = found
     if new is None and old is None:
         raise ValueError(f"nothing to do for {name!r}")
-    where = volume and _name(volume)
-    return Step(_name(name), _version(new), _version(old), _text(number, _NUMBER), where, shared is True)
+    new, old = (None if each is None else Version(*_numbers(each, 3)) for each in (new, old))
+    return Step(_name(name), new, old, _text(number, _NUMBER), volume and _name(volume), shared is True)
 
 
-def _directories(found: Any) -> tuple[tuple[str, int], ...]:
-    return tuple((_name(name), _numbers([mode], 1)[0]) for name, mode in found.items())
+def _mode(found: Any) -> ModeChange:
+    name, *numbers = found
+    if name != "/":
+        _name(name.removesuffix("/"))
+    return ModeChange(name, *_numbers(numbers, 3))
 
 
-def _modes(found: Any, *, folder: bool = False) -> tuple[ModeChange, ...]:
-    return tuple(
-        ModeChange("" if folder and name == "" else _name(name), *_numbers([inode, old, new], 3))
-        for name, inode, old, new in found
-    )
-
-
-def _version(value: Any) -> Version | None:
-    return None if value is None else Version(*_numbers(value, 3))
-
-
-def _numbers(values: Any, count: int) -> Sequence[int]:
+def _numbers(values: Any, count: int) -> list[int]:
     if not isinstance(values, list) or len(values) != count or not all(type(value) is int for value in values):
         raise ValueError(f"numbers {values!r}")
     return values
@@ -252,10 +221,16 @@ class Record:
 
     def read(self) -> Journal | None:
         """The journal; None where it is gone, or is not this user's; ValueError where it makes no sense."""
-        found = read_file(self.path, _LARGEST)
-        if found is not None and not _is_own(found.facts):
-            logger.warning("%s is passed over: it is not this user's alone", self.path)
+        try:
+            found = read_file(self.path, _LARGEST)
+        except OSError as error:  # one that another user has made in this place, by all likelihood root
+            logger.warning("%s is passed over: %s", self.path, error)
             return None
+        if found is not None and sys.platform != "win32":
+            facts = found.facts
+            if (facts.st_uid, facts.st_nlink, facts.st_mode & 0o077) != (os.geteuid(), 1, 0):
+                logger.warning("%s is passed over: it is not this user's alone", self.path)
+                return None
         return None if found is None else load_journal(found.data)
 
     def remove(self) -> bool:
@@ -292,12 +267,12 @@ def list_records() -> list[Record]:
     """Of all restores of this user that are under way or were cut off."""
     try:
         place = _records()
-        if not _is_trusted(os.lstat(place)):
-            logger.warning("%s is passed over: others can write to it", place)
-            return []
         names = sorted(name for name in os.listdir(place) if name.endswith(".json"))  # noqa: PTH208 - names alone
-    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         logger.debug("no restore has been cut off that could be known: %s", error)
+        return []
+    except PermissionError as error:
+        logger.warning("restores that were cut off are passed over: %s", error)
         return []
     return [Record(place / name) for name in names]
 
@@ -305,7 +280,7 @@ def list_records() -> list[Record]:
 @contextlib.contextmanager
 def begin_record(journal: Journal) -> Iterator[Record]:
     """Write down a restore that begins, holding its lock for as long as the block runs."""
-    record = Record(_made_records() / f"{os.urandom(16).hex()}.json")
+    record = Record(_records(making=True) / f"{os.urandom(16).hex()}.json")
     with record.locked():
         record.write(journal)
         yield record
@@ -314,8 +289,8 @@ def begin_record(journal: Journal) -> Iterator[Record]:
 @contextlib.contextmanager
 def start_lock() -> Iterator[None]:
     """Keep other processes of this user from beginning a restore at the same moment."""
-    place = _made_records()
-    with ExitStack() as stack:
+    place = _records(making=True)
+    with contextlib.ExitStack() as stack:
         try:
             directory = stack.enter_context(open_files(place, keep_owner=True))
             stack.enter_context(locked_in(directory, _ALONE))
@@ -330,28 +305,16 @@ def start_lock() -> Iterator[None]:
         yield
 
 
-def _records() -> Path:
-    return state_directory() / "restores"
-
-
-def _made_records() -> Path:
-    place = _records()
-    make_directory(place, keep_owner=True)
-    if not _is_trusted(os.lstat(place)):
-        raise PermissionError(f"{str(place)!r} is not this user's alone")
+def _records(*, making: bool = False) -> Path:
+    place = state_directory() / "restores"
+    if making:
+        make_directory(place, keep_owner=True)
+    status = os.lstat(place)
+    if sys.platform != "win32" and (
+        not stat.S_ISDIR(status.st_mode)
+        or stat.S_IMODE(status.st_mode) & 0o022
+        # In a directory of another user's root believes the files that are root's.
+        or os.geteuid() not in (0, status.st_uid)
+    ):
+        raise PermissionError(1, "others can write to it", str(place))
     return place
-
-
-def _is_trusted(status: os.stat_result) -> bool:
-    if sys.platform == "win32":  # pragma: no cover - chosen by the platform
-        return True
-    if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) & 0o022:
-        return False
-    # In a directory of another user's root believes the files that are root's.
-    return os.geteuid() in (0, status.st_uid)
-
-
-def _is_own(status: os.stat_result) -> bool:
-    if sys.platform == "win32":  # pragma: no cover - chosen by the platform
-        return True
-    return (status.st_uid, status.st_nlink, status.st_mode & 0o077) == (os.geteuid(), 1, 0)

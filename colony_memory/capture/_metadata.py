@@ -26,11 +26,12 @@ from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from colony_memory._diff import File, SnapshotDiff
+
 _MODE = re.compile("[0-7]{3}")
 _EARLIEST, _LATEST = -(2**31) * 10**9, 2**63 - 1
 
-METADATA_NAME, FOLDER_FORMAT = RECORD_NAME, FORMAT
-METADATA_NAMES = RECORDS
+METADATA_NAME, METADATA_NAMES, FOLDER_FORMAT = RECORD_NAME, RECORDS, FORMAT
 
 
 @dataclass(frozen=True)
@@ -149,16 +150,17 @@ def load_metadata(text: str) -> Metadata:
         masked=tuple(sorted(set(_names(parsed, "masked")))),
         links=_mapping(parsed, "links", str),
         modes={name: _mode(name, mode) for name, mode in _mapping(parsed, "modes", str).items()},
-        times={name: _time(name, time) for name, time in _mapping(parsed, "times", int).items()},
+        times=_mapping(parsed, "times", int),
         left_out=_mapping(parsed, "left_out", str),
         unread=frozenset(_names(parsed, "unread")),
     )
-    for name in metadata.empty_dirs:
-        if name in metadata.files:
-            raise _corrupt(f"has {name!r} both as a file and as a directory")
-    for name in metadata.links:
-        if name in metadata.files or name in metadata.empty_dirs:
-            raise _corrupt(f"has {name!r} both as a link and as something else")
+    for name, time in metadata.times.items():
+        if not _EARLIEST <= time <= _LATEST:
+            raise _corrupt(f"has a time of {name!r} that no file system holds")
+    for one, other in (("empty_dirs", "files"), ("links", "files"), ("links", "empty_dirs")):
+        for name in getattr(metadata, one):
+            if name in getattr(metadata, other):
+                raise _corrupt(f"has {name!r} both in {one!r} and in {other!r}")
     return metadata
 
 
@@ -243,6 +245,73 @@ def contents_of(documents: Mapping[str, str]) -> Contents:
     )
 
 
+# --- one memory beside another, file by file
+
+
+def view_files(documents: Mapping[str, str]) -> dict[str, str]:
+    """Each file under its name with its content, bytes that are no text one character each.
+
+    An empty directory is a name that ends with ``/``; that a file is executable is a name of its own, ``run.sh
+    (executable)``, and so is a link with what it says, ``today.md (link)``.
+    """
+    files, metadata = split_documents(documents)
+    view = {name: data if isinstance(data, str) else data.decode("latin-1") for name, data in files.items()}
+    view |= dict.fromkeys((f"{name}/" for name in metadata.empty_dirs), "")
+    view |= dict.fromkeys((f"{name} (executable)" for name in metadata.executable), "")
+    return view | {f"{name} (link)": target for name, target in metadata.links.items()}
+
+
+def compare_files(
+    before: Mapping[str, str], after: Mapping[str, str], *, instead: Mapping[str, str] | None = None
+) -> SnapshotDiff:
+    """What changed from one memory to another, under the names of :func:`view_files`; ``unchanged`` counts files.
+
+    That a file is executable is told where it is on both sides, and else it comes and goes with the file. ``instead``
+    has contents that stand for those that files have ``after``.
+    """
+    from colony_memory._diff import SnapshotDiff, compare
+
+    (files, old), (others, new) = split_documents(before), split_documents(after)
+    found = compare(view_files(before), {**view_files(after), **(instead or {})})
+    marked = old.executable ^ new.executable
+    own = {*files, *others}
+    silent = {f"{name} (executable)" for name in marked if (name in files) != (name in others)} - own
+    same = [name for name in files if name in others and name not in found.changed and name not in marked]
+    return SnapshotDiff(
+        added=tuple(name for name in found.added if name not in silent),
+        removed=tuple(name for name in found.removed if name not in silent),
+        changed=found.changed,
+        unchanged=len(same) + len(old.links.items() & new.links.items()),
+    )
+
+
+def git_files(documents: Mapping[str, str], *, modes: bool = True) -> dict[str, File]:
+    """Each file and link as git has it: no empty directories, and without ``modes`` no file that is executable."""
+    from colony_memory._diff import EXECUTABLE, LINK, PLAIN, File
+
+    files, metadata = split_documents(documents)
+    executable = metadata.executable if modes else frozenset()
+    found = {name: File(data, EXECUTABLE if name in executable else PLAIN) for name, data in files.items()}
+    return found | {name: File(target, LINK) for name, target in metadata.links.items()}
+
+
+def empty_folders(documents: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(split_documents(documents)[1].empty_dirs)
+
+
+def differ_in_times_only(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two memories are the same but for the times of change of their files, or the same altogether.
+
+    Raises:
+        SnapshotCorrupt: A document that describes a folder is malformed.
+    """
+    (files, metadata), (others, more) = split_documents(one), split_documents(other)
+    return files == others and replace(metadata, times={}) == replace(more, times={})
+
+
+# --- what is malformed
+
+
 def _corrupt(what: str) -> SnapshotCorrupt:
     return SnapshotCorrupt(f"document {METADATA_NAME!r} {what}", file=METADATA_NAME)
 
@@ -271,20 +340,14 @@ def _mode(name: str, mode: str) -> int:
     return int(mode, 8)
 
 
-def _time(name: str, time: int) -> int:
-    if not _EARLIEST <= time <= _LATEST:
-        raise _corrupt(f"has a time of {name!r} that no file system holds")
-    return time
-
-
 def _decode(name: str, data: object) -> bytes:
     try:
         decoded = decode_file(data, 0, len(data)) if isinstance(data, str) else None
     except ValueError:
         decoded = None
-    if decoded is not None:
-        try:
-            return Sparse(decoded) if decoded.startswith(MAGIC) else decoded
-        except ValueError as error:
-            raise _corrupt(f"has {name!r} as {error}") from error
-    raise _corrupt(f"has no canonical base64 for {name!r}")
+    if decoded is None:
+        raise _corrupt(f"has no canonical base64 for {name!r}")
+    try:
+        return Sparse(decoded) if decoded.startswith(MAGIC) else decoded
+    except ValueError as error:
+        raise _corrupt(f"has {name!r} as {error}") from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import Directory, Reach
@@ -41,21 +42,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._metadata import Metadata
     from colony_memory.capture._question import Question
 
-_LINK = "is a symbolic link, and nothing is written through links"
-
-
-@dataclass(frozen=True)
-class NewFile:
-    """A file to be put in place."""
-
-    content: str | bytes  # text or bytes; of a link what it says
-    replaces: os.stat_result | None = None  # what stood in its place when the plan was made, or None
-    link: bool = False  # it is a symbolic link
-    executable: bool = False  # its owner may execute it, where mode does not say so
-    mode: int | None = None  # permission bits, or None where the snapshot does not tell
-    changed: int | None = None  # time of change in nanoseconds, or None where the snapshot does not tell
-    # Files that go with what it replaces: the logs of a database, which would be merged into the new one
-    drops: Mapping[str, os.stat_result] = field(default_factory=dict)
+    Statuses = dict[str, os.stat_result]
 
 
 @dataclass
@@ -64,7 +51,10 @@ class Plan:
 
     target: Path  # real path of the folder
     metadata: Metadata  # what the snapshot tells beside the contents
-    files: dict[str, NewFile] = field(default_factory=dict)  # what is put in place, sorted by name
+    files: dict[str, str | bytes] = field(default_factory=dict)  # what is put in place, of links what they say
+    replaced: Statuses = field(default_factory=dict)  # of these, what stood there when the plan was made
+    logs: Statuses = field(default_factory=dict)  # of replaced databases: they would be merged into the new ones
+    removed: Statuses = field(default_factory=dict)  # files that the snapshot lacks and that are taken away
     differing: set[str] = field(default_factory=set)  # files whose content is replaced or taken away
     unchanged: list[str] = field(default_factory=list)  # files that are there as they are to be
     directories: list[str] = field(default_factory=list)  # empty directories that are made
@@ -75,8 +65,6 @@ class Plan:
     databases: set[str] = field(default_factory=set)  # of what is replaced or taken away, the databases
     # What somebody had open when the plan was made, or the store that it would be put in, and who
     in_use: dict[str, str] = field(default_factory=dict)
-    # Files that the snapshot lacks and that are taken away
-    removed: dict[str, os.stat_result] = field(default_factory=dict)
     # Directories that hold nothing else, inner ones first, with their permissions
     dropped: list[tuple[str, int]] = field(default_factory=list)
     # Is called right before the first move, and raises where it must not come to that
@@ -87,24 +75,6 @@ class Plan:
     note: Mapping[str, Any] | None = None
     on_progress: Callable[[int, int, str], None] | None = None  # is told of each file that is written
 
-    def put(
-        self,
-        name: str,
-        content: str | bytes,
-        there: os.stat_result | None = None,
-        drops: Mapping[str, os.stat_result] | None = None,
-    ) -> None:
-        """Have a file of the snapshot put in place, and what it replaces."""
-        self.files[name] = NewFile(
-            content,
-            there,
-            link=name in self.metadata.links,
-            executable=name in self.metadata.executable,
-            mode=self.metadata.modes.get(name) if os.name != "nt" else None,
-            changed=self.metadata.times.get(name),
-            drops=drops or {},
-        )
-
     def parents(self) -> Iterator[tuple[str, str]]:
         """Yield every directory that is needed, those above first, with the name that needs it first."""
         seen: set[str] = set()
@@ -113,10 +83,6 @@ class Plan:
                 if parent not in seen:
                     seen.add(parent)
                     yield parent, name
-
-    def logs(self) -> dict[str, os.stat_result]:
-        """The files that go with the databases that are replaced."""
-        return {log: there for file in self.files.values() for log, there in file.drops.items()}
 
     def users(self) -> dict[str, str]:
         """Files that would change although somebody has them open, or the store that they are of, and who."""
@@ -131,7 +97,7 @@ class Plan:
         if not self.differing:
             return []
         with Directory.open(self.target) as folder, Reach(folder) as reach:
-            there = [(name, reach.look(name)) for name in sorted({*self.differing, *self.logs()})]
+            there = [(name, reach.look(name)) for name in sorted({*self.differing, *self.logs})]
             return question.unsaved(Displaced(name, reach, name, status) for name, status in there if status)
 
 
@@ -153,20 +119,19 @@ def make_plan(
     try:
         folder = Directory.open(target)
     except FileNotFoundError:
-        for name, content in sorted(wanted.items()):
-            plan.put(name, content)
+        plan.files.update(sorted(wanted.items()))
         plan.directories += sorted(metadata.empty_dirs)
         return plan
     except OSError as error:
         raise ColonyMemoryError(f"{str(target)!r} cannot be read ({error.strerror}); nothing was written") from error
     try:
         with folder, Reach(folder) as reach:
-            comparison = _Comparison(plan, reach, wanted=wanted.keys(), force=force, replaces=delete is True)
+            comparison = _Comparison(plan, reach, wanted=wanted.keys(), replaces=delete is True)
             for name, content in sorted(wanted.items()):
                 if name in metadata.links:
                     comparison.add_link(name, str(content))
                 else:
-                    comparison.add_file(name, content)
+                    comparison.add_file(name, content, force=force)
             for name in sorted(metadata.empty_dirs):
                 comparison.add_directory(name)
             if delete:
@@ -180,12 +145,11 @@ def make_plan(
 class _Comparison:
     """Compares one name after another with an open folder."""
 
-    def __init__(self, plan: Plan, reach: Reach, *, wanted: Collection[str], force: bool, replaces: bool) -> None:
+    def __init__(self, plan: Plan, reach: Reach, *, wanted: Collection[str], replaces: bool) -> None:
         self._plan = plan
         self._metadata = plan.metadata
         self._reach = reach
         self._wanted = wanted
-        self._force = force
         self._missing: set[str] = set()
         # Where what the snapshot lacks is taken away, what is of another kind makes way: with the document that it
         # makes way for, and what it is.
@@ -193,44 +157,35 @@ class _Comparison:
         self._giving_way: dict[str, tuple[str, str]] = {}
 
     def add_link(self, name: str, target: str) -> None:
-        there = self._look(name, may_be_link=True)
-        if there is None or self._gives_way(name, there):
-            self._plan.put(name, target)
+        there = self._stands(name, target, self._look(name, may_be_link=True), may_be_link=True)
+        if there is None:
             return
-        if not is_link(there) and not is_file(there):
-            raise self._refusal(name, name, _kind(there))
-        if is_link(there) and self._read_link(name) == target:
+        if is_link(there) and self._read(name, Directory.read_link) == target:
             self._plan.unchanged.append(name)
-            return
-        self._plan.put(name, target, there)
-        self._plan.differing.add(name)
-
-    def add_file(self, name: str, content: str | bytes) -> None:
-        there = self._look(name)
-        data = encode_text(content)
-        drops = self._logs_of(name) if is_database(data) else {}
-        if there is None or self._gives_way(name, there):
-            self._plan.put(name, content, drops=drops)
-            return
-        if not is_file(there):
-            raise self._refusal(name, name, _kind(there))
-        if self._is_same(name, data, there, drops):
-            self._keep(name, there)
-        elif name in self._metadata.masked and not self._force:
-            self._plan.left.append(name)
         else:
-            self._plan.put(name, content, there, drops)
-            self._plan.differing.add(name)
-            if is_database(data) or holds_database(*self._reach.parent(name)):
-                self._plan.databases.add(name)
+            self._replace(name, target, there)
+
+    def add_file(self, name: str, content: str | bytes, *, force: bool) -> None:
+        plan, data, there = self._plan, encode_text(content), self._look(name)
+        logs = self._logs_of(name) if is_database(data) else {}
+        there = self._stands(name, content, there)
+        if there is not None and self._is_same(name, data, there, logs):
+            self._keep(name, there)
+        elif there is not None and name in self._metadata.masked and not force:
+            plan.left.append(name)
+        else:
+            plan.logs.update(logs)
+            if there is not None:
+                self._replace(name, content, there)
+                if is_database(data) or holds_database(*self._reach.parent(name)):
+                    plan.databases.add(name)
 
     def add_directory(self, name: str) -> None:
         there = self._look(name)
-        if there is None:
+        if there is None or (self._replaces and is_file(there)):
             self._plan.directories.append(name)
-        elif self._replaces and is_file(there):
-            self._giving_way[name] = name, "is not a directory"
-            self._plan.directories.append(name)
+            if there is not None:
+                self._giving_way[name] = name, "is not a directory"
         elif not stat.S_ISDIR(there.st_mode):
             raise self._refusal(name, name, "is not a directory")
 
@@ -247,8 +202,8 @@ class _Comparison:
         for name, (document, what) in self._giving_way.items():
             if name not in gone:
                 raise self._refusal(document, name, f"{what}, with something in it that no backup saves")
-        for name in plan.logs().keys() & plan.removed.keys():
-            del plan.removed[name]
+        for name in plan.logs:
+            plan.removed.pop(name, None)
         plan.differing.update(name for name, there in plan.removed.items() if holds_text(name, there))
 
     def _find_surplus(self, only: set[str] | None) -> None:
@@ -285,12 +240,24 @@ class _Comparison:
             if not _is_in(name, stays) and (only is None or name in emptied):
                 plan.dropped.append((name, stat.S_IMODE(tree.directories[name].st_mode)))
 
-    def _gives_way(self, name: str, there: os.stat_result) -> bool:
-        """Note a directory that is to make way for a file; whether it is one."""
-        if not (self._replaces and stat.S_ISDIR(there.st_mode)):
-            return False
-        self._giving_way[name] = name, _kind(there)
-        return True
+    def _stands(
+        self, name: str, content: str | bytes, there: os.stat_result | None, *, may_be_link: bool = False
+    ) -> os.stat_result | None:
+        """The file that a document would replace; where there is none it is put in place, and a directory makes way."""
+        is_directory = there is not None and stat.S_ISDIR(there.st_mode)
+        if there is None or (is_directory and self._replaces):
+            self._plan.files[name] = content
+            if is_directory:
+                self._giving_way[name] = name, "is a directory"
+            return None
+        if not is_file(there) and not (may_be_link and is_link(there)):
+            raise self._refusal(name, name, "is a directory" if is_directory else "is a device, pipe or socket")
+        return there
+
+    def _replace(self, name: str, content: str | bytes, there: os.stat_result) -> None:
+        self._plan.files[name] = content
+        self._plan.replaced[name] = there
+        self._plan.differing.add(name)
 
     def _keep(self, name: str, there: os.stat_result) -> None:
         """A file with the right content: only its permissions may have to be set. Another time is no change."""
@@ -303,19 +270,16 @@ class _Comparison:
         if mode != there.st_mode & PERMISSIONS:
             self._plan.modes[name] = (there, mode | stat.S_IMODE(there.st_mode) & 0o7000)
 
-    def _logs_of(self, name: str) -> dict[str, os.stat_result]:
+    def _logs_of(self, name: str) -> Statuses:
         """Files beside the database of that name that would be taken for a part of the new one."""
-        found = {}
-        for part in companions_of(name):
-            there = self._look(part)
-            if there is not None and is_file(there) and part not in self._wanted:
-                found[part] = there
-        return found
+        found = {part: self._look(part) for part in companions_of(name) if part not in self._wanted}
+        return {part: there for part, there in found.items() if there is not None and is_file(there)}
 
-    def _is_same(self, name: str, data: bytes, there: os.stat_result, drops: Mapping[str, os.stat_result]) -> bool:
-        logged = any(holds_text(each, log) for each, log in drops.items())
-        if not logged and self._has(name, data, there):
-            return True
+    def _is_same(self, name: str, data: bytes, there: os.stat_result, logs: Statuses) -> bool:
+        if not any(holds_text(log, status) for log, status in logs.items()):
+            size = data.size if isinstance(data, Sparse) else len(data)
+            if there.st_size == size and self._read(name, partial(_holds, data)):
+                return True
         # The database and its log together may be what the snapshot has.
         return is_database(data) and holds_same(*self._reach.parent(name), data)
 
@@ -323,6 +287,7 @@ class _Comparison:
         """The status of a name, or None, having made sure that no link is on the way."""
         if any(above in self._missing for above in parents_of(name)):
             return None
+        problem = "is a symbolic link, and nothing is written through links"
         try:
             directory, last = self._reach.parent(name)
             there = directory.look(last)
@@ -330,14 +295,20 @@ class _Comparison:
             self._missing.add(name.rpartition("/")[0])
             return None
         except OSError as error:
+            if error.errno == errno.ENOTDIR:
+                problem = "is not a directory"
+            elif error.errno != errno.ELOOP:
+                problem = f"cannot be looked at ({error.strerror})"
             at = self._file_above(name) if self._replaces and error.errno == errno.ENOTDIR else None
             if at is None:
-                raise self._refusal(name, self._relative(error) or name, _problem_of(error)) from error
-            self._giving_way[at] = name, _problem_of(error)
+                target, about = self._plan.target, str(error.filename or "")
+                where = os.path.relpath(about, target) if about.startswith(str(target)) else name
+                raise self._refusal(name, where, problem) from error
+            self._giving_way[at] = name, problem
             self._missing.add(at)
             return None
         if there is not None and is_link(there) and not may_be_link:
-            raise self._refusal(name, name, _LINK)
+            raise self._refusal(name, name, problem)
         return there
 
     def _file_above(self, name: str) -> str | None:
@@ -348,45 +319,20 @@ class _Comparison:
                 return parent if there is not None and is_file(there) else None
         return None
 
-    def _has(self, name: str, data: bytes, there: os.stat_result) -> bool:
-        if there.st_size != (data.size if isinstance(data, Sparse) else len(data)):
-            return False
+    def _read(self, name: str, read: Callable[[Directory, str], Any]) -> Any:
         try:
-            directory, last = self._reach.parent(name)
-            with directory.file(last) as (descriptor, _):
-                if isinstance(data, Sparse):
-                    return read_sparse(descriptor) == data
-                return read_start(descriptor, len(data) + 1) == data
-        except OSError as error:
-            raise self._refusal(name, name, f"cannot be read ({error.strerror})") from error
-
-    def _read_link(self, name: str) -> str:
-        try:
-            directory, last = self._reach.parent(name)
-            return directory.read_link(last)
+            return read(*self._reach.parent(name))
         except OSError as error:
             raise self._refusal(name, name, f"cannot be read ({error.strerror})") from error
 
     def _refusal(self, name: str, at: str, what: str) -> ColonyMemoryError:
         return ColonyMemoryError(f"document {name!r}: {str(self._plan.target / at)!r} {what}; nothing was written")
 
-    def _relative(self, error: OSError) -> str:
-        """The name of what an error is about, where it tells."""
-        target, about = self._plan.target, str(error.filename or "")
-        return os.path.relpath(about, target) if about.startswith(str(target)) else ""
+
+def _holds(data: bytes, directory: Directory, name: str) -> bool:
+    with directory.file(name) as (descriptor, _):
+        return (read_sparse(descriptor) if isinstance(data, Sparse) else read_start(descriptor, len(data) + 1)) == data
 
 
 def _is_in(name: str, directories: set[str]) -> bool:
     return name in directories or any(parent in directories for parent in parents_of(name))
-
-
-def _kind(there: os.stat_result) -> str:
-    return "is a directory" if stat.S_ISDIR(there.st_mode) else "is a device, pipe or socket"
-
-
-def _problem_of(error: OSError) -> str:
-    if error.errno == errno.ELOOP:
-        return _LINK
-    if error.errno == errno.ENOTDIR:
-        return "is not a directory"
-    return f"cannot be looked at ({error.strerror})"

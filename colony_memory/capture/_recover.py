@@ -1,29 +1,39 @@
-"""The end of a restore: put back or finished, noted and cleared away, also by whoever comes next to its folder."""
+"""The end of a restore: put back or noted, and cleared away, also by whoever comes next to its folder.
+
+The way back goes by what stands on disk and what the journal says. It is the same for a move that failed, for a
+restore that was interrupted and for one that was killed, and may itself be cut off and taken up again.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import itertools
 import logging
 import os
 import shlex
+import stat
 import warnings
-from contextlib import ExitStack
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import require_named
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
-from colony_memory._os.paths import is_directory, real_path
+from colony_memory._os.paths import UnfitFile, encode_name, is_directory, real_path
 from colony_memory._values import replace
-from colony_memory.capture._filenames import quoted
-from colony_memory.capture._journal import DONE, MOVING, list_records
+from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of, quoted
+from colony_memory.capture._journal import DONE, MOVING, ModeChange, Version, list_records
 from colony_memory.capture._stage import KEPT, open_staging
-from colony_memory.capture._undo import Undo, give_back, lend
 from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from colony_memory.capture._journal import Journal, Record
+    from collections.abc import Callable, Iterator, Mapping
+
+    from colony_memory.capture._journal import Journal, Record, Step
+    from colony_memory.capture._stage import Staging
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +46,9 @@ class Unsettled(ColonyMemoryError):
 def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
     """End what a restore into ``path``, or into a folder above or below, left unfinished when it was killed.
 
-    If all files were in place already, they stay; otherwise everything that was there before is put back. Either
-    way a :class:`ColonyMemoryWarning` says so. What is to be done stands in this user's state directory, and nowhere
-    else: nothing that lies in a folder is believed.
+    Unless all was in place already, everything that was there before is put back, and a
+    :class:`ColonyMemoryWarning` says so. What is to be done stands in this user's state directory, and nowhere else:
+    nothing that lies in a folder is believed.
 
     Args:
         path: The folder.
@@ -53,7 +63,7 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
             what to do about it.
     """
     require_named(path)
-    warned: list[ColonyMemoryWarning] = []
+    warned: list[str] = []
     ended = False
     try:
         for record, journal in _related(real_path(path), warned if lenient else None):
@@ -62,11 +72,11 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
             except Unsettled as error:
                 if not lenient:
                     raise
-                warned.append(ColonyMemoryWarning(error.message))
+                warned.append(error.message)
     finally:
         # Not before all is done: whoever makes errors of warnings must not stop it halfway.
-        for warning in warned:
-            warnings.warn(warning, stacklevel=2)
+        for message in warned:
+            warnings.warn(message, ColonyMemoryWarning, stacklevel=2)
     return ended
 
 
@@ -90,7 +100,7 @@ def warn_unfinished(target: Path, *, stacklevel: int) -> None:
 # --- of which restore
 
 
-def _related(target: Path, warned: list[ColonyMemoryWarning] | None = None) -> list[tuple[Record, Journal]]:
+def _related(target: Path, warned: list[str] | None = None) -> list[tuple[Record, Journal]]:
     try:
         records = list_records()
     except OSError as error:
@@ -102,7 +112,7 @@ def _related(target: Path, warned: list[ColonyMemoryWarning] | None = None) -> l
         except Unsettled as error:
             if warned is None:
                 raise
-            warned.append(ColonyMemoryWarning(error.message))
+            warned.append(error.message)
             continue
         located = None if journal is None else _locate(journal, target)
         if located is not None:
@@ -113,10 +123,6 @@ def _related(target: Path, warned: list[ColonyMemoryWarning] | None = None) -> l
 def _read(record: Record) -> Journal | None:
     try:
         return record.read()
-    except OSError as error:
-        # One that another user has made in this place, by all likelihood root.
-        logger.warning("%s is passed over: %s", record.path, error)
-        return None
     except ValueError as error:
         raise Unsettled(
             f"a restore was cut off, and its state {str(record.path)!r} cannot be read ({error}): look for a directory "
@@ -127,20 +133,19 @@ def _read(record: Record) -> Journal | None:
 def _locate(journal: Journal, target: Path) -> Journal | None:
     """The journal, with the folder where it is now, or None where it has nothing to do with ``target``."""
 
-    def is_of(path: Path) -> bool:
+    def is_it(path: Path) -> bool:
         try:
-            return journal.is_of(path.lstat(), journal.identity)
+            return journal.place == journal.folder and journal.is_at(path.lstat())
         except OSError:
             return False
 
     folder = Path(journal.folder)
     # It may have been moved since, or be spelled in another way.
-    here = next((path for path in (target, *target.parents) if is_of(path)), None)
-    if here is not None and not is_of(folder):
+    here = next((path for path in (target, *target.parents) if is_it(path)), None)
+    if here is not None and not is_it(folder):
         return replace(journal, folder=str(here), place=str(here))
-    if here is not None or folder == target or folder in target.parents or target in folder.parents:
-        return journal
-    return None
+    related = here is not None or folder == target or folder in target.parents or target in folder.parents
+    return journal if related else None
 
 
 def _leaving(record: Record) -> str:
@@ -157,10 +162,10 @@ def kept_of(journal: Journal) -> str:
 # --- the end
 
 
-def _end(record: Record, seen: Journal, warned: list[ColonyMemoryWarning]) -> bool:
+def _end(record: Record, seen: Journal, warned: list[str]) -> bool:
     """End a restore; return whether the folder had come to be changed."""
     try:
-        with ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(record.locked())
             except TimeoutError:
@@ -169,37 +174,26 @@ def _end(record: Record, seen: Journal, warned: list[ColonyMemoryWarning]) -> bo
             journal = _read(record)
             if journal is None:
                 return False
-            return _finish(record, replace(journal, folder=seen.folder, place=seen.place), warned)
+            journal = replace(journal, folder=seen.folder, place=seen.place)
+            place = _open_place(journal)
+            if place is not None:
+                stack.enter_context(place)
+                _finish(record, journal, place, warned)
+                return journal.phase == MOVING
+            # Where originals are kept, the record stays: the folder may come back.
+            if journal.phase == MOVING:
+                warned.append(
+                    f"a restore was cut off in {journal.folder!r}, and another folder, or none, is in its place now: "
+                    f"what it had replaced is in {journal.staging!r} in the former one; {_leaving(record)}"
+                )
+            else:
+                record.remove()
+            return False
     except OSError as error:
         raise Unsettled(
             f"a restore into {seen.folder!r} was cut off, and cannot be put back ({error}); what it replaced is in "
             f"{kept_of(seen)}; {_leaving(record)}"
         ) from error
-
-
-def _finish(record: Record, journal: Journal, warned: list[ColonyMemoryWarning]) -> bool:
-    changed = journal.phase == MOVING
-    place = _open_place(journal)
-    if place is None:
-        # Where originals are kept, the record stays: the folder may come back.
-        if changed:
-            warned.append(
-                ColonyMemoryWarning(
-                    f"a restore was cut off in {journal.folder!r}, and another folder, or none, is in its place now: "
-                    f"what it had replaced is in {journal.staging!r} in the former one; {_leaving(record)}"
-                )
-            )
-        else:
-            record.remove()
-        return False
-    with place:
-        lend(place, journal.lent)  # which some may have again, and staging directories be left in
-        if changed:
-            warned.append(ColonyMemoryWarning(f"a restore was cut off in {_settle(record, journal, place)}"))
-        elif journal.phase == DONE:
-            remember(journal)
-        clear(record, journal, place)
-    return changed
 
 
 def _open_place(journal: Journal) -> Directory | None:
@@ -208,30 +202,30 @@ def _open_place(journal: Journal) -> Directory | None:
         place = Directory.open(Path(journal.place))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if journal.is_of(place.status(), journal.place_identity):
+    if journal.is_at(place.status()):
         return place
     place.close()
     return None
 
 
-def _settle(record: Record, journal: Journal, folder: Directory) -> str:
-    """Put the folder in order, and say what became of it."""
-    with open_staging(folder, journal.volumes, journal.staging) as places:
-        if not places:
-            return f"{journal.folder!r}, and what it had replaced is not there any more: nothing was put back"
-        undo = Undo(journal, folder, places)
-        done = undo.is_done()
-        stranded = [] if done else undo.put_back(record)
-    if stranded:
-        raise Unsettled(
-            f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
-            f"the originals are in {kept_of(journal)}; {_leaving(record)}"
-        )
-    if done:
-        record.write(journal.done())
+def _finish(record: Record, journal: Journal, place: Directory, warned: list[str]) -> None:
+    for change in journal.lent:  # which some may have again, and staging directories be left in
+        set_mode(Reach(place), change)
+    if journal.phase == DONE:
         remember(journal)
-        return f"{journal.folder!r} after its last file: it is complete"
-    return f"{journal.folder!r}: all files are as they were before it"
+    elif journal.phase == MOVING:
+        with open_staging(place, journal.volumes, journal.staging) as places:
+            stranded = Undo(journal, place, places).put_back(record) if places else []
+        if stranded:
+            raise Unsettled(
+                f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
+                f"the originals are in {kept_of(journal)}; {_leaving(record)}"
+            )
+        ended = ": all files are as they were before it"
+        if not places:
+            ended = ", and what it had replaced is not there any more: nothing was put back"
+        warned.append(f"a restore was cut off in {journal.folder!r}{ended}")
+    clear(record, journal, place)
 
 
 def remember(journal: Journal) -> None:
@@ -249,7 +243,9 @@ def clear(record: Record, journal: Journal, place: Directory) -> None:
     if record.needed:
         return
     discarded = discard(place, journal)
-    if give_back(place, journal.lent) and discarded:
+    with Reach(place) as reach:
+        closed = [_succeeds(change.name, set_mode, reach, change, True) for change in journal.lent]
+    if discarded and all(closed):
         record.remove()
     elif journal.note is not None:
         try:  # It is found again, and by then the folder may be based on something newer.
@@ -272,3 +268,189 @@ def discard(place: Directory, journal: Journal) -> bool:
                 logger.warning("%s is no longer needed and could not be removed: %s", left, error)
                 done = False
     return done
+
+
+# --- the way back
+
+
+class Undo:
+    """Takes back the steps of a journal in an open folder, with the staging directory of each volume that has one."""
+
+    def __init__(self, journal: Journal, folder: Directory, places: Mapping[str, Staging]) -> None:
+        self.journal = journal
+        self.folder = folder
+        self.places = places
+
+    def changed_originals(self) -> list[str]:
+        """Names whose original was written to after it was judged."""
+        return [step.name for step in self.journal.steps if step.old and not step.old.fits(self._original(step))]
+
+    def put_back(self, record: Record) -> list[str]:
+        """Put everything back, and say so before anything that leads there is removed; names for which that failed."""
+        stranded = self.roll_back()
+        if not stranded:
+            try:
+                record.write(self.journal.done(note=False))
+                record.needed = False
+            except OSError as error:
+                logger.debug("the journal of the restore goes at once: %s", error)
+                record.needed = not record.remove()
+        return stranded
+
+    def roll_back(self) -> list[str]:
+        """Put everything back; return the names for which that failed.
+
+        What was written into the folder since, by others, stays: next to the original, or where it is. What was
+        never done is not undone, and nothing is touched that is as it was.
+        """
+        journal = self.journal
+        with Reach(self.folder) as reach:
+            tasks: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
+                *((change.name, set_mode, (change, True)) for change in journal.modes),
+                *((step.name, self._take_back, (step,)) for step in reversed(journal.coming)),
+                *((f"{name}/", self._remove_made, (name,)) for name in reversed(journal.made)),
+                *((f"{name}/", _make_again, (name,)) for name, _ in reversed(journal.dropped)),
+                *((step.name, self._take_back, (step,)) for step in reversed(journal.leaving)),
+                # With what was in them: they may be read-only.
+                *((f"{name}/", _close_again, (name, mode)) for name, mode in journal.dropped),
+            ]
+            failed = [name for name, act, about in tasks if not _succeeds(name, act, reach, *about)]
+            if not failed:
+                try:
+                    reach.sync(journal.names(), one_by_one=len(self.places) > 1)
+                except OSError as error:
+                    path = self.folder.path
+                    logger.warning("%s is as it was, but may not survive a power cut right now: %s", path, error)
+        return failed
+
+    def _original(self, step: Step) -> os.stat_result | None:
+        place = self.places.get(step.volume)
+        return None if place is None else place.kept.look(step.number)
+
+    def _take_back(self, reach: Reach, step: Step) -> None:
+        there = _look(reach, step.name)
+        if step.old is None:
+            if there is not None and Version.of(there) == step.new:
+                self._take_out(reach, step.name, Directory.clear)
+            return
+        original = self._original(step)
+        if original is None or (there is not None and there.st_ino == step.old.inode):
+            return
+        place = self.places[step.volume]
+        if original.st_ino != step.old.inode:
+            raise FileExistsError(errno.EEXIST, "a different file is where the original was kept", str(place.kept.path))
+        # A directory that has its name by now is no file that another has put there.
+        other = there is not None and not is_directory(there)
+        if step.shared and (other if step.new is None else place.new.look(step.number) is not None):
+            return  # it was never replaced or taken away: what is there, or is not any more, is the doing of others
+        directory, last = _nearest(reach, step.name)
+        if there is not None and Version.of(there) != step.new:
+            _set_aside(directory, last)
+        place.kept.move(step.number, directory, last)
+
+    def _remove_made(self, reach: Reach, name: str) -> None:
+        if not is_directory(_look(reach, name)):
+            return
+        try:
+            self._take_out(reach, name, Directory.remove_directory)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            logger.info("%s stays: there is something of others in it", name)
+
+    def _take_out(self, reach: Reach, name: str, remove: Callable[[Directory, str], None]) -> None:
+        directory, last = reach.parent(name)
+        try:
+            remove(directory, last)
+        except PermissionError:
+            if directory.descriptor is None or name.rpartition("/")[0] not in self.journal.made:
+                raise
+            os.fchmod(directory.descriptor, 0o700)  # it has the permissions of the snapshot already
+            remove(directory, last)
+
+
+def set_mode(reach: Reach, change: ModeChange, back: bool = False) -> None:
+    """Set permissions, or set them ``back``, of what still is what was meant, and as it was."""
+    before, after = (change.new, change.old) if back else (change.old, change.new)
+    with _if_there(), contextlib.ExitStack() as stack:
+        if change.name.endswith("/"):
+            descriptor = reach.directory(change.name.rstrip("/")).descriptor
+        else:
+            directory, last = reach.parent(change.name)
+            descriptor, _ = stack.enter_context(directory.file(last))
+        if descriptor is not None:
+            there = os.fstat(descriptor)
+            if (there.st_ino, stat.S_IMODE(there.st_mode)) == (change.inode, before):
+                os.fchmod(descriptor, after)
+
+
+def _succeeds(name: str, act: Callable[..., None], *about: Any) -> bool:
+    try:
+        act(*about)
+    except OSError:
+        logger.warning("%r could not be put back", name, exc_info=True)
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _if_there() -> Iterator[None]:
+    """Pass over that nothing is there any more, or something else, or that the way there is gone."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) and not isinstance(error, UnfitFile):
+            raise
+
+
+def _look(reach: Reach, name: str) -> os.stat_result | None:
+    with _if_there():
+        return reach.look(name)
+    return None
+
+
+def _make_again(reach: Reach, name: str) -> None:
+    if _look(reach, name) is None:
+        directory, last = _nearest(reach, name)
+        directory.make(last)
+
+
+def _close_again(reach: Reach, name: str, mode: int) -> None:
+    there = _look(reach, name)
+    if there is not None and is_directory(there):
+        set_mode(reach, ModeChange(f"{name}/", there.st_ino, stat.S_IMODE(there.st_mode), mode))
+
+
+def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
+    """The place of an original: as it was, in directories made anew, or beside what is in the way of that."""
+    for parent in parents_of(name):
+        with _if_there():
+            directory, last = reach.parent(parent)
+            if directory.look(last) is None:
+                directory.make(last)
+            reach.directory(parent)
+            continue
+        directory = reach.directory(parent.rpartition("/")[0])
+        other = _free_name(directory, name.rpartition("/")[2])
+        logger.warning("%r cannot be where it was: it is kept as %s", name, directory.path / other)
+        return directory, other
+    return reach.parent(name)
+
+
+def _set_aside(directory: Directory, name: str) -> None:
+    """Give what others wrote a name of its own, next to where it was."""
+    other = _free_name(directory, name)
+    logger.warning("%s was changed since a restore was cut off: it is kept as %s", directory.path / name, other)
+    directory.move(name, directory, other)
+
+
+def _free_name(directory: Directory, name: str) -> str:
+    """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
+    ending = f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
+    for end in itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2))):
+        fitted = name
+        while len(encode_name(fitted + end)) > LONGEST_COMPONENT:
+            fitted = fitted[:-1]
+        if directory.look(fitted + end) is None:
+            return fitted + end
+    raise AssertionError  # there are names without end

@@ -24,15 +24,13 @@ from colony_memory.capture._filenames import quoted
 from colony_memory.capture._journal import ModeChange, Version
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._sparse import Sparse
-from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from colony_memory._os.directory import Directory
-    from colony_memory.capture._plan import NewFile, Plan
-
-    Owner = tuple[int, int]
+    from colony_memory.capture._plan import Plan
 
 logger = logging.getLogger(__name__)
 
@@ -43,29 +41,24 @@ _REFUSED = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EN
 _SETS_TIMES = os.utime in os.supports_fd
 
 
-class Failed(Exception):
-    """The system refused a step that was for ``what``."""
-
-    def __init__(self, what: str, error: OSError) -> None:
-        super().__init__(what, error)
-        self.what = what
-        self.error = error
-
-
 class blaming:  # noqa: N801 - it reads like the functions of contextlib, and is entered for every file
-    """Turn an OSError into one that says what it was about."""
+    """Say of an OSError what could not be written, and that nothing was changed."""
 
-    __slots__ = ("_what",)
+    __slots__ = ("_target", "_what")
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, target: Path) -> None:
         self._what = what
+        self._target = target
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
-            raise Failed(self._what, error) from error
+            raise ColonyMemoryError(
+                f"{self._what} cannot be written ({error.strerror or error}); "
+                f"nothing was changed in {str(self._target)!r}"
+            ) from error
 
 
 # --- where
@@ -118,7 +111,7 @@ def find_read_only(reach: Reach, names: Iterable[str]) -> tuple[ModeChange, ...]
         there = directory.status()
         mode = stat.S_IMODE(there.st_mode)
         if directory.descriptor is not None and not mode & stat.S_IWUSR and there.st_uid == os.geteuid() != 0:
-            closed[nearest] = ModeChange(nearest, there.st_ino, mode, mode | stat.S_IWUSR)
+            closed[nearest] = ModeChange(f"{nearest}/", there.st_ino, mode, mode | stat.S_IWUSR)
     return tuple(closed.values())
 
 
@@ -152,7 +145,7 @@ def _mount(directory: Directory) -> object:
     """The id of a mount: nothing is moved between two, of one file system or not."""
     if sys.platform == "linux" and directory.descriptor is not None:
         try:
-            lines = Path(f"/proc/self/fdinfo/{directory.descriptor}").read_text("ascii").splitlines()
+            lines = Path(f"/proc/self/fdinfo/{directory.descriptor}").read_text("utf-8").splitlines()
         except OSError:
             lines = []
         for line in lines:
@@ -177,26 +170,31 @@ class Stage:
         self._done = 0
         self._refused: dict[tuple[str, str], list[str]] = {}
 
-    def write_flat(self, places: Mapping[str, tuple[Directory, str]]) -> dict[str, Version]:
-        """Write each file where it is to wait."""
-        return {name: self._write(*places[name], name, file) for name, file in self._plan.files.items()}
-
     def write_tree(self, new: Directory) -> None:
         """Write everything under the names that it is to have, directories with their attributes."""
         made = []
         with Reach(new) as reach:
             for parent, name in self._plan.parents():
-                with blaming(f"document {name!r}"):
+                with self.blaming(name):
                     directory, last = reach.parent(parent)
                     directory.make(last)
                     made.append(parent)
-            for name, file in self._plan.files.items():
-                with blaming(f"document {name!r}"):
+            for name in self._plan.files:
+                with self.blaming(name):
                     directory, last = reach.parent(name)
-                self._write(directory, last, name, file)
+                self.write(directory, last, name)
             for name in reversed(made):
-                with blaming(f"directory {name!r}"):
+                with self.blaming(f"{name}/"):
                     self.finish_directory(reach.directory(name), name)
+
+    def write(self, directory: Directory, at: str, name: str) -> Version:
+        """Write one file where it is to wait."""
+        with self.blaming(name):
+            status = (self._link if name in self._plan.metadata.links else self._fill)(directory, at, name)
+        self._done += 1
+        if self._plan.on_progress:
+            self._plan.on_progress(self._done, len(self._plan.files), name)
+        return Version.of(status)
 
     def finish_directory(self, directory: Directory, name: str) -> None:
         """Give a directory that was made its attributes, when all is in it, and make its names last."""
@@ -217,21 +215,18 @@ class Stage:
                 return
             disk.sync_names(directory.descriptor)
 
-    def _write(self, directory: Directory, at: str, name: str, file: NewFile) -> Version:
-        with blaming(f"document {name!r}"):
-            status = self._write_link(directory, at, name, file) if file.link else self._fill(directory, at, name, file)
-        self._done += 1
-        if self._plan.on_progress:
-            self._plan.on_progress(self._done, len(self._plan.files), name)
-        return Version.of(status)
+    def blaming(self, name: str) -> blaming:
+        return blaming(f"document {name!r}", self._plan.target)
 
-    def _fill(self, directory: Directory, at: str, name: str, file: NewFile) -> os.stat_result:
-        if isinstance(file.content, str) and _SURROGATE.search(file.content):
+    def _fill(self, directory: Directory, at: str, name: str) -> os.stat_result:
+        plan, metadata = self._plan, self._plan.metadata
+        text, there, executable = plan.files[name], plan.replaced.get(name), name in metadata.executable
+        if isinstance(text, str) and _SURROGATE.search(text):
             _warn(f"document {name!r} has half of a surrogate pair in its text: the file is not valid UTF-8")
-        content, mode = encode_text(file.content), file.mode
-        if mode is None and file.replaces is not None and not stat.S_ISLNK(file.replaces.st_mode):
-            mode = widened(file.replaces, executable=file.executable)
-        descriptor = directory.make_file(at, 0o700 if file.executable else 0o600)
+        content, mode = encode_text(text), metadata.modes.get(name) if os.name != "nt" else None
+        if mode is None and there is not None and not stat.S_ISLNK(there.st_mode):
+            mode = widened(there, executable=executable)
+        descriptor = directory.make_file(at, 0o700 if executable else 0o600)
         try:
             if isinstance(content, Sparse):
                 os.ftruncate(descriptor, content.size)
@@ -239,17 +234,19 @@ class Stage:
                 os.lseek(descriptor, start, os.SEEK_SET)
                 while data:
                     data = data[os.write(descriptor, data) :]  # noqa: PLW2901 - what is left of it
-            status = self.give(descriptor, name, owner=self._owner_of(file), mode=mode, changed=file.changed)
+            changed = metadata.times.get(name)
+            status = self.give(descriptor, name, owner=self._owner_of(name), mode=mode, changed=changed)
             if self._each:
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
         return status
 
-    def _write_link(self, directory: Directory, at: str, name: str, file: NewFile) -> os.stat_result:
-        directory.make_link(at, str(file.content))
+    def _link(self, directory: Directory, at: str, name: str) -> os.stat_result:
+        directory.make_link(at, str(self._plan.files[name]))
         if directory.descriptor is not None:
-            (path, where), owner, changed = directory.address(at), self._owner_of(file), file.changed
+            (path, where), owner = directory.address(at), self._owner_of(name)
+            changed = self._plan.metadata.times.get(name)
             if owner is not None:
                 with self.attempt("owner", name):
                     os.chown(path, *owner, follow_symlinks=False, **where)
@@ -263,22 +260,22 @@ class Stage:
 
     # --- attributes
 
-    def _owner_of(self, file: NewFile) -> Owner | None:
+    def _owner_of(self, name: str) -> tuple[int, int] | None:
         """That of the file it replaces; others than root can give it to a group of theirs, and to nobody else."""
-        if file.replaces is None:
+        there = self._plan.replaced.get(name)
+        if there is None:
             return self.owner
-        user, group = file.replaces.st_uid, file.replaces.st_gid
         if is_root():
-            return user, group
-        own = hasattr(os, "geteuid") and os.geteuid() == user and os.getegid() != group
-        return (-1, group) if own else None
+            return there.st_uid, there.st_gid
+        own = hasattr(os, "geteuid") and os.geteuid() == there.st_uid and os.getegid() != there.st_gid
+        return (-1, there.st_gid) if own else None
 
     def give(
         self,
         descriptor: int,
         name: str,
         *,
-        owner: Owner | None = None,
+        owner: tuple[int, int] | None = None,
         mode: int | None = None,
         changed: int | None = None,
     ) -> os.stat_result:
@@ -308,9 +305,17 @@ class Stage:
             self._refused.setdefault((what, error.strerror or str(error)), []).append(name)
 
     def warn(self) -> None:
-        """Warn of what was refused."""
+        """Warn of what was refused, and of what replacing takes: other names, an owner that this user cannot give."""
         for (what, why), names in self._refused.items():
             _warn(f"the {what} could not be kept of {quoted(names, most=3)} ({why}); the content is restored")
+        replaced = self._plan.replaced.items()
+        linked = [name for name, there in replaced if there.st_nlink > 1 and not stat.S_ISDIR(there.st_mode)]
+        if linked:
+            _warn(f"{quoted(linked, most=3)} had other names (hard links), under which the old text stays")
+        user = os.geteuid() if hasattr(os, "geteuid") else 0
+        owned = [name for name, there in replaced if user not in (0, there.st_uid)]
+        if owned:
+            _warn(f"{quoted(owned, most=3)} belonged to another user, and now belongs to the one who restored")
 
 
 def is_root() -> bool:
@@ -322,20 +327,6 @@ def widened(status: os.stat_result, *, executable: bool) -> int:
     """The permissions of a file, executable for whoever may read it where that is asked for."""
     mode = status.st_mode & PERMISSIONS
     return mode | 0o100 | (mode & 0o444) >> 2 if executable else mode
-
-
-def warn_lost(files: Iterable[tuple[str, os.stat_result]]) -> None:
-    """Warn of what replacing these files takes from them: other names, and an owner that this user cannot give."""
-    linked, owned = [], []
-    for name, there in files:
-        if there.st_nlink > 1 and not stat.S_ISDIR(there.st_mode):
-            linked.append(name)
-        if hasattr(os, "geteuid") and os.geteuid() not in (0, there.st_uid):
-            owned.append(name)
-    if linked:
-        _warn(f"{quoted(linked, most=3)} had other names (hard links), under which the old text stays")
-    if owned:
-        _warn(f"{quoted(owned, most=3)} belonged to another user, and now belongs to the one who restored")
 
 
 def _warn(text: str) -> None:

@@ -18,7 +18,6 @@ from colony_memory.capture._filenames import check_names, fold, link_problem, li
 from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._plan import Plan, make_plan
 from colony_memory.capture._recover import recover, warn_unfinished
-from colony_memory.capture._stage import warn_lost
 from colony_memory.capture._steady import holds_text, whole_of
 from colony_memory.capture._swap import put_in_place
 from colony_memory.capture.sqlite import reads_as_journal
@@ -143,7 +142,7 @@ def place_documents(
     contents, metadata = split_documents(documents)
     contents = _without_journals(contents)
     names = [*contents, *metadata.links]
-    check_names(names, metadata.empty_dirs, near=_nearest_directory(target), target=target, dry_run=dry_run)
+    check_names(names, metadata.empty_dirs, near=_nearest_directory(target), target=target)
     problem = problem_with_state(names, metadata.empty_dirs, target)
     if problem is not None:
         raise ColonyMemoryError(f"document {problem}; nothing was written")
@@ -166,7 +165,13 @@ def place_documents(
         plan.ask = None if asked is None else lambda displaced: _ask(asked, target, displaced)
         plan.note, plan.on_progress = note, on_progress
         put_in_place(plan)
-        _warn_lost(plan)
+        if plan.in_use:
+            warnings.warn(
+                f"{quoted(list(plan.in_use))} {_be(plan.in_use)} replaced while a program has it open: that program "
+                "goes on with what was there before, and what it writes from now on is lost; start it anew",
+                ColonyMemoryWarning,
+                stacklevel=3,
+            )
     return _written(plan, unsaved, in_use, {} if asked is None else asked.why)
 
 
@@ -210,12 +215,12 @@ def _ask(question: Question, target: Path, displaced: Iterable[Displaced]) -> No
 
 def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Mapping[str, str]) -> Written:
     refused = {*unsaved, *in_use}
-    files = {name: file for name, file in plan.files.items() if name not in refused}
-    logs = [log for file in files.values() for log, there in file.drops.items() if holds_text(log, there)]
+    files = [name for name in plan.files if name not in refused]
+    logs = [log for log, there in plan.logs.items() if whole_of(log) not in refused and holds_text(log, there)]
     removed = {*plan.removed, *logs} - refused
     return Written(
-        created=tuple(name for name, file in files.items() if not file.replaces),
-        replaced=tuple(name for name, file in files.items() if file.replaces),
+        created=tuple(name for name in files if name not in plan.replaced),
+        replaced=tuple(name for name in files if name in plan.replaced),
         unchanged=tuple(plan.unchanged),
         directories=tuple(plan.directories),
         permissions=tuple(plan.modes),
@@ -226,18 +231,6 @@ def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Map
         in_use=tuple(in_use),
         why={**why, **in_use},
     )
-
-
-def _warn_lost(plan: Plan) -> None:
-    warn_lost((name, file.replaces) for name, file in plan.files.items() if file.replaces is not None)
-    names = list(plan.in_use)
-    if names:
-        warnings.warn(
-            f"{quoted(names)} {_be(names)} replaced while a program has it open: that program goes on with "
-            "what was there before, and what it writes from now on is lost; start it anew",
-            ColonyMemoryWarning,
-            stacklevel=3,
-        )
 
 
 def _be(names: Collection[str]) -> str:
@@ -274,25 +267,23 @@ def _check_links(metadata: Metadata, target: Path) -> None:
             reach = None
 
         def there(name: str) -> str | None:
-            if reach is None:
-                return None
             try:
+                status = None if reach is None else reach.look(name)
+                if reach is None or status is None or not is_link(status):
+                    return None
                 directory, last = reach.parent(name)
-                status = directory.look(last)
-                return directory.read_link(last) if status is not None and is_link(status) else None
-            except FileNotFoundError:
-                return None
+                return directory.read_link(last)
             except OSError:
                 return ""  # something other than a directory is on the way
-
-        def said_by(name: str) -> str | None:
-            folded = fold(name)
-            return own[folded] if folded in own else there(name)
 
         problems = [
             f"{name!r} {problem}"
             for name, says in sorted(metadata.links.items())
-            if (problem := link_problem(name, says, said_by=said_by, is_there=there(name) == says))
+            if (
+                problem := link_problem(
+                    name, says, said_by=lambda name: own.get(fold(name), there(name)), is_there=there(name) == says
+                )
+            )
         ]
     if problems:
         raise ColonyMemoryError(f"document {listed(problems, most=5, joint='; ')}; nothing was written")

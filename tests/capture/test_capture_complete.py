@@ -24,8 +24,7 @@ from colony_memory.capture import (
     read_paths,
     write_folder,
 )
-from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
-from colony_memory.capture._view import view_files
+from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents, view_files
 from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:

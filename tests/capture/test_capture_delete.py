@@ -90,7 +90,7 @@ def test_a_deletion_that_fails_brings_all_back(tmp_path: Path, monkeypatch: pyte
         real(directory, name)
 
     monkeypatch.setattr(Directory, "remove_directory", fails)
-    with pytest.raises(ColonyMemoryError, match=r"'old' cannot be written \(Input/output error\); nothing was changed"):
+    with pytest.raises(ColonyMemoryError, match=r"'old/' cannot be written \(Input/output error\); nothing"):
         write_folder({"a.md": "new", "d.md": "d"}, dst, delete=True)
     assert tree(dst) == before
 

@@ -176,7 +176,7 @@ def test_a_link_replaces_a_file_or_link_and_no_directory(tmp_path: Path) -> None
         metadata(links={"x": "a.md"}, empty_dirs=["x"]),
         {"x/y": "text", **metadata(links={"x": "a.md"})},
     ):
-        with pytest.raises(ColonyMemoryError, match=r"both as|of its own|is a file, and"):
+        with pytest.raises(ColonyMemoryError, match=r"both in|of its own|is a file, and"):
             write_folder(clash, dst, force=True)
 
 

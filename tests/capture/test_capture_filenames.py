@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,14 +44,14 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str, via: s
     assert names(tmp_path) == []
 
 
-TWINS = [
-    ({"Memory.md": "1", "memory.md": "2"}, (True, True)),
-    ({"caf\u00e9.md": "1", "cafe\u0301.md": "2"}, (False, True)),
-    ({"STRASSE": "1", "stra\u00dfe/x": "2"}, (True, False)),
-]
-
-
-@pytest.mark.parametrize(("documents", "joins"), TWINS)
+@pytest.mark.parametrize(
+    ("documents", "joins"),
+    [
+        ({"Memory.md": "1", "memory.md": "2"}, (True, True)),
+        ({"caf\u00e9.md": "1", "cafe\u0301.md": "2"}, (False, True)),
+        ({"STRASSE": "1", "stra\u00dfe/x": "2"}, (True, False)),
+    ],
+)
 def test_twins_are_refused_where_the_file_system_has_one_file_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents: dict[str, str], joins: tuple[bool, bool]
 ) -> None:
@@ -61,20 +61,19 @@ def test_twins_are_refused_where_the_file_system_has_one_file_for_them(
     assert names(tmp_path) == []
 
 
-def test_case_twins_are_tried_out_on_the_file_system_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.path.lexists
-
-    def insensitive(path: str | Path) -> bool:
-        siblings = {entry.name.casefold() for entry in Path(path).parent.iterdir()}
-        return real(path) or Path(path).name.casefold() in siblings
-
-    monkeypatch.setattr(os.path, "lexists", insensitive)
-    assert _filenames._joins_names(tmp_path)[0]
-    monkeypatch.setattr(
-        tempfile, "TemporaryDirectory", lambda **more: (_ for _ in ()).throw(PermissionError(errno.EACCES, "denied"))
-    )
-    with pytest.raises(ColonyMemoryError, match="cannot be written to"):
-        write_folder(TWINS[0][0], tmp_path)
+def test_case_twins_are_told_by_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twins = {"Memory.md": "1", "memory.md": "2"}
+    for target in (make(tmp_path / "empty", {}), make(tmp_path / "dst", {"1": b"", "note": b""})):
+        assert _filenames._joins_names(target) == (False, sys.platform == "darwin")
+        with monkeypatch.context() as patch:
+            patch.setattr(os.path, "lexists", lambda _: True)
+            patch.setattr(os.path, "samestat", lambda *_: True)
+            patch.setattr(Path, "lstat", lambda _: tmp_path.stat())
+            assert _filenames._joins_names(target) == (True, True)
+        assert write_folder(twins, target).created == ("Memory.md", "memory.md")
+    monkeypatch.setattr(Path, "iterdir", lambda _: (_ for _ in ()).throw(PermissionError(errno.EACCES, "denied")))
+    with pytest.raises(ColonyMemoryError, match="cannot be looked at"):
+        write_folder(twins, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,10 @@ from capture_trees import files, linux, make, metadata, names, posix, traces, tr
 
 from colony_memory._os import directory as _directory
 from colony_memory._os import disk
-from colony_memory._os.directory import Directory
+from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.machine import state_directory
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.capture._recover import recover
-from colony_memory.capture._stage import Failed
-from colony_memory.capture._swap import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -235,7 +233,7 @@ def test_without_descriptors_it_is_done_by_path(tmp_path: Path, monkeypatch: pyt
         write_folder(documents, dst)
     (dst / "e/f.md").write_text("changed")
     with monkeypatch.context() as patch:
-        patch.setattr(Moves, "sync", lambda *_: (_ for _ in ()).throw(Failed("it", OSError(5, "no"))))
+        patch.setattr(Reach, "sync", lambda *_, **__: (_ for _ in ()).throw(OSError(5, "no")))
         before = tree(dst)
         with pytest.raises(ColonyMemoryError, match="nothing was changed"):
             write_folder({"e/f.md": "again"}, dst)

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from capture_trees import count_calls, fail_for, files, make, metadata, names, posix, traces, tree
+from capture_trees import count_calls, files, make, metadata, names, posix, traces, tree
 
 from colony_memory._os import disk
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
-from colony_memory.capture import _stage, _swap, write_folder
+from colony_memory.capture import _stage, write_folder
 from colony_memory.capture._recover import recover
 from colony_memory.capture._swap import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -133,25 +133,6 @@ def test_what_cannot_be_put_back_is_kept_and_named(
     assert traces() == []
 
 
-def test_an_empty_folder_that_is_a_mount_is_filled_file_by_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dst = make(tmp_path / "dst", {})
-    real = Directory.move
-
-    def move(directory: Directory, name: str, other: Directory, other_name: str) -> None:
-        if other_name == "dst":
-            raise OSError(errno.EBUSY, "Device or resource busy")
-        real(directory, name, other, other_name)
-
-    monkeypatch.setattr(Directory, "move", move)
-    inode = dst.stat().st_ino
-    write_folder(NEW, dst)
-    assert files(dst) == {name: text.encode() for name, text in NEW.items()}
-    assert dst.stat().st_ino == inode
-    assert names(tmp_path) == ["dst"]
-
-
 @pytest.mark.parametrize("empty", [True, False])
 def test_a_parent_that_is_not_ours_is_got_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: bool) -> None:
     dst = make(tmp_path / "dst", {} if empty else OLD)
@@ -168,12 +149,6 @@ def test_a_parent_that_is_not_ours_is_got_around(tmp_path: Path, monkeypatch: py
     assert not [path for path in dst.iterdir() if path.name.startswith(".")]
     with pytest.raises(ColonyMemoryError, match=r"directory .* cannot be written"):
         write_folder({"a.md": "a"}, tmp_path / "absent")
-
-
-def test_a_directory_that_cannot_be_listed_counts_as_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dst = make(tmp_path / "dst", {})
-    fail_for(monkeypatch, os, "scandir", "dst", PermissionError(errno.EACCES, "Permission denied"))
-    assert not _swap._is_empty(dst)
 
 
 def without_staging(root: Path) -> dict[str, object]:
@@ -223,7 +198,7 @@ def test_what_cannot_be_synced_or_removed_is_told(
 
     caplog.set_level(logging.DEBUG)
     with monkeypatch.context() as patch:
-        patch.setattr(_swap.disk, "sync_names", fails)
+        patch.setattr(Directory, "sync", fails)
         patch.setattr(_stage.Stage, "settle", lambda *_: None)
         patch.setattr(_stage.Stage, "finish_directory", lambda *_: None)
         write_folder({"a.md": "a"}, tmp_path / "dst")
