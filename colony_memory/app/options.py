@@ -110,9 +110,9 @@ class BackupOptions:
             object.__setattr__(self, name, tuple(several(name, getattr(self, name))))
         if self.before is not None:
             object.__setattr__(self, "before", settled_command(self.before))
-        asked = check_arguments(**self.of_snapshot)
-        object.__setattr__(self, "label", asked.label)
-        object.__setattr__(self, "tags", asked.facts["tags"])
+        label, _, facts = check_arguments(**self.of_snapshot)
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "tags", facts["tags"])
         if self.agent is not None and self.agent not in AGENTS:
             raise ValueError(f"no host of agents is called {self.agent!r}")
         read_choices(secrets=self.secrets, allow_secrets=self.allow_secrets, exclude=self.exclude)

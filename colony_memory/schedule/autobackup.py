@@ -295,9 +295,9 @@ def _checked(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous
         raise ValueError("collect is a coroutine function: use the autobackup() of an AsyncColonyMemory")
     inspect.signature(memory.backup).bind({}, label="default", **options)
     known = inspect.signature(check_arguments).parameters
-    asked = check_arguments(**{name: each for name, each in options.items() if name in known})
+    _, _, facts = check_arguments(**{name: each for name, each in options.items() if name in known})
     # What could be read but once is read.
-    return {name: asked.facts[name] if name in ("tags", "incomplete") else each for name, each in options.items()}
+    return {name: facts[name] if name in ("tags", "incomplete") else each for name, each in options.items()}
 
 
 # Seconds. An event loop that was closed does not say so.

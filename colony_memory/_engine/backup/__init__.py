@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine.backup.conflict import compare, conflict, find_stored, merge_snapshot, merge_theirs
-from colony_memory._engine.backup.job import Job, Unread, check_arguments
+from colony_memory._engine.backup.job import (
+    Job,
+    Unread,
+    check_arguments,
+    compare,
+    conflict,
+    find_stored,
+    merge_snapshot,
+    merge_theirs,
+)
 from colony_memory._engine.backup.save import build, choose_victims, needed_bytes, plan_retention, save_snapshot
 from colony_memory._engine.basis import is_conflict
 from colony_memory._engine.files import bytes_freed, free_bytes, no_room, require_sizes
@@ -70,7 +78,7 @@ async def backup(
     The text of a memory that was not read is not asked for where it is as its basis, and that is the latest. ``tree``
     is the digest of the documents, where the caller has it.
     """
-    asked = check_arguments(
+    label, policy, facts = check_arguments(
         label=label,
         prune_keep=prune_keep,
         retention=retention,
@@ -81,9 +89,14 @@ async def backup(
     )
     unread = documents if isinstance(documents, Unread) else None
     given = {} if isinstance(documents, Unread) else exact_documents(documents)
-    _require_conditions(session)
-    label, policy, signer = asked.label, asked.policy, signer or session.signer
-    job = Job(session, label, given, signer, policy, on_conflict, asked.facts, tree=tree, unread=unread)
+    encrypts = session.recipients is not None
+    if not session.vault.conditional and (encrypts or session.format == FORMAT_2):
+        what, rest = "format 2", "save in format 1"
+        if encrypts:
+            what, rest = "encryption needs format 2, which", "nothing was saved"
+        raise ColonyMemoryError(f"{what} needs a vault with conditional writes, and this one has none: {rest}")
+    signer = signer or session.signer
+    job = Job(session, label, given, signer, policy, on_conflict, facts, tree=tree, unread=unread)
     session.trust.check_signer(job.issuer)
     async with session.writing(label):
         return await _backup(job, skip_unchanged=skip_unchanged)
@@ -168,20 +181,6 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
         job, documents=merged.documents, memory=None, merged=names, combined=True, tree="", known={*known, job.stored}
     )
     return await save_snapshot(both, state)
-
-
-def _require_conditions(session: Session) -> None:
-    if session.vault.conditional:
-        return
-    if session.recipients is not None:
-        raise ColonyMemoryError(
-            "encryption needs format 2, which needs a vault with conditional writes, and this one has none: nothing "
-            "was saved"
-        )
-    if session.format == FORMAT_2:
-        raise ColonyMemoryError(
-            "format 2 needs a vault with conditional writes, and this one has none: save in format 1"
-        )
 
 
 def _tell_doubt(job: Job, state: State) -> None:
@@ -294,15 +293,14 @@ async def plan_backup(
     ``damaged`` says that the latest cannot be read: what holds the same is saved anew then.
     """
     session = session.unnoticed()
-    asked = check_arguments(**asked_for)
-    documents = exact_documents(documents)
-    job = Job(session, asked.label, documents, session.signer, asked.policy, "raise", asked.facts)
+    label, policy, facts = check_arguments(**asked_for)
+    job = Job(session, label, exact_documents(documents), session.signer, policy, "raise", facts)
     session.trust.check_signer(job.issuer)
-    state = await look(session, asked.label, everything=True, lenient=True)
+    state = await look(session, label, everything=True, lenient=True)
     if _doubt(job, state) is not None:
         job.policy = None
     parent = await parent_of(session, state)
-    built = await session.vault.compute(build, job, state, session.stream(asked.label), parent)
+    built = await session.vault.compute(build, job, state, session.stream(label), parent)
     entry = state.decision.entry(state.decision.follow)
     sound = state.decision.doubt is None and not damaged
     unchanged = sound and entry is not None and await job.holds(entry)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._engine import basis as events
-from colony_memory._engine.backup.conflict import race
+from colony_memory._engine.backup.job import race
 from colony_memory._engine.files import (
     bytes_freed,
     discard,
@@ -98,10 +98,17 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     await job.note_saved(info.snapshot_id, done.state)
     await _retire(job, done)
     lost = _find_lost(job, done.state, built)
-    if lost is not None and lost.smaller:
-        return replace(info, shrunk_from=lost.before.snapshot_id)
-    if lost is not None:
-        _tell_ruined(job, lost.before.snapshot_id)
+    if lost is None:
+        return info
+    whole = lost.before.snapshot_id
+    if lost.smaller:
+        return replace(info, shrunk_from=whole)
+    rest = f" and {len(job.ruined) - _SHOWN} more" if len(job.ruined) > _SHOWN else ""
+    warn(
+        f"label {job.label!r}: hardly anything is left of {', '.join(job.ruined[:_SHOWN])}{rest}: empty, NUL bytes or "
+        f"less than a tenth. It is saved as it is; snapshot {whole} has all of it, and backups keep that for 30 days",
+        hint=Hint("restore", "snapshot_id", whole, label=job.label),
+    )
     return info
 
 
@@ -237,9 +244,6 @@ async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None
         log(f"snapshot {built.info.snapshot_id} was given up, and could not be removed: {message_of(error)}")
 
 
-# What the memory lost since the latest snapshot
-
-
 class _Lost(NamedTuple):
     """Most of a snapshot, or documents of it that are ruined beside whole ones."""
 
@@ -297,18 +301,6 @@ def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
     smaller = is_much_smaller(built.info, known_info(job.session, before))
     ruined = bool(job.ruined) and job.ruined_since == before.snapshot_id
     return _Lost(before, Shrink(created(built.info), ruined), smaller) if smaller or ruined else None
-
-
-def _tell_ruined(job: Job, whole: str) -> None:
-    rest = f" and {len(job.ruined) - _SHOWN} more" if len(job.ruined) > _SHOWN else ""
-    warn(
-        f"label {job.label!r}: hardly anything is left of {', '.join(job.ruined[:_SHOWN])}{rest}: empty, NUL bytes or "
-        f"less than a tenth. It is saved as it is; snapshot {whole} has all of it, and backups keep that for 30 days",
-        hint=Hint("restore", "snapshot_id", whole, label=job.label),
-    )
-
-
-# What the retention gives up: to make room, and once the snapshot is the latest
 
 
 async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
