@@ -1,10 +1,9 @@
-"""Pure: a host's settings with the hooks of this package in them, and without, with everything else as it was, and the
-JSON that they are edited as: a text of which all but the change stays to the letter.
-"""
+"""Pure: a host's settings with the hooks of this package in them, and without, with every other setting as it was."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from dataclasses import dataclass
@@ -14,146 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from colony_memory.hooks.install import after_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from colony_memory.hooks.hosts import Host
 
-_BLANK = re.compile(r"[ \t\r\n]*")
-_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\]}:]+')
 _COMMENT = re.compile(r"//|/\*")
-
-
-@dataclass(frozen=True)
-class Node:
-    """A value, and where it stands.
-
-    Attributes:
-        items: Of an object or a list, each member: where its name or itself begins, its name or None, and its value.
-    """
-
-    value: Any
-    start: int  # index of its first character
-    end: int  # index after its last one
-    items: tuple[tuple[int, str | None, Node], ...] = ()
-
-    def member(self, name: str) -> Node | None:
-        """The value of that name in an object."""
-        return next((value for _, key, value in self.items if key == name), None)
-
-
-def read_json_text(text: str) -> Node:
-    """Read one JSON document."""
-    try:
-        json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
-        node, _ = _read(text, _skip(text, 0))
-    except json.JSONDecodeError as error:
-        why = "it has a comment, which JSON does not allow" if _COMMENT.match(text, error.pos) else "it is not JSON"
-        raise ValueError(f"{why}: line {error.lineno}, column {error.colno}") from error
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    return node
-
-
-def insert(text: str, into: Node, value: object, *, name: str | None = None) -> str:
-    """The text with one member more at the end of an object or a list, in the manner of what is there.
-
-    >>> text = '{"a": [1, 2]}'
-    >>> insert(text, read_json_text(text).member("a"), 3)
-    '{"a": [1, 2, 3]}'
-    """
-    head = "" if name is None else f"{json.dumps(name)}: "
-    unit = _unit(text)
-    if into.items:
-        last_start, _, last = into.items[-1]
-        own_line, indent = _indent(text, last_start)
-        written = f"{head}{_written(value, indent if own_line else None, unit)}"
-        between = f",\n{indent}" if own_line else ", "
-        return f"{text[: last.end]}{_lines_as(text, between + written)}{text[last.end :]}"
-    _, outer = _indent(text, into.start, of_line=True)
-    opening, closing = text[into.start], text[into.end - 1]
-    inner = outer + unit
-    body = f"{opening}\n{inner}{head}{_written(value, inner, unit)}\n{outer}{closing}"
-    return f"{text[: into.start]}{_lines_as(text, body)}{text[into.end :]}"
-
-
-def drop(text: str, of: Node, index: int) -> str:
-    """The text without one member of an object or a list, and without the comma that it needed.
-
-    >>> text = '[1, 2, 3]'
-    >>> drop(text, read_json_text(text), 1), drop(text, read_json_text(text), 2)
-    ('[1, 3]', '[1, 2]')
-    """
-    start, _, node = of.items[index]
-    if len(of.items) == 1:
-        return f"{text[: of.start + 1]}{text[of.end - 1 :]}"
-    if index + 1 < len(of.items):
-        return text[:start] + text[of.items[index + 1][0] :]
-    return text[: of.items[index - 1][2].end] + text[node.end :]
-
-
-def _read(text: str, at: int) -> tuple[Node, int]:
-    if text[at] not in "{[":
-        found = _SCALAR.match(text, at)
-        assert found is not None  # noqa: S101 - the whole was read before
-        return Node(json.loads(found[0]), at, found.end()), found.end()
-    is_object, start = text[at] == "{", at
-    items: list[tuple[int, str | None, Node]] = []
-    at = _skip(text, at + 1)
-    while text[at] not in "}]":
-        begins, key = at, None
-        if is_object:
-            named, at = _read(text, at)
-            key, at = str(named.value), _skip(text, _skip(text, at) + 1)  # beyond the colon
-        node, at = _read(text, at)
-        items.append((begins, key, node))
-        at = _skip(text, at)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-    value: Any = {key: node.value for _, key, node in items} if is_object else [node.value for _, _, node in items]
-    return Node(value, start, at + 1, tuple(items)), at + 1
-
-
-def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return at if found is None else found.end()
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        # What one program takes from it is not what another does.
-        raise ValueError("it has a name twice in one object")
-    return found
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"it is not JSON: {constant}")
-
-
-def _indent(text: str, at: int, *, of_line: bool = False) -> tuple[bool, str]:
-    """Whether nothing stands before this on its line, and the blanks that the line begins with."""
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    blanks = line[: len(line) - len(line.lstrip(" \t"))]
-    return (not line.strip() and "\n" in text[:at]), blanks if of_line or not line.strip() else ""
-
-
-def _unit(text: str) -> str:
-    """By how much the text indents: as its first indented line, else by two."""
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
-
-
-def _lines_as(text: str, added: str) -> str:
-    return added.replace("\n", "\r\n") if "\r\n" in text else added
-
-
-def _written(value: object, indent: str | None, unit: str) -> str:
-    if indent is None:
-        return json.dumps(value, ensure_ascii=False)
-    lines = json.dumps(value, indent=unit, ensure_ascii=False).splitlines()
-    return f"\n{indent}".join(lines)
-
-
 # What a shell takes for the end of a command, or for where its output goes.
 _OPERATORS = frozenset(";&|<>()\n")
 
@@ -191,19 +55,22 @@ class Handler:
 def with_hooks(text: str, host: Host, handler: Handler) -> str:
     """The settings with a hook at each event of the host, in place of those for the same folder, vault and label."""
     events, entry = (*host.tells, *host.saves), handler.entry(host)
-    text = text if text.strip() else "{}\n"
     is_same = lambda command: own_folder(command) is not None and _saves(shlex.split(command)) == handler.saves  # noqa: E731
-    if all(_entries(text, event, is_same) == [entry] for event in events):
+    settings = _read(text)
+    if all([each for _, each in _handlers(settings, is_same, event)] == [entry] for event in events):
         return text
-    text = _without(text, is_same) or "{}\n"
+    _remove(settings, is_same)
+    hooks = settings.setdefault("hooks", {})
     for event in events:
-        text = _add(text, event, {"hooks": [entry]})
-    return text
+        hooks.setdefault(event, []).append({"hooks": [entry]})
+    return _written(settings, text)
 
 
 def without_hooks(text: str, folder: str | None = None) -> str:
     """The settings without the hooks of this package, for one folder or for all; what they leave empty goes too."""
-    return _without(text, lambda command: own_folder(command) is not None and folder in (None, own_folder(command)))
+    settings = _read(text)
+    is_meant = lambda command: own_folder(command) is not None and folder in (None, own_folder(command))  # noqa: E731
+    return _written(settings, text) if _remove(settings, is_meant) else text
 
 
 def other_folders(text: str, handler: Handler) -> list[str]:
@@ -214,22 +81,12 @@ def other_folders(text: str, handler: Handler) -> list[str]:
 
 def commands(text: str, is_meant: Callable[[Any], bool]) -> list[str]:
     """The commands of all hooks that are meant, each once."""
-    if not text.strip():
-        return []
-    hooks = _require(read_json_text(text), dict, "the settings are").value.get("hooks")
-    events = hooks if isinstance(hooks, dict) else ()
-    return [*dict.fromkeys(each["command"] for event in events for each in _entries(text, event, is_meant))]
+    return [*dict.fromkeys(each["command"] for _, each in _handlers(_read(text), is_meant))]
 
 
 def _saves(words: Sequence[str]) -> _Saves:
     named = {flag: value for flag, value in pairwise(words) if flag in ("--vault", "--label")}
     return _Saves(words[-1], named.get("--vault"), named.get("--label"))
-
-
-def _without(text: str, is_meant: Callable[[Any], bool]) -> str:
-    while (found := _first_out(text, is_meant)) is not None:
-        text = found
-    return text
 
 
 def own_folder(command: object) -> str | None:
@@ -264,65 +121,79 @@ def _words(command: object) -> Sequence[str]:
     return words[1:] if words[:1] == ["hook"] else ()
 
 
-def _add(text: str, event: str, group: Mapping[str, Any]) -> str:
-    root = _require(read_json_text(text), dict, "the settings are")
-    hooks = root.member("hooks")
-    if hooks is None:
-        return insert(text, root, {event: [group]}, name="hooks")
-    listed = _require(hooks, dict, "what they call hooks is").member(event)
-    if listed is None:
-        return insert(text, hooks, [group], name=event)
-    return insert(text, _require(listed, list, f"the hooks of {event} are"), group)
+def _read(text: str) -> dict[str, Any]:
+    try:
+        text = text if text.strip() else "{}"
+        found = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_number)
+    except json.JSONDecodeError as error:
+        why = "it has a comment, which JSON does not allow" if _COMMENT.match(text, error.pos) else "it is not JSON"
+        raise ValueError(f"{why}: line {error.lineno}, column {error.colno}") from error
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    settings: dict[str, Any] = _require(found, dict, "the settings are")
+    for event, groups in _require(settings.get("hooks", {}), dict, "what they call hooks is").items():
+        _require(groups, list, f"the hooks of {event} are")
+    return settings
 
 
-def _first_out(text: str, is_meant: Callable[[Any], bool]) -> str | None:
-    """The text without the first hook that is meant in it, None where there is none."""
-    root = _require(read_json_text(text), dict, "the settings are")
-    hooks = root.member("hooks")
-    if hooks is None:
-        return None
-    for at, (_, event, listed) in enumerate(_require(hooks, dict, "what they call hooks is").items):
-        for group_at, (_, _, group) in enumerate(_require(listed, list, f"the hooks of {event} are").items):
-            handlers = group.member("hooks")
-            for handler_at, (_, _, handler) in enumerate(handlers.items if handlers is not None else ()):
-                if not _is_meant(handler.value, is_meant):
-                    continue
-                # The outermost that holds nothing else goes as a whole.
-                chain = [(handlers, handler_at), (listed, group_at), (hooks, at), (root, _place(root, hooks))]
-                return _drop_outermost(text, chain)
-    return None
-
-
-def _drop_outermost(text: str, chain: Sequence[tuple[Node | None, int]]) -> str:
-    of, index = chain[0]
-    for above, at in chain[1:]:
-        if of is None or len(of.items) > 1:
-            break
-        of, index = above, at
-    return text if of is None else drop(text, of, index)
-
-
-def _place(root: Node, member: Node) -> int:
-    return next(at for at, (_, _, node) in enumerate(root.items) if node is member)
-
-
-def _entries(text: str, event: str, is_meant: Callable[[Any], bool]) -> list[Any]:
-    """The hooks at an event whose commands are meant."""
-    root = _require(read_json_text(text), dict, "the settings are")
-    hooks = root.value.get("hooks")
-    groups = hooks.get(event) if isinstance(hooks, dict) else None
-    found: list[Any] = []
-    for group in groups if isinstance(groups, list) else []:
-        handlers = group.get("hooks") if isinstance(group, dict) else None
-        found += [each for each in handlers if _is_meant(each, is_meant)] if isinstance(handlers, list) else []
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        # What one program takes from it is not what another does.
+        raise ValueError("it has a name twice in one object")
     return found
 
 
-def _is_meant(handler: Any, is_meant: Callable[[Any], bool]) -> bool:
-    return isinstance(handler, dict) and is_meant(handler.get("command"))
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("it has a number that would not come back")
+    return number
 
 
-def _require(node: Node, kind: type, what: str) -> Node:
-    if not isinstance(node.value, kind):
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"it is not JSON: {constant}")
+
+
+def _require(value: Any, kind: type, what: str) -> Any:
+    if not isinstance(value, kind):
         raise ValueError(f"{what} not {'a list' if kind is list else 'an object'}")  # noqa: TRY004 - it is a file
-    return node
+    return value
+
+
+def _written(settings: dict[str, Any], like: str) -> str:
+    """JSON with the indent and the ends of lines of another text."""
+    indented = re.search(r"\n([ \t]+)\S", like)
+    in_ascii = like.isascii() or "\\ud" in like.lower()  # half of a surrogate pair has no other form
+    text = json.dumps(settings, indent=indented[1] if indented else 2, ensure_ascii=in_ascii) + "\n"
+    return text.replace("\n", "\r\n") if "\r\n" in like else text
+
+
+def _handlers(
+    settings: dict[str, Any], is_meant: Callable[[Any], bool], event: str | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """The hooks whose commands are meant, at one event or at all, each with the list that it is in."""
+    for name, groups in settings.get("hooks", {}).items():
+        for group in groups if event in (None, name) else ():
+            handlers = group.get("hooks") if isinstance(group, dict) else None
+            for each in handlers if isinstance(handlers, list) else ():
+                if isinstance(each, dict) and is_meant(each.get("command")):
+                    yield handlers, each
+
+
+def _remove(settings: dict[str, Any], is_meant: Callable[[Any], bool]) -> bool:
+    """Take them out, with what holds nothing else; true where there were any."""
+    found = list(_handlers(settings, is_meant))
+    for handlers, each in found:
+        handlers.remove(each)
+    emptied = {id(handlers) for handlers, _ in found if not handlers}
+    hooks = settings.get("hooks", {})
+    for event, groups in list(hooks.items()):
+        left = [each for each in groups if not (isinstance(each, dict) and id(each.get("hooks")) in emptied)]
+        if len(left) < len(groups):
+            hooks[event] = left
+            if not left:
+                del hooks[event]
+    if found and not hooks:
+        del settings["hooks"]
+    return bool(found)

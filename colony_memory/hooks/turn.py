@@ -1,9 +1,7 @@
-"""One call of a host: the memory saved once, in the time that the host may be held up, and noted in the log of runs.
+"""One call of a host: the memory saved once, in the time that the host may be held up, or a word about it to the agent.
 
-What an agent is told about its memory when a session starts.
-
-It is facts, in words of this package and of whoever has set the hook up: nothing that comes out of the vault, such as a
-name, a note or a message, gets into an agent's context this way. An id counts as a time and some random digits.
+What an agent is told is facts, in words of this package and of whoever has set the hook up: nothing that comes out of
+the vault, such as a name, a note or a message, gets into its context. An id counts as a time and some random digits.
 """
 
 from __future__ import annotations

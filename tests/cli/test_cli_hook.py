@@ -444,7 +444,7 @@ def test_install_again_and_remove(cli, vault, folder, tmp_path):
     assert settings.read_text() == first
     assert cli("hook", "uninstall", "claude-code", *where, tmp_path / "other")[1].startswith("nothing to change")
     assert cli("hook", "uninstall", "claude-code", *where, folder)[1] == f"uninstalled in {settings}\n"
-    assert settings.read_text() == '{"theirs": 1.0}'
+    assert json.loads(settings.read_text()) == {"theirs": 1.0}
 
 
 #: What Python imports by itself, this program at its start, and a command of it later.
