@@ -166,25 +166,6 @@ def test_checks_come_in_the_documented_order() -> None:
     assert vault.vault_upload_file("a.md", "x" * 5)["content_size"] == 5
 
 
-def test_limits_to_the_byte() -> None:
-    vault = FakeVault(operations_per_hour=None)
-    for number in range(9):
-        vault.vault_upload_file(f"{number}.md", "x" * 1_000_000)
-    assert refusal(vault.vault_upload_file, "a.md", "é" * 500_001).code == "QUOTA_EXCEEDED"
-    vault.vault_upload_file("a.md", "é" * 500_000)
-    assert refusal(vault.vault_upload_file, "b.md", "x").code == "QUOTA_EXCEEDED"
-    vault.vault_upload_file("b.md", "")
-    vault.vault_upload_file("a.md", "y" * 1_000_000)  # the bytes that it replaces do not count
-    assert vault.vault_status()["available_bytes"] == 0
-
-
-def test_names_to_the_character() -> None:
-    vault = FakeVault()
-    vault.vault_upload_file("folder/" + "a" * 245 + ".md", "x")
-    assert vault.vault_list_prefix("folder/")["total"] == 1
-    assert vault.vault_list_prefix("x" * 255)["total"] == 0
-
-
 def test_one_bucket_for_uploads_and_deletes() -> None:
     clock = Clock()
     vault = FakeVault(clock=clock)

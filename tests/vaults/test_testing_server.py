@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import logging
@@ -8,7 +7,7 @@ import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from colony_sdk import (
@@ -26,7 +25,7 @@ from colony_sdk import (
 from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Callable, Iterator
 
 ONCE = RetryConfig(max_retries=0)
 
@@ -60,17 +59,6 @@ def connect(server: VaultServer, **options: Any) -> ColonyClient:
 @pytest.fixture
 def client(server: VaultServer) -> ColonyClient:
     return connect(server)
-
-
-def run_async(server: VaultServer, scenario: Callable[[Any], Awaitable[Any]], **options: Any) -> Any:
-    pytest.importorskip("httpx")
-    from colony_sdk import AsyncColonyClient
-
-    async def main() -> Any:
-        async with AsyncColonyClient("col_test", base_url=server.url, **{"retry": ONCE, **options}) as client:
-            return await scenario(client)
-
-    return asyncio.run(main())
 
 
 def ask(
@@ -128,22 +116,6 @@ def test_the_five_methods_through_the_sdk(server: VaultServer, client: ColonyCli
         ("GET", "/vault/status"),
         ("DELETE", path),
     ]
-
-
-def test_the_five_methods_through_the_async_sdk(server: VaultServer) -> None:
-    async def scenario(client: Any) -> None:
-        await client.vault_upload_file("a.md", "x")
-        assert (await client.vault_get_file("a.md"))["content"] == "x"
-        listings = await asyncio.gather(*(client.vault_list_files() for _ in range(8)))
-        assert all(listing["total"] == 1 for listing in listings)
-        assert (await client.vault_status())["used_bytes"] == 1
-        assert await client.vault_delete_file("a.md") == {}
-        with pytest.raises(ColonyNotFoundError):
-            await client.vault_get_file("a.md")
-        assert await client.can_write_vault() is True
-        assert client.last_rate_limit.limit is None
-
-    run_async(server, scenario)
 
 
 def test_errors_reach_the_sdk_as_its_own_exceptions(server: VaultServer, client: ColonyClient) -> None:
@@ -225,22 +197,6 @@ def test_etags_and_conditions(server: VaultServer, client: ColonyClient) -> None
     assert server.vault.files == {"p.json": "two"}
 
 
-def test_prefix_listing(server: VaultServer, client: ColonyClient) -> None:
-    token = client.get_auth_token()
-    for name in ("cmem.a.json", "cmem.b.json", "a+b &=%.json"):
-        client.vault_upload_file(name, "x")
-
-    def names(prefix: str) -> list[str]:
-        _, _, body = ask(server, "GET", f"/vault/files?prefix={quote(prefix, safe='')}", token=token)
-        assert (body["total"], body["has_more"]) == (len(body["items"]), False)
-        return [item["filename"] for item in body["items"]]
-
-    assert names("cmem.") == ["cmem.a.json", "cmem.b.json"]
-    assert names("a+b &=%") == ["a+b &=%.json"]
-    assert names("") == ["a+b &=%.json", "cmem.a.json", "cmem.b.json"]
-    assert ask(server, "GET", f"/vault/files?prefix={'x' * 256}", token=token)[0] == 422
-
-
 def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyClient) -> None:
     token = client.get_auth_token()
     outside = f"http://127.0.0.1:{urlsplit(server.url).port}/vault/status"
@@ -259,13 +215,6 @@ def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyCl
         found, _, reply = ask(server, method, path, token=token, body=body)
         assert (found, type(reply["detail"])) == (status, list if status == 422 else dict)
     assert server.vault.files == {}
-
-
-def test_a_wrong_key_gets_no_token(server: VaultServer) -> None:
-    with pytest.raises(ColonyAuthError) as caught:
-        connect(server, api_key="col_other").vault_status()
-    assert caught.value.status == 401
-    assert ask(server, "POST", "/auth/token", body=b"[]")[0] == 401
 
 
 # Tokens.
@@ -292,44 +241,6 @@ def test_every_kind_can_be_injected_and_strikes_once(server: VaultServer, client
             assert kind in ("delay", "expired")
         assert fault.fired == 1
         assert client.vault_get_file("a.md")["content"] == "x"
-
-
-def test_status_faults(server: VaultServer, client: ColonyClient) -> None:
-    kinds = {
-        401: ColonyAuthError,
-        404: ColonyNotFoundError,
-        412: ColonyAPIError,
-        422: ColonyValidationError,
-        500: ColonyServerError,
-        503: ColonyServerError,
-    }
-    for status, kind in kinds.items():
-        server.fault("PUT", "status", status=status, code="CODE", times=2)
-        with pytest.raises(kind) as caught:
-            client.vault_upload_file("a.md", "x")
-        assert type(caught.value) is kind
-        assert (caught.value.status, caught.value.code) == (status, None if status == 422 else "CODE")
-        server.heal()
-    server.fault("PUT", "status", status=429, retry_after=7200)
-    with pytest.raises(ColonyRateLimitError) as limited:
-        client.vault_upload_file("a.md", "x")
-    assert limited.value.retry_after == 7200
-    assert server.vault.files == {}
-
-
-def test_a_dropped_connection_applies_nothing(server: VaultServer, client: ColonyClient) -> None:
-    server.fault("PUT", "drop")
-    with pytest.raises(http.client.RemoteDisconnected):
-        client.vault_upload_file("a.md", "x" * 500_000)
-    assert server.vault.files == {}
-
-    async def scenario(client: Any) -> None:
-        server.fault("PUT", "drop")
-        with pytest.raises(ColonyNetworkError):
-            await client.vault_upload_file("a.md", "x")
-
-    run_async(server, scenario)
-    assert server.vault.files == {}
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
@@ -372,21 +283,6 @@ def test_torn_replies(server: VaultServer, client: ColonyClient) -> None:
     assert server.vault.files == {"b.md": "x"}  # torn on the way back: each was carried out
 
 
-def test_torn_and_garbage_through_the_async_sdk(server: VaultServer) -> None:
-    server.vault.files["a.md"] = "x" * 1000
-
-    async def scenario(client: Any) -> None:
-        await client.vault_status()
-        server.fault("GET", "torn")
-        with pytest.raises(ColonyNetworkError):
-            await client.vault_get_file("a.md")
-        for options in ({"kind": "torn", "declared": "sent"}, {"kind": "garbage"}):
-            server.fault("GET", **options)
-            assert await client.vault_get_file("a.md") == {}  # it swallows what is not JSON
-
-    run_async(server, scenario)
-
-
 @pytest.mark.parametrize("applied", [False, True])
 def test_garbage(server: VaultServer, client: ColonyClient, applied: bool) -> None:
     server.fault("PUT", "garbage", applied=applied)
@@ -423,16 +319,6 @@ def test_an_expired_token_is_invalid_from_then_on(server: VaultServer, client: C
         client.vault_upload_file("a.md", "y")
     assert caught.value.code == "AUTH_INVALID_TOKEN"
     assert server.vault.files == {"a.md": "x"}
-
-
-def test_faults_of_the_token_call(server: VaultServer) -> None:
-    server.fault("POST", "status")
-    with pytest.raises(ColonyServerError):
-        connect(server).vault_status()
-    server.fault("*", "drop", path="/auth")
-    with pytest.raises(http.client.RemoteDisconnected):
-        connect(server).vault_status()
-    assert connect(server).vault_status()["file_count"] == 0
 
 
 def test_method_path_skip_and_times(server: VaultServer, client: ColonyClient) -> None:

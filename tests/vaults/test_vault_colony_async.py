@@ -224,20 +224,6 @@ def test_an_address_that_httpx_does_not_take():
     asyncio.run(run())
 
 
-def test_a_torn_listing_is_not_an_empty_vault(server):
-    """The SDK's asynchronous client turns a body that is no JSON into an empty dict."""
-
-    async def run():
-        client = colony_sdk.AsyncColonyClient("col_test", base_url=server.url, retry=NO_RETRY)
-        async with AsyncColonyVault(client=client) as vault, client:
-            server.fault("GET", "garbage", path="/vault/files", times=None)
-            assert await client.vault_list_files() == {}
-            with pytest.raises(VaultUnavailable):
-                await vault.vault_list_files()
-
-    asyncio.run(run())
-
-
 def test_a_compressed_reply_that_is_damaged(loop):
     reply = Reply(200, b"not gzip at all", {"Content-Encoding": "gzip"})
     with answering(with_token(lambda request: reply)) as url:
@@ -257,8 +243,3 @@ def test_without_httpx_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(ColonyMemoryError, match=r"colony-memory\[async\]"):
         AsyncColonyVault("col_test")
-
-
-def test_the_repr(server):
-    assert repr(AsyncColonyVault("col_secret", base_url=server.url)) == f"AsyncColonyVault(base_url={server.url!r})"
-    assert repr(AsyncColonyVault("col_secret")) == "AsyncColonyVault()"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
-import tempfile
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -110,16 +107,6 @@ def test_a_stray_is_in_nobodys_way(vault, memory, kind):
     with pytest.warns(ColonyMemoryWarning, match="passed over"):
         assert len(memory.list_snapshots()) == 1
     assert vault.vault_status()["file_count"] == 3
-
-
-@on_posix
-def test_a_socket_is_a_stray_too():
-    with tempfile.TemporaryDirectory() as place:
-        vault = LocalVault(place, create=True)
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(Path(place) / POINTER))
-            with pytest.raises(VaultUnavailable, match="a socket, not a plain file"):
-                vault.vault_get_file(POINTER)
 
 
 @pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="names are text there")

@@ -150,13 +150,6 @@ def test_the_vault_stays_where_it_was_when_the_working_directory_changes(tmp_pat
     assert repr(vault) == f"LocalVault({str(tmp_path / 'vault')!r})"
 
 
-def test_two_vaults_on_one_directory_are_one(tmp_path):
-    first, second = LocalVault(tmp_path, create=True), LocalVault(tmp_path)
-    first.vault_upload_file("x.json", "one")
-    second.vault_upload_file("x.json", "two")
-    assert first.vault_get_file("x.json")["content"] == "two"
-
-
 # --- what belongs to it
 
 
@@ -231,13 +224,6 @@ def test_bytes_on_disk_are_the_utf8_of_the_text(vault):
     assert (vault.path / "x.md").read_bytes() == data
     assert reply["content_size"] == len(data)
     assert reply["etag"] == vault.vault_get_file("x.md")["etag"] == hashlib.sha256(data).hexdigest()
-
-
-def test_half_a_surrogate_pair_is_refused_and_nothing_written(vault):
-    error = refusal(vault.vault_upload_file, "x.md", "a\ud800")
-    assert (error.status, error.code) == (400, "INVALID_INPUT")
-    assert "x.md" in str(error)
-    assert names(vault) == []
 
 
 def test_a_damaged_file_is_seen_as_damaged_and_not_as_an_outage(vault):
@@ -319,12 +305,6 @@ def test_a_condition_says_what_failed(vault):
         assert words in str(error)
     assert names(vault) == ["x.json"]
     assert vault.vault_get_file("x.json")["content"] == "x"
-
-
-def test_without_a_condition_it_is_an_upload(vault):
-    vault.vault_upload_file_if("x.json", "one")
-    vault.vault_upload_file_if("x.json", "two")
-    assert vault.vault_get_file("x.json")["content"] == "two"
 
 
 def test_an_unknown_condition_is_refused(vault):

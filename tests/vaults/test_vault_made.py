@@ -92,12 +92,6 @@ def test_each_vault_has_an_id_of_its_own_and_keeps_it(tmp_path):
     assert len(ids) == 2
 
 
-def test_a_directory_that_is_there_is_made_a_vault_with_what_is_in_it(tmp_path):
-    (tmp_path / "mine.txt").write_text("mine")
-    vault = LocalVault(tmp_path, create=True)
-    assert [item["filename"] for item in vault.vault_list_files()["items"]] == ["mine.txt"]
-
-
 def test_the_marker_is_no_file_of_the_vault(vault):
     assert vault.vault_list_files()["items"] == []
     assert vault.vault_status()["file_count"] == 0
@@ -354,16 +348,3 @@ def test_a_vault_that_root_makes_belongs_to_the_owner_of_the_place(tmp_path):
     os.chown(tmp_path, 1234, 1235)
     LocalVault(tmp_path / "a" / "vault", create=True)
     assert {path.stat().st_uid for path in tmp_path.rglob("*")} == {1234}
-
-
-def test_what_the_marker_is_asked_of_is_a_plain_directory(tmp_path, monkeypatch):
-    """A scan that fails is told, and is no proof that nothing is there."""
-    (tmp_path / "vault").mkdir()
-
-    def refuse(*args, **kwargs):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(VaultUnavailable) as caught:
-        LocalVault(tmp_path / "vault").vault_status()
-    assert not isinstance(caught.value, VaultMissing)

@@ -122,17 +122,6 @@ def test_a_listing_that_breaks_off_is_an_error(server, vault):
     assert len(asked) == 3
 
 
-def test_a_label_costs_what_it_holds(server, vault):
-    for number in range(30):
-        server.objects[f"agents/a/other/cmem.other.x.p{number}.json"] = b"x"
-        server.objects[f"agents/a/default2/cmem.default2.x.p{number}.json"] = b"x"
-    vault.vault_upload_file(LATEST, "x")
-    server.page = 10
-    server.calls.clear()
-    assert vault.vault_list_prefix("cmem.default.")["total"] == 1
-    assert server.calls == {"LIST": 1}
-
-
 def test_times_are_the_stores(server, vault):
     vault.vault_upload_file(LATEST, "x")
     assert vault.vault_list_files()["items"] == [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
@@ -11,9 +10,9 @@ pytest.importorskip("obstore")
 
 import object_server
 
-from colony_memory import AsyncColonyMemory, ColonyMemory
+from colony_memory import ColonyMemory
 from colony_memory._format.v2.zstd import is_installed
-from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, PruneIncomplete
+from colony_memory.exceptions import ColonyMemoryError, PruneIncomplete
 from colony_memory.vaults.objects import ObjectVault
 
 running, server, vault = object_server.running, object_server.server, object_server.vault
@@ -95,17 +94,6 @@ def test_no_verb_of_a_label_pays_for_its_neighbours(server, vault):
     assert server.calls["LIST"] <= 2  # of everything, one listing alone would ask four times
 
 
-def test_two_writers(server, vault):
-    one, two = (ColonyMemory(backend=ObjectVault(server.store())) for _ in range(2))
-    one.backup(NOTES)
-    two.restore()
-    one.backup({"a.md": "one"})
-    with pytest.raises(ConflictDetected):
-        two.backup({"a.md": "two"})
-    assert ColonyMemory(backend=vault).restore() == {"a.md": "one"}
-    assert len(one.list_snapshots()) == 3
-
-
 def test_a_race_for_the_pointer_has_one_winner(server, vault):
     memory = ColonyMemory(backend=vault)
     memory.backup(NOTES)
@@ -120,44 +108,6 @@ def test_a_race_for_the_pointer_has_one_winner(server, vault):
     memory.backup({"a.md": "after"})
     assert raced
     assert memory.restore() == {"a.md": "after"}
-
-
-def test_a_signed_label_that_is_rolled_back(server, vault, tmp_path):
-    pytest.importorskip("cryptography")
-    from colony_memory import Ed25519Signer, FileWitness, RollbackDetected
-
-    def client():
-        signer = Ed25519Signer(bytes(range(32)))
-        return ColonyMemory(
-            backend=ObjectVault(server.store()), signer=signer, witness=FileWitness(tmp_path / "witness.json")
-        )
-
-    memory = client()
-    memory.backup(NOTES)
-    old = dict(server.objects)
-    memory.backup({"a.md": "newer"})
-    server.objects.clear()
-    server.objects.update(old)
-    with pytest.raises(RollbackDetected):
-        client().restore()
-
-
-def test_an_asynchronous_client_takes_it(server, vault):
-    async def run():
-        memory = AsyncColonyMemory(backend=vault)
-        await memory.backup(NOTES)
-        return await memory.restore()
-
-    assert asyncio.run(run()) == NOTES
-
-
-def test_retention(server, vault):
-    memory = ColonyMemory(backend=vault)
-    for number in range(5):
-        memory.backup({"a.md": str(number)}, prune_keep=2)
-    assert len(memory.list_snapshots()) == 2
-    assert memory.restore() == {"a.md": "4"}
-    assert memory.verify()
 
 
 def test_a_pointer_that_was_written_and_not_answered_is_found(server, vault):
