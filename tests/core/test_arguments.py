@@ -25,7 +25,7 @@ from colony_memory import (
     save_folder,
     save_paths,
 )
-from colony_memory._values import _Late, asdict, cached_property, dataclass, field, replace
+from colony_memory._values import asdict, cached_property, dataclass, field, replace
 from colony_memory.app.compare import file_history, find_unsaved, search_files
 from colony_memory.app.open import open_memory
 from colony_memory.app.options import BackupOptions
@@ -249,12 +249,3 @@ def test_it_answers_as_the_standard_ones(at: int) -> None:
             return type(error), str(error)
 
     assert answer(OURS) == answer(THEIRS)
-
-
-@dataclass(frozen=True)
-class Sent:
-    x: int = 1
-
-
-def late() -> set[str]:
-    return {name for name in ("__init__", "__eq__", "__dataclass_fields__") if isinstance(vars(Sent)[name], _Late)}

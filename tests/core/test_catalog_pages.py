@@ -137,14 +137,6 @@ def test_what_leaves_changes_its_own_page_alone() -> None:
     assert reread(moved).entries == tuple(rows)
 
 
-def test_thinned_pages_are_joined() -> None:
-    at = reread(grown(10 * PAGE_ROWS))
-    rows = [row for row in at.entries or () if row.info.byte_size % 8 == 0]
-    moved = at.follow("x", updated_at="", entries=rows, stream="0" * 16)
-    assert len(pages(moved)) <= 2 * len(rows) // PAGE_ROWS + 1
-    assert reread(moved).entries == tuple(rows)
-
-
 @unhurried
 @given(
     st.integers(0, 120),
@@ -302,12 +294,6 @@ def test_a_page_that_is_none_ends_the_catalogue(bad: object) -> None:
         assert "page 1" in damage(bad, GOOD[1])
     # What is known to be damaged is not written again; what nobody has looked at may be.
     assert at.catalog.stored() == (GOOD[:1], [])
-
-
-def test_an_older_page_in_the_place_of_a_newer_one_ends_it() -> None:
-    assert with_pages(GOOD[1], GOOD[0], GOOD[2]).entries == ROWS[PAGE_ROWS : 2 * PAGE_ROWS]
-    assert with_pages(GOOD[0], GOOD[1], GOOD[1]).entries == ROWS[: 2 * PAGE_ROWS]
-    assert with_pages(GOOD[0], GOOD[2]).entries == (*ROWS[:PAGE_ROWS], *ROWS[2 * PAGE_ROWS :])
 
 
 def test_pages_are_bounded_together() -> None:

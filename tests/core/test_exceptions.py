@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-import colony_memory
 from colony_memory import exceptions
-from colony_memory._engine import store as _vault
 
 #: Name, bases, attributes: what callers catch and read. A change here is a change for them.
 TREE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -133,26 +131,6 @@ def test_a_hint_is_a_call_and_ends_the_message() -> None:
         "x; try restore(fallback=True)"
     )
     assert exceptions.ColonyMemoryError().message == ""
-
-
-@pytest.mark.parametrize("name", [*TREE, "ColonyMemoryWarning"])
-def test_every_error_is_a_public_name(name: str) -> None:
-    assert name in colony_memory.__all__
-    assert getattr(colony_memory, name) is getattr(exceptions, name)
-
-
-def test_errors_of_the_inside_are_caught_as_public_ones() -> None:
-    for kind, public in ((_vault.Unanswered, exceptions.VaultUnavailable), (_vault.Changed, exceptions.VaultError)):
-        assert issubclass(kind, public)
-        assert not hasattr(colony_memory, kind.__name__)
-
-
-def test_types_that_people_catch_today() -> None:
-    for name in ("SnapshotCorrupt", "UnsupportedFormat", "UntrustedSnapshot", "RollbackDetected"):
-        assert isinstance(make(name), ValueError)
-    for name in ("SnapshotNotFound", "QuotaExceeded", "VaultUnavailable"):
-        assert isinstance(make(name), RuntimeError)
-        assert not isinstance(make(name), (ValueError, OSError, LookupError))
 
 
 @pytest.mark.parametrize("name", TREE)

@@ -103,20 +103,6 @@ def test_two_labels_share_a_stream_only_if_case_and_blanks_tell_them_apart(label
     assert re.fullmatch("[a-z0-9_-]+", usable)
 
 
-@unhurried
-@given(st.text(st.characters()))
-def test_sanitized_labels_are_plain_and_stay_as_they_are(label: str) -> None:
-    folded = names.sanitize_label(label)
-    assert re.fullmatch("[a-z0-9_-]+", folded)
-    assert names.sanitize_label(folded) == folded
-
-
-@unhurried
-@given(IDS)
-def test_plain_ids_are_taken_as_they_are(snapshot_id: str) -> None:
-    assert names.require_id(snapshot_id) is snapshot_id
-
-
 @pytest.mark.parametrize(
     "snapshot_id",
     ["", "-a", "_a", "a.b", "a/b", "../a", "a b", "a\n", "a\0", "é", "\u0661", "a" * 65, None, 7, b"a", ["a"]],
@@ -159,14 +145,6 @@ def test_what_is_no_id_is_shown_briefly() -> None:
 def test_an_id_of_another_form_has_no_time(snapshot_id: str) -> None:
     assert names.id_time(snapshot_id) is None
     assert names.id_order(snapshot_id) < names.id_order("10000101T000000000000Z-000000")
-
-
-@unhurried
-@given(MOMENTS, TOKENS)
-def test_a_new_id_has_the_time_that_it_was_made(moment: datetime, token: str) -> None:
-    snapshot_id = names.new_id(moment, token, [])
-    assert names.id_time(snapshot_id) == moment
-    assert names.require_id(snapshot_id).endswith(f"-{token}")
 
 
 @unhurried
@@ -308,23 +286,6 @@ def test_a_file_has_a_label_and_an_id_only_if_every_verb_takes_them(label: str, 
         assert file[:2] == (label, snapshot_id)
 
 
-@unhurried
-@given(st.text("cmemlatspi01.-_json\n/", max_size=40).map(lambda tail: f"cmem.{tail}"))
-def test_a_name_that_is_read_is_the_one_that_would_be_written(filename: str) -> None:
-    file = names.read_filename(filename)
-    if file is None:
-        return
-    label, snapshot_id, kind, seq = file
-    assert names.require_label(label) == label
-    assert snapshot_id is None or names.require_id(snapshot_id)
-    if snapshot_id is None:
-        assert (kind, filename) == ("latest", f"cmem.{label}.latest.json")
-    elif seq is None:
-        assert filename == f"cmem.{label}.{snapshot_id}.{kind}.json"
-    else:
-        assert (kind, filename) == ("part", f"cmem.{label}.{snapshot_id}.p{seq}.json")
-
-
 @pytest.mark.parametrize(
     ("filename", "ours"),
     [("cmem.x.json", True), ("cmem.anything", False), ("x.json", False), ("cmem.x.json\n", False)],
@@ -340,12 +301,3 @@ def test_a_file_of_this_package_is_told_by_both_ends(filename: str, ours: bool) 
 def test_what_names_begin_with(filenames: list[str], start: str) -> None:
     assert names.common_start(filenames) == start
     assert names.common_start(filenames[::-1]) == start
-
-
-@given(st.text("ab", max_size=4), st.lists(st.text("ab", max_size=4), min_size=2))
-def test_no_longer_start_is_common(start: str, ends: list[str]) -> None:
-    filenames = [start + end for end in ends]
-    found = names.common_start(filenames)
-    assert found.startswith(start)
-    assert all(name.startswith(found) for name in filenames)
-    assert len({name[: len(found) + 1] for name in filenames}) > 1 or found in filenames

@@ -96,48 +96,38 @@ def test_order_is_that_of_ids_and_not_of_clocks() -> None:
 # --- each rule on a timeline ---
 
 
-def test_keep_hourly_has_the_newest_of_each_hour_in_utc() -> None:
-    infos = days(
-        "2026-06-14T22:59:59", "2026-06-14T23:00", "2026-06-14T23:59:59", "2026-06-15T00:00", "2026-06-15T00:30"
-    )
-    assert kept(infos, keep_hourly=3) == ["06-15 00:30", "06-14 23:59", "06-14 22:59"]
-    assert kept(infos, keep_hourly=2) == ["06-15 00:30", "06-14 23:59"]
-
-
-def test_the_same_hour_of_another_day_is_another_hour() -> None:
-    assert kept(days("2026-06-13T07:00", "2026-06-14T07:00"), keep_hourly=9) == ["06-14 07:00", "06-13 07:00"]
-
-
-def test_keep_daily_counts_days_that_have_one() -> None:
-    infos = days("2026-05-01", "2026-06-01T00:00", "2026-06-01T23:59:59", "2026-06-10T08:00", "2026-06-10T09:00")
-    assert kept(infos, keep_daily=2) == ["06-10 09:00", "06-01 23:59"]
-    assert kept(infos, keep_daily=3) == ["06-10 09:00", "06-01 23:59", "05-01 00:00"]
-
-
-def test_days_are_in_utc_wherever_the_clock_is() -> None:
-    there = timezone(timedelta(hours=-9))
-    infos = days("2026-06-14T23:30", "2026-06-15T00:30")  # one evening there
-    assert kept(infos, keep_daily=7, now=NOW.astimezone(there)) == ["06-15 00:30", "06-14 23:30"]
-
-
-def test_keep_weekly_goes_by_iso_weeks() -> None:
+#: Times of snapshots, a rule, and what of them stays.
+TIMES = [
+    ("2026-06-14T22:59:59 2026-06-14T23:00 2026-06-14T23:59:59 2026-06-15T00:00 2026-06-15T00:30", {"keep_hourly": 3},
+     ["06-15 00:30", "06-14 23:59", "06-14 22:59"]),
+    ("2026-06-14T22:59:59 2026-06-14T23:00 2026-06-14T23:59:59 2026-06-15T00:00 2026-06-15T00:30", {"keep_hourly": 2},
+     ["06-15 00:30", "06-14 23:59"]),
+    # The same hour of another day, and the same week of another year.
+    ("2026-06-13T07:00 2026-06-14T07:00", {"keep_hourly": 9}, ["06-14 07:00", "06-13 07:00"]),
+    ("2025-06-11 2026-06-10", {"keep_weekly": 2}, ["06-10 00:00", "06-11 00:00"]),
+    # Days that have one are counted.
+    ("2026-05-01 2026-06-01T00:00 2026-06-01T23:59:59 2026-06-10T08:00 2026-06-10T09:00", {"keep_daily": 2},
+     ["06-10 09:00", "06-01 23:59"]),
+    ("2026-05-01 2026-06-01T00:00 2026-06-01T23:59:59 2026-06-10T08:00 2026-06-10T09:00", {"keep_daily": 3},
+     ["06-10 09:00", "06-01 23:59", "05-01 00:00"]),
     # Monday 2024-12-30 begins the first week of 2025; Sunday 2027-01-03 ends week 53 of 2026.
-    infos = days("2024-12-29", "2024-12-30", "2024-12-31", "2025-01-01", "2025-01-05", "2025-01-06")
-    assert kept(infos, keep_weekly=9) == ["01-06 00:00", "01-05 00:00", "12-29 00:00"]
-    later = datetime(2027, 2, 1, tzinfo=UTC)
-    infos = days("2026-12-27", "2026-12-28", "2026-12-31", "2027-01-01", "2027-01-03", "2027-01-04")
-    assert kept(infos, now=later, keep_weekly=9) == ["01-04 00:00", "01-03 00:00", "12-27 00:00"]
+    ("2024-12-29 2024-12-30 2024-12-31 2025-01-01 2025-01-05 2025-01-06", {"keep_weekly": 9},
+     ["01-06 00:00", "01-05 00:00", "12-29 00:00"]),
+    ("2026-12-27 2026-12-28 2026-12-31 2027-01-01 2027-01-03 2027-01-04",
+     {"keep_weekly": 9, "now": datetime(2027, 2, 1, tzinfo=UTC)}, ["01-04 00:00", "01-03 00:00", "12-27 00:00"]),
+    ("2024-01-31 2024-12-31T23:59 2025-01-01 2025-06-01 2026-05-31 2026-06-01 2026-06-02", {"keep_monthly": 3},
+     ["06-02 00:00", "05-31 00:00", "06-01 00:00"]),
+    ("2024-01-31 2024-12-31T23:59 2025-01-01 2025-06-01 2026-05-31 2026-06-01 2026-06-02", {"keep_yearly": 3},
+     ["06-02 00:00", "06-01 00:00", "12-31 23:59"]),
+    # In UTC wherever the clock is: there it is one evening.
+    ("2026-06-14T23:30 2026-06-15T00:30", {"keep_daily": 7, "now": NOW.astimezone(timezone(timedelta(hours=-9)))},
+     ["06-15 00:30", "06-14 23:30"]),
+]  # fmt: skip
 
 
-def test_the_same_week_of_another_year_is_another_week() -> None:
-    assert kept(days("2025-06-11", "2026-06-10"), keep_weekly=2) == ["06-10 00:00", "06-11 00:00"]
-
-
-def test_keep_monthly_and_yearly() -> None:
-    infos = days("2024-01-31", "2024-12-31T23:59", "2025-01-01", "2025-06-01", "2026-05-31", "2026-06-01", "2026-06-02")
-    assert kept(infos, keep_monthly=3) == ["06-02 00:00", "05-31 00:00", "06-01 00:00"]
-    assert kept(infos, keep_yearly=3) == ["06-02 00:00", "06-01 00:00", "12-31 23:59"]
-    assert kept(infos, keep_yearly=2) == ["06-02 00:00", "06-01 00:00"]
+@pytest.mark.parametrize(("times", "rules", "expected"), TIMES)
+def test_a_rule_keeps_the_newest_of_each_of_its_periods(times: str, rules: dict[str, Any], expected: list[str]) -> None:
+    assert kept(days(*times.split()), **rules) == expected
 
 
 def test_keep_within_is_measured_from_now_and_includes_its_end() -> None:
@@ -164,17 +154,6 @@ def test_a_snapshot_stays_if_any_rule_keeps_it() -> None:
     }
     assert len(made.remove) == len(infos) - 7
     assert all(made.reasons[info.snapshot_id] == () for info in made.remove)
-
-
-def test_more_than_one_rule_of_a_kind_may_keep_one_snapshot() -> None:
-    only = at(NOW)
-    every = {f"keep_{name}": 1 for name in ("last", "hourly", "daily", "weekly", "monthly", "yearly")}
-    made = plan([only], retention=Retention(**every, keep_within=DAY), now=NOW, head=only.snapshot_id)  # type: ignore[arg-type]
-    assert made.reasons == {
-        only.snapshot_id: (
-            "last", "hourly", "daily", "weekly", "monthly", "yearly", "within", "newest", "latest",
-        )
-    }  # fmt: skip
 
 
 # --- what stays whatever the rules say ---

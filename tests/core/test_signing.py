@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colony_memory import signing
-from colony_memory._format.json import load_object
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 from colony_memory.trust import OPEN
 
@@ -209,32 +208,33 @@ def test_lone_surrogates_in_keys_are_signed_exactly(signer: signing.Ed25519Signe
             signing.verify_manifest({**signed, **other})
 
 
-@pytest.mark.parametrize("signature", [None, "", "x", 7, True, [], ["ed25519"]])
-def test_a_signature_that_is_no_object_is_malformed(signature: object) -> None:
-    with pytest.raises(UntrustedSnapshot, match="the signature is malformed"):
-        signing.verify_manifest({**MANIFEST, "signature": signature})
-
-
-@pytest.mark.parametrize("alg", [None, "", "Ed25519", "ed25519 ", "none", "hs256", 7, ["ed25519"], "x" * 10_000])
-def test_another_algorithm_is_not_supported(alg: object) -> None:
-    with pytest.raises(UntrustedSnapshot, match="unsupported signature alg") as caught:
-        signing.verify_manifest({**MANIFEST, "signature": {"alg": alg, "key_id": DID_KEY, "sig": "A" * 86}})
-    assert len(str(caught.value)) < 100
+SIG = {"alg": "ed25519", "key_id": DID_KEY, "sig": "A" * 86}
 
 
 @pytest.mark.parametrize(
-    ("key_id", "sig"),
-    [(None, "A" * 86), (7, "A" * 86), ([DID_KEY], "A" * 86), (DID_KEY, None), (DID_KEY, 7), (DID_KEY, b"A" * 86)],
+    ("signature", "what"),
+    [
+        *((each, "the signature is malformed") for each in (None, "", "x", 7, True, [], ["ed25519"])),
+        *(
+            ({**SIG, "alg": alg}, "unsupported signature alg")
+            for alg in (None, "", "Ed25519", "ed25519 ", "none", "hs256", 7, ["ed25519"], "x" * 10_000)
+        ),
+        *(({**SIG, "key_id": key_id}, "the signature is malformed") for key_id in (None, 7, [DID_KEY])),
+        *(({**SIG, "sig": sig}, "the signature is malformed") for sig in (None, 7, b"A" * 86)),
+        *(
+            ({**SIG, "key_id": key_id}, "the signature is malformed: .*did:key")
+            for key_id in ("", "me", "did:key:z", DID_KEY.replace("z6", "z16", 1), f"{DID_KEY}\n")
+        ),
+        *(
+            ({**SIG, "sig": sig}, "sig is not 64 bytes")
+            for sig in ("", "é" * 86, "\ud800" * 86, "A", "A" * 85, "A" * 87, "=" * 86, "A" * 100_000)
+        ),
+    ],
 )
-def test_a_signature_with_a_field_of_another_type_is_malformed(key_id: object, sig: object) -> None:
-    with pytest.raises(UntrustedSnapshot, match="the signature is malformed"):
-        signing.verify_manifest({**MANIFEST, "signature": {"alg": "ed25519", "key_id": key_id, "sig": sig}})
-
-
-@pytest.mark.parametrize("key_id", ["", "me", "did:key:z", DID_KEY.replace("z6", "z16", 1), f"{DID_KEY}\n"])
-def test_a_key_of_another_spelling_is_malformed(key_id: str) -> None:
-    with pytest.raises(UntrustedSnapshot, match=r"the signature is malformed: .*did:key"):
-        signing.verify_manifest({**MANIFEST, "signature": {"alg": "ed25519", "key_id": key_id, "sig": "A" * 86}})
+def test_what_is_no_signature_is_refused_briefly(signature: object, what: str) -> None:
+    with pytest.raises(UntrustedSnapshot, match=what) as caught:
+        signing.verify_manifest({**MANIFEST, "signature": signature})
+    assert len(str(caught.value)) < 200
 
 
 def test_a_signature_has_one_spelling(signed: dict[str, Any]) -> None:
@@ -260,27 +260,6 @@ def test_a_signature_has_one_spelling(signed: dict[str, Any]) -> None:
             signing.verify_manifest(with_sig(signed, spelling))
 
 
-@pytest.mark.parametrize("length", [0, 1, 32, 63, 65, 128, 100_000])
-def test_a_signature_of_another_length_is_malformed(signed: dict[str, Any], length: int) -> None:
-    with pytest.raises(UntrustedSnapshot, match="sig is not 64 bytes"):
-        signing.verify_manifest(with_sig(signed, b64url(bytes(length))))
-
-
-@pytest.mark.parametrize("sig", ["é" * 86, "\ud800" * 86, "A", "A" * 85, "A" * 87, "=" * 86])
-def test_a_signature_that_is_no_base64_is_malformed(signed: dict[str, Any], sig: str) -> None:
-    with pytest.raises(UntrustedSnapshot, match="sig is not 64 bytes"):
-        signing.verify_manifest(with_sig(signed, sig))
-
-
-def test_no_bit_of_a_signature_is_free(signed: dict[str, Any]) -> None:
-    raw = raw_sig(signed)
-    for bit in range(512):
-        varied = bytearray(raw)
-        varied[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(UntrustedSnapshot, match="does not verify"):
-            signing.verify_manifest(with_sig(signed, b64url(bytes(varied))))
-
-
 @pytest.mark.parametrize("key", [b"\xff" * 32, b"\x02" + bytes(31), b"\x09" + bytes(31)])
 def test_a_key_that_is_no_point_does_not_verify(signed: dict[str, Any], key: bytes) -> None:
     signature = {**signed["signature"], "key_id": signing.encode_did_key(key)}
@@ -294,11 +273,6 @@ Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 SMALL = [y + sign for y in (0, 1, P - 1, P, P + 1, Y8, P - Y8) for sign in (0, 2**255)]
 
 
-def test_the_keys_of_small_order_are_what_they_are_called() -> None:
-    d = -121665 * pow(121666, -1, P) % P
-    assert (d * Y8**4 + 2 * Y8**2 - 1) % P == 0
-
-
 @pytest.mark.parametrize("key", SMALL, ids=range(len(SMALL)))
 def test_a_key_of_small_order_signs_nothing(signed: dict[str, Any], key: int) -> None:
     """Under the neutral one, for example, one signature verifies for every message."""
@@ -306,23 +280,6 @@ def test_a_key_of_small_order_signs_nothing(signed: dict[str, Any], key: int) ->
     for sig in (signed["signature"]["sig"], b64url(b"\x01" + bytes(63)), b64url(bytes(64))):
         with pytest.raises(UntrustedSnapshot, match="a key of small order"):
             signing.verify_manifest({**signed, "signature": {"alg": "ed25519", "key_id": key_id, "sig": sig}})
-
-
-def test_a_manifest_of_any_depth_is_checked_or_refused(signed: dict[str, Any]) -> None:
-    """The reader and the writer of JSON do not give up at the same depth."""
-    text = json.dumps({**signed, "extra": 0})
-    outcomes = set()
-    for depth in range(1, sys.getrecursionlimit() + 20):
-        nested = text.replace('"extra": 0', '"extra": ' + "[" * depth + "]" * depth)
-        try:
-            manifest = load_object(nested)
-        except ValueError:
-            outcomes.add("not read")
-            continue
-        with pytest.raises(UntrustedSnapshot, match=r"does not verify|nested too deeply") as caught:
-            signing.verify_manifest(manifest)
-        outcomes.add(str(caught.value))
-    assert "snapshot signature does not verify" in outcomes
 
 
 def test_a_manifest_too_deep_to_write_is_refused(signed: dict[str, Any]) -> None:
@@ -383,6 +340,3 @@ def test_without_the_extra_what_needs_none_is_untouched() -> None:
     assert OPEN.judge({**MANIFEST, "signature": {"alg": "ed25519"}}, verify=False) is None
     with pytest.raises(UntrustedSnapshot, match="malformed"):
         OPEN.judge({**MANIFEST, "signature": "x"})
-
-
-# --- what a client accepts ---

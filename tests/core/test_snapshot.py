@@ -3,13 +3,9 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import importlib.util
 import json
-import os
-import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +14,6 @@ from snapshot_files import (
     CAN_SIGN,
     CREATED,
     DOCUMENTS,
-    ENCODABLE,
     ID,
     JSON_VALUES,
     LABEL,
@@ -36,26 +31,6 @@ from colony_memory._format.payload import tree_of
 from colony_memory.exceptions import SnapshotCorrupt, UntrustedSnapshot
 from colony_memory.signing import Ed25519Signer
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-PUBLISHED_SITE = os.environ.get("COLONY_MEMORY_PUBLISHED_SITE")
-
-
-@pytest.fixture(scope="module")
-def published() -> ModuleType:
-    if not PUBLISHED_SITE:
-        pytest.skip("COLONY_MEMORY_PUBLISHED_SITE does not name a site-packages with 0.1.1 in it")
-    path = Path(PUBLISHED_SITE) / "colony_memory" / "snapshot.py"
-    spec = importlib.util.spec_from_file_location("published_snapshot", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["published_snapshot"] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    assert not hasattr(module, "read_manifest"), "this is not 0.1.1"
-    return module
-
 
 @unhurried
 @given(DOCUMENTS, st.integers(1, 80))
@@ -63,34 +38,6 @@ def test_any_documents_come_back_exactly(documents: dict[str, str], part_chars: 
     made = built(documents, part_chars=part_chars)
     assert snapshot.parse(fields(made), made.files) == documents
     assert restored(made.files) == documents
-
-
-@unhurried
-@given(documents=DOCUMENTS)
-def test_0_1_1_reads_what_is_written_here(published: ModuleType, documents: dict[str, str]) -> None:
-    made = built(documents, part_chars=32)
-    assert published.parse(fields(made), made.files) == documents
-
-
-@unhurried
-@given(documents=st.dictionaries(ENCODABLE, ENCODABLE, min_size=1, max_size=5))
-def test_what_0_1_1_writes_is_read_here(published: ModuleType, documents: dict[str, str]) -> None:
-    theirs = published.build(documents, label=LABEL, snapshot_id=ID, created_at=CREATED)
-    ours = built(documents)
-    assert restored(theirs.files) == documents
-    assert vars(theirs.info).items() <= vars(ours.info).items()
-    assert snapshot.digest(documents) == theirs.info.plaintext_sha256
-
-
-@pytest.mark.skipif(not CAN_SIGN, reason="needs the sign extra")
-def test_0_1_1_verifies_what_is_signed_here_and_the_other_way_round(published: ModuleType) -> None:
-    signer = Ed25519Signer(bytes(range(32)))
-    made = built(MEMORY, signer=signer, previous={"snapshot_id": "before", "manifest_sha256": "sha256:" + "0" * 64})
-    assert published.parse(fields(made), made.files, verify_signature=True) == MEMORY
-    plain = {"MEMORY.md": "two years of notes"}
-    theirs = published.build(plain, label=LABEL, snapshot_id=ID, created_at=CREATED, signer=signer)
-    assert restored(theirs.files) == plain
-    assert snapshot.read_manifest(theirs.files[MANIFEST], label=LABEL, snapshot_id=ID).info.issuer == signer.did_key
 
 
 # --- what is written ---

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -14,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_v2_state import MEMORY
 
-from colony_memory import ColonyMemoryError, UnsupportedFormat, UntrustedSnapshot
+from colony_memory import UntrustedSnapshot
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2 import state as states
 from colony_memory._format.v2 import zstd as door
-from colony_memory._format.v2.build import build, read_chain
-from colony_memory._format.v2.zstd import WANTED, TooLarge, split_lead, with_lead
+from colony_memory._format.v2.zstd import TooLarge, split_lead, with_lead
 from colony_memory.signing import Ed25519Signer
 from colony_memory.trust import OPEN
 
@@ -330,31 +328,6 @@ def test_a_bomb_inflates_no_further_than_it_says():
     assert len(bomb) < 10_000
     with pytest.raises(TooLarge):
         decompress(bomb, b"", at_most=2**20)
-
-
-@pytest.fixture
-def _no_zstd(monkeypatch):
-    door._zstd.cache_clear()
-    for name in ("backports", "backports.zstd", "compression", "compression.zstd"):
-        monkeypatch.setitem(sys.modules, name, None)
-    yield
-    monkeypatch.undo()
-    door._zstd.cache_clear()
-
-
-@pytest.mark.usefixtures("_no_zstd")
-def test_without_zstd_a_writer_says_what_to_install():
-    with pytest.raises(ColonyMemoryError, match=re.escape(WANTED)):
-        build({"a": "b"}, label="default", snapshot_id="one", created_at="2026-01-01T00:00:00Z")
-
-
-def test_without_zstd_a_reader_says_what_to_install(request):
-    files, _ = build_all([{"a": "b"}])
-    manifest = manifest_at(files, 0)
-    request.getfixturevalue("_no_zstd")
-    with pytest.raises(UnsupportedFormat, match=re.escape(WANTED)) as raised:
-        read_chain(manifest, dict(files))
-    assert raised.value.file.endswith(".manifest.json")
 
 
 def test_the_package_loads_no_zstd():

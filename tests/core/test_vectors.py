@@ -3,8 +3,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
-import inspect
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,6 @@ REFUSALS = {
 }
 # Of format 2 alone.
 ENCRYPTED = {"encrypted": DecryptionError}
-ACCEPTED_OPTIONS = inspect.signature(ColonyMemory.__init__).parameters
 CAN_VERIFY = importlib.util.find_spec("cryptography") is not None
 
 
@@ -109,13 +108,7 @@ def digest(documents: dict[str, str]) -> str:
 def client_options(vector: dict[str, Any]) -> dict[str, Any]:
     """The constructor's arguments that the vector's request asks for; skips what cannot be asked for here."""
     request = vector["request"]
-    options: dict[str, Any] = {}
-    if request["trusted_issuers"] is not None:
-        if "trusted_issuers" not in ACCEPTED_OPTIONS:
-            pytest.skip("this client cannot pin issuers")
-        options["trusted_issuers"] = request["trusted_issuers"]
-    if "max_bytes" in request and "max_bytes" in ACCEPTED_OPTIONS:
-        options["max_bytes"] = request["max_bytes"]
+    options = {key: request[key] for key in ("trusted_issuers", "max_bytes") if request.get(key) is not None}
     keys = [*request.get("identities", ()), *map(Passphrase, filter(None, [request.get("passphrase")]))]
     if keys:
         pytest.importorskip("pyrage")
@@ -169,3 +162,30 @@ def test_vectors_are_the_shared_ones() -> None:
     assert {path.name for path in SHARED.glob("*.json")} == {path.name for path in VECTORS}
     for path in VECTORS:
         assert path.read_bytes() == (SHARED / path.name).read_bytes(), path.name
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in CHAINS if path.stem.startswith("sealed")], ids=lambda path: path.stem
+)
+def test_a_vector_that_is_encrypted_has_a_verdict_without_a_key(path: Path) -> None:
+    vector = json.loads(path.read_text(encoding="ascii"))
+    options = client_options(vector)
+    options.pop("identities", None)
+    request = {"label": vector["request"]["label"], "snapshot_id": vector["request"]["snapshot_id"]}
+    with (
+        warnings.catch_warnings(),
+        pytest.raises((REFUSALS | ENCRYPTED)[vector.get("expect_without", vector["expect"])]),
+    ):
+        warnings.simplefilter("ignore", colony_memory.ColonyMemoryWarning)
+        restore_sync(SealedVault(vector["files"], bare_absence), options, request)
+
+
+@pytest.mark.skipif(not CHAINS, reason="needs zstd")
+def test_every_answer_of_format_2_is_there_and_told() -> None:
+    vectors = [json.loads(path.read_text(encoding="ascii")) for path in CHAINS]
+    assert [vector["name"] for vector in vectors] == [path.stem for path in CHAINS]
+    assert {vector["expect"] for vector in vectors} == {"ok", *REFUSALS, *ENCRYPTED} - {"not_found"}
+    text = (REPOSITORY / "SNAPSHOT-FORMAT.md").read_text(encoding="utf-8")
+    section = text[text.index("## 19. Format `colony-memory/2`") :]
+    told = re.findall(r"`(\w+)`", section[section.index("| found | result | vectors |") :])
+    assert sorted(told) == [path.stem for path in CHAINS]
