@@ -231,19 +231,15 @@ async def remove_snapshots(
     left = [each for each in chosen if each in files.manifests]
     gone = [each for each in chosen if each not in files.manifests]
     for each in left:
-        if manifest_filename(label, each) not in job.failed:
-            job.fail(
-                manifest_filename(label, each),
-                VaultError(f"the vault said that it deleted the manifest of {each}, but it is still there"),
-            )
+        if (name := manifest_filename(label, each)) not in job.failed:
+            job.fail(name, VaultError(f"the vault said that it deleted {name}, but it is still there"))
     job.deleted = sum(1 for each in gone if each in there)
     own = tally()
     if own is not None:
         own.pruned += job.deleted
     if not files.complete:
-        raise job.incomplete(
-            VaultError("the vault's list is cut short"), [name for each in gone for name in files.owned(each)]
-        )
+        unseen = [name for each in gone for name in files.owned(each)]
+        raise job.incomplete(VaultError("the vault's list is cut short"), unseen)
     free = await deletable(session, files, gone, needs=needs, of=None if sweeps else gone)
     await job.delete(free[: None if spare is None else max(0, spare - job.done)])
     job.failed += [name for each in left for name in files.owned(each) if name not in job.failed]

@@ -57,19 +57,12 @@ class Planned:
         """
         _, newest = await newest_good(session, state)
         safe = {state.decision.follow, newest}
-        kept = [
-            info.snapshot_id
-            for info in reversed(self.plan.keep)
-            if not {"pinned", "before-shrink", "in-flight", "future", _UNMERGED}
-            & {*self.plan.reasons[info.snapshot_id]}
-            and state.decision.entry(info.snapshot_id) is not None
-        ]
+        spared = {"pinned", "before-shrink", "in-flight", "future", _UNMERGED}
+        kept = [i.snapshot_id for i in reversed(self.plan.keep) if spared.isdisjoint(self.plan.reasons[i.snapshot_id])]
+        kept = [own for own in kept if state.decision.entry(own) is not None]
         given_up = [info.snapshot_id for info in reversed(self.plan.remove)]
-        return [
-            own
-            for own in (*self.leftovers, *given_up, *kept, *self.unmerged, *self._regained(state))
-            if own not in safe
-        ]
+        order = (*self.leftovers, *given_up, *kept, *self.unmerged, *self._regained(state))
+        return [own for own in order if own not in safe]
 
     def _regained(self, state: State) -> list[str]:
         """Ids of what it keeps for a shrink, oldest first, where one that is newer and there holds as much again."""
@@ -117,17 +110,14 @@ def shrunk_in(
 
     What was refused followed nothing.
     """
-    decision = state.decision
-    entries = [
-        each
-        for each in decision.entries
-        if each.snapshot_id in decision.counted and is_readable(each.info.format) and not each.info.refused
-    ]
-    infos, noted = list[SnapshotInfo](), dict[str, Shrink]()
+    decision, infos, noted = state.decision, list[SnapshotInfo](), dict[str, Shrink]()
     new = None if new is not None and new.refused else new
     spoilers = {new.snapshot_id} if new and spoils else set[str]()
-    for entry in entries:
-        if new is not None and entry.snapshot_id == new.snapshot_id:
+    for entry in decision.entries:
+        own = entry.snapshot_id
+        if own not in decision.counted or not is_readable(entry.info.format) or entry.info.refused:
+            continue
+        if new is not None and own == new.snapshot_id:
             continue
         info = known_info(session, entry)
         # What a patch stores says nothing of what it stands for.

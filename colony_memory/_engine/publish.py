@@ -122,10 +122,8 @@ async def _require_gone(session: Session, state: State, move: Move) -> None:
     """
     pointer, label, there = state.decision.pointer, state.label, state.files.manifests if state.files else ()
     latest = id_order(move.latest or "")
-    newer = takewhile(
-        lambda snapshot_id: id_order(snapshot_id) > latest, (row.snapshot_id for row in pointer.entries or ())
-    )
-    known = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *newer))
+    rows = takewhile(lambda row: id_order(row.snapshot_id) > latest, pointer.entries or ())
+    known = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *(row.snapshot_id for row in rows)))
     shown = {*move.removed, *there}
     lacks = [name for name in known if id_order(name) > latest and name not in shown]
     for file, found in (await session.vault.get_many(manifest_filename(label, name) for name in lacks)).items():
@@ -194,14 +192,10 @@ async def _write(session: Session, state: State, move: Move, signer: Signer | No
         # A pointer without a generation, or none that is believed, ends the count. The time takes it up above every
         # count before, so that the order of heads still holds.
         above = max(above, int(session.now().timestamp()))
-    entries = move.entries
+    rows = move.entries
     if state.files is not None:
-        entries = [
-            entry
-            for entry in entries
-            if not _is_gone(state, entry.snapshot_id) or before.entry(entry.snapshot_id) is None
-        ]
-    catalog = before.catalog.following(entries)
+        rows = [row for row in rows if not _is_gone(state, row.snapshot_id) or before.entry(row.snapshot_id) is None]
+    catalog = before.catalog.following(rows)
     # What was removed and has been imported since is listed again, and no longer removed.
     removed = [
         each for each in {*before.removed, *move.removed} if not _is_gone(state, each) and not catalog.knows(each)

@@ -234,7 +234,8 @@ async def _restore_latest(
             require_followed(state, fallback=fallback)
             return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
         tell(decision)
-        info = replace(loaded.info, head=decision.head, **_pinned(state, tried))
+        pinned = {} if state.files is None else state.files.pinned(tried)
+        info = replace(loaded.info, head=decision.head, **pinned)
         return Restored(info, loaded.documents, tree=loaded.tree, state=state)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
@@ -247,10 +248,6 @@ def require_followed(state: State, *, fallback: bool) -> Decision:
     if fallback and decision.rollback is None and decision.follow is not None and not decision.signs:
         return decision
     return require_sound(state)
-
-
-def _pinned(state: State, snapshot_id: str) -> dict[str, Any]:
-    return {} if state.files is None else state.files.pinned(snapshot_id)
 
 
 def _with_fallback(error: ColonyMemoryError, label: str) -> ColonyMemoryError:
@@ -333,7 +330,8 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
         info = await unsealed_info(session, label, Entry(manifest.info, manifest.sha256)) or manifest.info
         tags = info.tags if entry is None else entry.info.tags
-        return replace(info, stored_bytes=stored, head=decision.head, tags=tags, **_pinned(state, decision.follow))
+        pinned = {} if state.files is None else state.files.pinned(decision.follow)
+        return replace(info, stored_bytes=stored, head=decision.head, tags=tags, **pinned)
     raise SnapshotCorrupt(f"the pointer of label {label!r} names snapshot {decision.follow}, which is not there")
 
 

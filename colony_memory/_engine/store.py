@@ -50,11 +50,13 @@ class StoredFile(NamedTuple):
 class _Room:
     """Memory that files which are read at once may take: a manifest may name thousands, and any size may come."""
 
-    def __init__(self, left: int) -> None:
+    def __init__(self, left: int | None) -> None:
         self._left, self._lock = left, threading.Lock()
 
     def take(self, name: str, content: str = "") -> None:
         """Raise a SnapshotCorrupt where there is none left, with this text or, before it is asked for, without."""
+        if self._left is None:
+            return
         with self._lock:
             # One wide character makes all of a text take four times as much.
             self._left -= len(content) * (1 if content.isascii() else 4)
@@ -192,20 +194,17 @@ class Vault:
 
         Packs that are on the ``shelf`` are taken from there, and those that are read are put on it.
         """
-        room = None if at_most is None else _Room(at_most)
-        found = {} if shelf is None else shelf.find(names := list(names))
-        if room is not None:
-            for name, file in found.items():
-                room.take(name, file.content)
-        names, done = [name for name in dict.fromkeys(names) if name not in found], itertools.count(1)
+        room, names = _Room(at_most), dict.fromkeys(names)
+        found = {} if shelf is None else shelf.find(names)
+        for name, file in found.items():
+            room.take(name, file.content)
+        names, done = [name for name in names if name not in found], itertools.count(1)
 
         def told(name: str) -> None:
             if tell is not None:
                 tell("download", name, next(done), len(names))
 
         async def read(name: str) -> StoredFile | None:
-            if room is None:
-                return await self.get(name)
             room.take(name)
             file = await self.get(name)
             if file is not None:
@@ -285,22 +284,23 @@ class Vault:
         return True
 
     async def free_bytes(self) -> int | None:
-        free = await self._ask("asking for the free space", "vault_free_bytes") if self._free else None
-        return free if isinstance(free, int) else None
+        return await self._number(self._free, "asking for the free space", "vault_free_bytes")
 
     @property
     def counts_operations(self) -> bool:
         return bool(self._budget)
 
     async def operations_left(self) -> int | None:
-        if not self._budget:
-            return None
-        left = await self._ask("asking for the operations left", "vault_operations_left")
-        return left if isinstance(left, int) else None
+        """Uploads and deletes that the vault still takes this hour, None where it does not tell."""
+        return await self._number(self._budget, "asking for the operations left", "vault_operations_left")
 
     async def operations_reset(self) -> int | None:
-        wait = await self._ask("asking when they are back", "vault_operations_reset") if self._resets else None
-        return wait if isinstance(wait, int) else None
+        """Seconds until all of them are back, None where it does not tell."""
+        return await self._number(self._resets, "asking when they are back", "vault_operations_reset")
+
+    async def _number(self, offered: bool, doing: str, method: str) -> int | None:
+        number = await self._ask(doing, method) if offered else None
+        return number if isinstance(number, int) else None
 
     async def _ask(self, doing: str, method: str, *args: Any, **kwargs: Any) -> Any:
         own = tally()
