@@ -138,222 +138,99 @@ POLICIES = {
     "legacy": {"signer": OWN, "accept_legacy_pointer": True},
     "lenient": {"signer": OWN, "require_signature": False},
 }
-ATTACKS = {}
 
 
-def attack(function):
-    ATTACKS[function.__name__] = function
-    return function
-
-
-# --- signatures taken away, or exchanged ---
-
-
-@attack
-def nothing(held):
-    """As it was left."""
-
-
-@attack
-def strip_pointer(held):
-    held.edit(POINTER, lambda raw: raw.pop("signature"))
-
-
-@attack
-def null_pointer_signature(held):
-    held.edit(POINTER, lambda raw: raw.update(signature=None))
-
-
-@attack
-def strip_newest_manifest(held):
-    held.edit(held.manifest(4), lambda raw: raw.pop("signature"))
-
-
-@attack
 def strip_everything(held):
-    strip_pointer(held)
+    ATTACKS["strip_pointer"](held)
     for number in range(5):
         held.edit(held.manifest(number), lambda raw: raw.pop("signature"))
 
 
-@attack
 def strip_all_but_the_first(held):
-    strip_pointer(held)
+    ATTACKS["strip_pointer"](held)
     for number in range(1, 5):
         held.edit(held.manifest(number), lambda raw: raw.pop("signature"))
 
 
-@attack
 def sign_everything_anew(held):
     for number in range(5):
         held.sign(held.manifest(number), STRANGER)
     held.sign(POINTER, STRANGER)
 
 
-@attack
 def replace_and_sign_anew(held):
     held.put("forged", snapshot_id=held.ids[4], by=STRANGER)
     held.sign(POINTER, STRANGER)
 
 
-@attack
-def sign_the_pointer_anew(held):
-    held.point(held.ids[2], by=STRANGER, generation=10**9)
-
-
-@attack
 def replace_and_sign_nothing(held):
     held.put("forged", snapshot_id=held.ids[4])
-    strip_pointer(held)
+    ATTACKS["strip_pointer"](held)
 
 
-@attack
 def manifest_signature_on_the_pointer(held):
     given = json.loads(held.files[held.manifest(4)])["signature"]
     held.edit(POINTER, lambda raw: raw.update(signature=given))
 
 
-@attack
 def pointer_signature_on_a_manifest(held):
     given = json.loads(held.files[POINTER])["signature"]
     held.edit(held.manifest(4), lambda raw: raw.update(signature=given))
 
 
-@attack
-def pointer_in_place_of_a_manifest(held):
-    held.files[held.manifest(4)] = held.files[POINTER]
-
-
-@attack
-def manifest_in_place_of_the_pointer(held):
-    held.files[POINTER] = held.files[held.manifest(4)]
-
-
-# --- the pointer ---
-
-
-@attack
-def delete_pointer(held):
-    del held.files[POINTER]
-
-
-@attack
-def garble_pointer(held):
-    held.files[POINTER] = held.files[POINTER][:-40]
-
-
-@attack
-def put_pointer_back(held):
-    held.files[POINTER] = held.pointers[2]
-
-
-@attack
-def put_pointer_back_by_one(held):
-    held.files[POINTER] = held.pointers[3]
-
-
-@attack
 def put_pointer_back_and_delete(held):
     held.files[POINTER] = held.pointers[2]
     held.remove(3, 4)
 
 
-@attack
 def put_vault_back(held):
     held.files.clear()
     held.files.update(held.states[2])
 
 
-@attack
-def bend_pointer(held):
-    held.edit(POINTER, lambda raw: raw.update(snapshot_id=held.ids[2], manifest_file=held.manifest(2)))
-
-
-@attack
 def point_back_unsigned(held):
     held.point(held.ids[2])
     held.remove(3, 4)
 
 
-@attack
 def point_back_as_0_1_1(held):
     held.point(held.ids[2])
     held.edit(POINTER, lambda raw: [raw.pop(key, None) for key in ("generation", "stream", "catalog")])
     held.remove(3, 4)
 
 
-@attack
-def raise_generation(held):
-    held.point(held.ids[2], generation=2**53 - 1)
-
-
-@attack
 def replace_catalogue(held):
     catalog = json.loads(held.pointers[1])["catalog"]
     held.edit(POINTER, lambda raw: raw.update(catalog=catalog))
 
 
-@attack
 def pointer_of_another_label(held):
     mem = ColonyMemory(backend=held.backend, signer=OWN)
     mem.backup({"m": "other"}, label="other")
     held.files[POINTER] = held.files["cmem.other.latest.json"]
 
 
-@attack
 def relabelled_pointer_of_another_label(held):
     pointer_of_another_label(held)
     held.edit(POINTER, lambda raw: raw.update(label="default"))
     held.edit(POINTER, lambda raw: raw.update(manifest_file=raw["manifest_file"].replace("other", "default")))
 
 
-# --- snapshots ---
-
-
-@attack
-def delete_newest(held):
-    held.remove(4)
-
-
-@attack
-def delete_newest_two(held):
-    held.remove(3, 4)
-
-
-@attack
-def delete_middle(held):
-    held.remove(2)
-
-
-@attack
-def delete_all_but_the_pointer(held):
-    held.remove(0, 1, 2, 3, 4)
-
-
-@attack
-def delete_all(held):
-    held.files.clear()
-
-
-@attack
 def keep_the_first_alone(held):
     held.remove(1, 2, 3, 4)
     del held.files[POINTER]
 
 
-@attack
 def move_an_older_one_over_the_newest(held):
     for name in (held.manifest, held.part):
         held.files[name(4)] = held.files[name(2)]
 
 
-@attack
 def move_and_rename(held):
     for name in (held.manifest, held.part):
         held.files[name(4)] = held.files[name(2)].replace(held.ids[2], held.ids[4])
 
 
-@attack
 def move_from_another_label(held):
     mem = ColonyMemory(backend=held.backend, signer=OWN)
     other = mem.backup({"m": "other"}, label="other").snapshot_id
@@ -361,7 +238,6 @@ def move_from_another_label(held):
         held.files[name] = held.files[f"cmem.other.{other}.{kind}.json"]
 
 
-@attack
 def swap_parts(held):
     one, two = held.part(3), held.part(4)
     held.files[one], held.files[two] = (
@@ -370,43 +246,71 @@ def swap_parts(held):
     )
 
 
-@attack
-def edit_part(held):
-    held.edit(held.part(4), lambda raw: raw.update(b64=base64.b64encode(b"forged").decode()))
-
-
-@attack
-def edit_manifest(held):
-    held.edit(held.manifest(4), lambda raw: raw.update(created_at="2020-01-01T00:00:00Z"))
-
-
-@attack
-def claim_a_newer_format(held):
-    held.edit(held.manifest(4), lambda raw: raw.update(format="colony-memory/9"))
-
-
-@attack
-def forge_a_future_one(held):
-    held.put("forged", snapshot_id=FUTURE, by=STRANGER)
-
-
-@attack
 def forge_a_future_one_and_delete_the_pointer(held):
     held.put("forged", snapshot_id=FUTURE, by=STRANGER)
     del held.files[POINTER]
 
 
-@attack
 def forge_a_future_one_and_point_to_it(held):
     held.put("forged", snapshot_id=FUTURE)
     held.point(FUTURE)
 
 
-@attack
 def fill_with_junk(held):
     for number in range(40):
         held.files[f"cmem.default.2099010{number % 9 + 1}T0000{number:02}000000Z-ffffff.manifest.json"] = "[" * number
 
+
+ATTACKS = {
+    "nothing": lambda _held: None,
+    "strip_pointer": lambda held: held.edit(POINTER, lambda raw: raw.pop("signature")),
+    "null_pointer_signature": lambda held: held.edit(POINTER, lambda raw: raw.update(signature=None)),
+    "strip_newest_manifest": lambda held: held.edit(held.manifest(4), lambda raw: raw.pop("signature")),
+    "strip_everything": strip_everything,
+    "strip_all_but_the_first": strip_all_but_the_first,
+    "sign_everything_anew": sign_everything_anew,
+    "replace_and_sign_anew": replace_and_sign_anew,
+    "sign_the_pointer_anew": lambda held: held.point(held.ids[2], by=STRANGER, generation=10**9),
+    "replace_and_sign_nothing": replace_and_sign_nothing,
+    "manifest_signature_on_the_pointer": manifest_signature_on_the_pointer,
+    "pointer_signature_on_a_manifest": pointer_signature_on_a_manifest,
+    "pointer_in_place_of_a_manifest": lambda held: held.files.update({held.manifest(4): held.files[POINTER]}),
+    "manifest_in_place_of_the_pointer": lambda held: held.files.update({POINTER: held.files[held.manifest(4)]}),
+    "delete_pointer": lambda held: held.files.pop(POINTER),
+    "garble_pointer": lambda held: held.files.update({POINTER: held.files[POINTER][:-40]}),
+    "put_pointer_back": lambda held: held.files.update({POINTER: held.pointers[2]}),
+    "put_pointer_back_by_one": lambda held: held.files.update({POINTER: held.pointers[3]}),
+    "put_pointer_back_and_delete": put_pointer_back_and_delete,
+    "put_vault_back": put_vault_back,
+    "bend_pointer": lambda held: held.edit(
+        POINTER, lambda raw: raw.update(snapshot_id=held.ids[2], manifest_file=held.manifest(2))
+    ),
+    "point_back_unsigned": point_back_unsigned,
+    "point_back_as_0_1_1": point_back_as_0_1_1,
+    "raise_generation": lambda held: held.point(held.ids[2], generation=2**53 - 1),
+    "replace_catalogue": replace_catalogue,
+    "pointer_of_another_label": pointer_of_another_label,
+    "relabelled_pointer_of_another_label": relabelled_pointer_of_another_label,
+    "delete_newest": lambda held: held.remove(4),
+    "delete_newest_two": lambda held: held.remove(3, 4),
+    "delete_middle": lambda held: held.remove(2),
+    "delete_all_but_the_pointer": lambda held: held.remove(0, 1, 2, 3, 4),
+    "delete_all": lambda held: held.files.clear(),
+    "keep_the_first_alone": keep_the_first_alone,
+    "move_an_older_one_over_the_newest": move_an_older_one_over_the_newest,
+    "move_and_rename": move_and_rename,
+    "move_from_another_label": move_from_another_label,
+    "swap_parts": swap_parts,
+    "edit_part": lambda held: held.edit(held.part(4), lambda raw: raw.update(b64=base64.b64encode(b"forged").decode())),
+    "edit_manifest": lambda held: held.edit(
+        held.manifest(4), lambda raw: raw.update(created_at="2020-01-01T00:00:00Z")
+    ),
+    "claim_a_newer_format": lambda held: held.edit(held.manifest(4), lambda raw: raw.update(format="colony-memory/9")),
+    "forge_a_future_one": lambda held: held.put("forged", snapshot_id=FUTURE, by=STRANGER),
+    "forge_a_future_one_and_delete_the_pointer": forge_a_future_one_and_delete_the_pointer,
+    "forge_a_future_one_and_point_to_it": forge_a_future_one_and_point_to_it,
+    "fill_with_junk": fill_with_junk,
+}
 
 U, R, C, F = "UntrustedSnapshot", "RollbackDetected", "SnapshotCorrupt", "UnsupportedFormat"
 #: What restore gives under each policy, in the order of POLICIES: the text, with ``!`` where there was a warning, or
@@ -673,7 +577,7 @@ def test_who_does_not_sign_writes_no_pointer_over_one_that_names_what_is_lost():
 def test_a_memory_that_equals_the_one_that_was_put_back_is_saved_again():
     """To say that it is saved already, where a restore refuses it, would be to lose it."""
     held = Held()
-    put_pointer_back(held)
+    ATTACKS["put_pointer_back"](held)
     with pytest.warns(ColonyMemoryWarning, match=r"is an older one.*The backup is made"):
         info = held.client().backup({"m": "v2"})
     assert not info.reused
@@ -859,7 +763,7 @@ def test_nothing_that_is_not_proven_reaches_the_witness(more):
     """It never goes back: a count that a forger made up would have every genuine pointer refused from then on."""
     held = Held()
     genuine_pointer = held.files[POINTER]
-    raise_generation(held)
+    ATTACKS["raise_generation"](held)
     seen = dict(held.notes.heads)
     policy = "witness" if more else "lenient"
     quietly(lambda: held.client(policy, witness=held.notes, **({"notes": False} if more else {})).restore(**more))
@@ -881,7 +785,7 @@ def test_a_pointer_of_0_1_1_gives_no_head():
 def test_a_count_at_its_end_stays_there(options):
     """An unsigned vault lets anyone write the largest; no backup fails by it, nor with a witness that has seen it."""
     held = Held(signer=options.get("signer"))
-    raise_generation(held)
+    ATTACKS["raise_generation"](held)
     if options:
         held.sign(POINTER, OWN)
         held.files.update({POINTER: held.files[POINTER]})
