@@ -59,11 +59,7 @@ def _is_mounted_for_us(facts: os.stat_result) -> bool:
 
 
 def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Create a key file, readable by its owner alone from the first byte on; on disk when this returns.
-
-    Raises:
-        ColonyMemoryError: Something is there already, or it cannot be written.
-    """
+    """Create a key file, readable by its owner alone from the first byte on; on disk when this returns."""
     place = _locate(path, "a key file")
     try:
         make_directory(place.parent)
@@ -74,17 +70,7 @@ def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write an export file, for its owner alone (0600), whole or not at all; on disk when this returns.
-
-    Args:
-        exported: The export.
-        path: The file.
-        overwrite: Replace what is there.
-
-    Raises:
-        ValueError: The path is empty.
-        ColonyMemoryError: Something is there already, or the file cannot be written.
-    """
+    """Write an export file, for its owner alone (0600), whole or not at all; on disk when this returns."""
     from colony_memory.export import write_export
 
     data = write_export(exported.label, exported.snapshot_id, exported.files).encode("ascii")

@@ -49,9 +49,6 @@ class Passphrase:
 def read_recipients(given: object) -> age.Recipients | None:
     """What ``encrypt_to`` asks for, None where that is nothing.
 
-    Args:
-        given: ``age1…`` recipients, SSH public keys and a :class:`Passphrase`: one of these, or several.
-
     Raises:
         ValueError: One is no recipient, there are none, too many, or two passphrases.
         ColonyMemoryError: The extra is missing.
@@ -81,11 +78,7 @@ def read_recipients(given: object) -> age.Recipients | None:
 
 
 def read_identities(given: object, recipients: age.Recipients | None = None) -> age.Identities | None:
-    """What ``identities`` gives to open with, None where there is nothing.
-
-    Args:
-        given: ``AGE-SECRET-KEY-1…``, SSH private keys, key files and passphrases: one of these, or several.
-        recipients: Whoever encrypts with a passphrase opens with it too.
+    """What ``identities`` gives to open with, None where there is nothing; who encrypts with a passphrase has that.
 
     Raises:
         ValueError: One is none of these, or its file cannot be used. Nothing of it is repeated.

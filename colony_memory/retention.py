@@ -126,17 +126,10 @@ def plan(
     shrunk: Mapping[str, Shrink] | None = None,
     keep_shrunk: bool = False,
 ) -> PrunePlan:
-    """Decide what stays.
+    """Decide which of the whole snapshots of one label stay.
 
-    Args:
-        infos: Whole snapshots of one label.
-        retention: The policy.
-        now: The time, with a zone.
-        head: Id that the pointer names; it stays.
-        in_flight: Ids that another client may be about to point to; they stay.
-        unmerged: Ids of what no latest is based on; they stay, and don't count.
-        shrunk: What :func:`before_shrink` gave.
-        keep_shrunk: Keep those, as a backup does.
+    What ``head``, the pointer, names stays, and so does what is ``in_flight``; what is ``unmerged`` stays and doesn't
+    count. ``shrunk`` is what :func:`before_shrink` gave, which ``keep_shrunk`` keeps, as a backup does.
     """
     ordered = newest_first(infos)
     reasons: dict[str, list[str]] = {info.snapshot_id: [] for info in ordered}
@@ -208,12 +201,7 @@ def _distinct(ordered: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
 
 
 class Shrink(NamedTuple):
-    """That a much smaller snapshot, or one in which a document was ruined, followed another.
-
-    Attributes:
-        since: When it followed.
-        ruined: It ruined a document.
-    """
+    """That a much smaller snapshot, or one in which a document was ruined, followed another."""
 
     since: datetime
     ruined: bool = False
@@ -234,12 +222,8 @@ def find_ruined(before: Mapping[str, int], now: Mapping[str, int], hollow: Colle
     """Documents of a memory that are ruined in the next, sorted, where most of its others are still there.
 
     One of 1,000 bytes or more is ruined where it is empty now, all NUL, or under a tenth of itself: a power cut leaves
-    a file so, or somebody who wrote it anew from memory.
-
-    Args:
-        before: Bytes of each document before, as :func:`document_bytes` gives them.
-        now: The same of the documents now.
-        hollow: Names of those that are all NUL now, and not empty.
+    a file so, or somebody who wrote it anew from memory. Sizes are as :func:`document_bytes` gives them; ``hollow`` are
+    those that are all NUL now, and not empty.
     """
     lost = {name for name, size in before.items() if size >= _WORTHWHILE and now.get(name, size) * 10 < size}
     others = [name for name in before if name not in lost]
@@ -275,11 +259,8 @@ def before_shrink(
     take the place of the large one: going back from there, each that holds at least twice the bytes or documents of
     those kept so far stays too, which is never many, and each of which a document was ruined.
 
-    Args:
-        infos: Whole snapshots of one label.
-        now: The time, with a zone.
-        noted: Earlier findings by id, since the follower itself may be gone by now.
-        spoilers: Ids of snapshots in which a document of the one before was ruined.
+    ``noted`` are earlier findings by id, since the follower itself may be gone by now; ``spoilers`` are ids of
+    snapshots in which a document of the one before was ruined.
     """
     ordered = newest_first(infos)
     found: dict[str, tuple[Shrink, SnapshotInfo]] = {}

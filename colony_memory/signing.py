@@ -8,18 +8,21 @@ public key is the multicodec prefix ``ed01`` and the 32 bytes, in base58btc afte
 from __future__ import annotations
 
 import base64
+import binascii
+import contextlib
 import os
 import re
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from colony_memory import _keys
-from colony_memory._boundary import require_text
+from colony_memory._boundary import read_written, require_text
 from colony_memory._format.json import canonical, holds_fraction, shown
+from colony_memory._values import pattern
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from typing_extensions import Self
 
 _T = TypeVar("_T")
@@ -32,6 +35,10 @@ _P = 2**255 - 19
 _Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL_ORDER = frozenset({0, 1, _P - 1, _Y8, _P - _Y8})
 _SIG = re.compile(r"[A-Za-z0-9_-]{86}")
+_HEX = pattern(r"[0-9A-Fa-f]{64}")
+_BASE64 = pattern(r"[A-Za-z0-9+/_-]{43}=?")
+_PEM = "-----BEGIN "
+_MAKE_ONE = "openssl genpkey -algorithm ed25519 makes one that does"
 _MISSING = "signatures need the extra 'sign': pip install 'colony-memory[sign]'"
 
 
@@ -55,15 +62,7 @@ class Ed25519Signer:
     """
 
     def __init__(self, seed: bytes) -> None:
-        """Make a signer of a seed.
-
-        Args:
-            seed: 32 bytes, secret.
-
-        Raises:
-            ValueError: The seed is not 32 bytes.
-            ColonyMemoryError: The extra ``sign`` is not installed.
-        """
+        """Make a signer of a seed of 32 bytes, which is secret. It takes the extra ``sign``."""
         if not isinstance(seed, bytes) or len(seed) != 32:
             raise ValueError("an Ed25519 seed is 32 bytes")
         try:
@@ -81,31 +80,21 @@ class Ed25519Signer:
 
     @classmethod
     def from_pem(cls, text: str) -> Self:
-        """The signer of a private key in PEM (PKCS#8), as ``openssl genpkey -algorithm ed25519`` writes it.
-
-        Raises:
-            ValueError: It is no PEM, encrypted, or not the private key of Ed25519.
-            ColonyMemoryError: The extra ``sign`` is not installed.
-        """
-        return cls(_parse(_keys.read_pem, text))
+        """The signer of a private key in PEM (PKCS#8), as ``openssl genpkey -algorithm ed25519`` writes it."""
+        return cls(_parse(_read_pem, text))
 
     @classmethod
     def from_env(cls, name: str = "COLONY_MEMORY_KEY") -> Self:
-        r"""The signer whose key an environment variable holds.
-
-        Args:
-            name: The variable. Its value is the seed as 64 hex digits or in base64 or base64url, or a PEM, in which
-                a line end may be written as ``\n``.
-
-        Raises:
-            ColonyMemoryError: It is not set, or holds no key, or the extra ``sign`` is not installed.
+        r"""The signer whose key an environment variable holds: the seed as 64 hex digits or in base64 or base64url, or
+        a PEM, in which a line end may be written as ``\n``.
         """
         value = os.environ.get(name, "")
         if not value.strip():
-            msg = f"the environment variable {name} is not set: it should hold the seed as 64 hex digits, or a PEM"
-            raise ColonyMemoryError(msg)
+            raise ColonyMemoryError(
+                f"the environment variable {name} is not set: it should hold the seed as 64 hex digits, or a PEM"
+            )
         try:
-            return cls(_parse(_keys.read_text, value))
+            return cls(_parse(_read_text, value))
         except ValueError as error:
             raise ColonyMemoryError(f"the environment variable {name} holds no key: {error}") from error
 
@@ -121,22 +110,15 @@ class Ed25519Signer:
 
         data = read_key_file(path)
         try:
-            return cls(_parse(_keys.read_file, data))
+            return cls(_parse(_read_file, data))
         except ValueError as error:
             raise ColonyMemoryError(f"key file {os.fspath(path)}: {error}") from error
 
     def save(self, path: str | os.PathLike[str], *, encoding: Literal["pem", "raw"] = "pem") -> None:
         """Write the key to a new file that its owner alone may read (0600); it is on disk when this returns.
 
-        A directory that is missing is made (0700).
-
-        Args:
-            path: The file; what is there already is never overwritten.
-            encoding: ``"pem"`` for PKCS#8 PEM, which ``openssl pkey`` reads; ``"raw"`` for the 32 bytes of the seed.
-
-        Raises:
-            ValueError: The encoding is neither.
-            ColonyMemoryError: Something of that name is there, or the file cannot be written.
+        A directory that is missing is made (0700). What is there already is never overwritten. The encoding is
+        ``"pem"`` for PKCS#8 PEM, which ``openssl pkey`` reads, or ``"raw"`` for the 32 bytes of the seed.
         """
         from colony_memory._ownfiles import write_key_file
 
@@ -146,7 +128,7 @@ class Ed25519Signer:
 
     def to_pem(self) -> str:
         """The private key as PEM (PKCS#8), not encrypted: as secret as the seed."""
-        return _keys.write_pem(self._key)
+        return _write_pem(self._key)
 
     @property
     def seed(self) -> bytes:
@@ -166,6 +148,77 @@ def _parse(read: Callable[[_T], bytes], given: _T) -> bytes:
         return read(given)
     except ImportError as error:
         raise ColonyMemoryError(_MISSING) from error
+
+
+def _write_pem(key: Ed25519PrivateKey) -> str:
+    """The key as PKCS#8 PEM, not encrypted."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
+
+
+def _read_pem(text: str) -> bytes:
+    """The 32-byte seed in a PEM of an Ed25519 private key."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    if not isinstance(text, str) or _PEM not in text:
+        raise ValueError("it is not PEM: a line such as '-----BEGIN PRIVATE KEY-----' is missing")
+    if f"{_PEM}PRIVATE KEY-----" not in text:
+        raise ValueError(_explain_pem(text))
+    key: object = None
+    # Not a cause of what is raised below: it could quote what it could not read.
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = load_pem_private_key(text.encode("utf-8", "replace"), password=None)
+    if key is None:
+        raise ValueError("the PEM private key is damaged, or of an unknown kind")
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ValueError(f"the PEM key does not sign with Ed25519; {_MAKE_ONE}")  # noqa: TRY004 - what was read is wrong
+    return key.private_bytes_raw()
+
+
+def _explain_pem(text: str) -> str:
+    if f"{_PEM}ENCRYPTED PRIVATE KEY" in text or "Proc-Type: 4,ENCRYPTED" in text:
+        return "the PEM key is encrypted; openssl pkey -in KEY -out NEW writes it without its password"
+    if "PUBLIC KEY" in text or "CERTIFICATE" in text:
+        return "the PEM holds no private key, which is what signs"
+    return f"the PEM key is of a kind that is not read here; {_MAKE_ONE}"
+
+
+def _read_text(text: str) -> bytes:
+    """The seed in a PEM, 64 hex digits, or base64 or base64url of 32 bytes; white space around it is passed over."""
+    text = text.strip()
+    if _PEM in text:
+        # Files of settings have a line for each, and write a line end as \n.
+        return _read_pem(text.replace("\\n", "\n"))
+    if _HEX.fullmatch(text):
+        return bytes.fromhex(text)
+    if _BASE64.fullmatch(text):
+        spelled = text.rstrip("=").translate(str.maketrans("-_", "+/"))
+        try:
+            seed = base64.b64decode(f"{spelled}=", validate=True)
+        except binascii.Error:  # pragma: no cover - the pattern lets nothing through that does not decode
+            seed = b""
+        # The last digit has two bits that say nothing: where they are set, something was changed.
+        if base64.b64encode(seed).decode("ascii") == f"{spelled}=":
+            return seed
+    raise ValueError("it is not 64 hex digits, 32 bytes in base64, or a PEM private key")
+
+
+def _read_file(data: bytes) -> bytes:
+    """The seed in a key file: a PEM, 32 raw bytes, or 64 hex digits."""
+    if len(data) == 32:
+        return data
+    text = ""
+    with contextlib.suppress(UnicodeDecodeError):
+        text = read_written(data)
+    if _PEM in text:
+        return _read_pem(text)
+    digits = text.removesuffix("\n")  # what an editor or a shell adds
+    if _HEX.fullmatch(digits):
+        return bytes.fromhex(digits)
+    raise ValueError("it is not a PEM private key, 32 raw bytes, or 64 hex digits")
 
 
 def encode_did_key(public_key: bytes) -> str:

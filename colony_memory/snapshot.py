@@ -89,20 +89,8 @@ def build(
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
 
-    Args:
-        documents: ``{name: text}``, not empty.
-        label: Label to save it under; folded with :func:`sanitize_label`.
-        snapshot_id: Its id, from :func:`new_id`.
-        created_at: When it is saved, ``YYYY-MM-DDThh:mm:ssZ``.
-        signer: Signs the manifest.
-        previous: ``{"snapshot_id", "manifest_sha256"}`` of the snapshot before this one.
-        stream: Identity of the label's history, see :mod:`colony_memory._format.pointer`.
-        note: A remark to store with it.
-        incomplete: What had to be left out and why, one line each.
-        tags: Tags to file it under.
-        lineage: Where it comes from.
-        ruined: How many documents of the snapshot before it are ruined in it.
-        max_bytes: Refuse more plain text than this: it could not be restored with the same setting.
+    The id is from :func:`new_id`, ``created_at`` is ``YYYY-MM-DDThh:mm:ssZ``, and ``previous`` has the ``snapshot_id``
+    and ``manifest_sha256`` of the snapshot before this one.
 
     Raises:
         ValueError: The documents are no mapping of strings, empty or too large, or the id is bad.

@@ -143,14 +143,7 @@ def read_trust(
     accept_legacy_pointer: bool,
     signer: str | None,
 ) -> Trust:
-    """The policy that a client's arguments ask for.
-
-    Args:
-        trusted_issuers: did:keys, or a mapping of each to the last snapshot id that it is trusted for (None: all).
-            By default the signer's.
-        require_signature: By default true where an issuer is pinned.
-        accept_legacy_pointer: See :class:`Trust`.
-        signer: did:key of the client's signer, None where it has none.
+    """The policy that a client's arguments, and its signer's did:key, ask for.
 
     Raises:
         ValueError: A did:key or an id is malformed, or no issuer is named.
@@ -205,16 +198,8 @@ def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, w
     """Judge a trusted manifest that is newer than what a proven pointer names, and that the pointer does not list.
 
     A writer that died before it moved the pointer leaves one. But what that writer saw as the latest was named by a
-    pointer, so it cannot be newer than what the pointer names now, or named before its owner deleted that.
-
-    Args:
-        label: The label.
-        named: The snapshot that the pointer names, None for none.
-        manifest: The newer one.
-        went_back_from: Newest snapshot that the pointer named before, by its own word.
-
-    Raises:
-        RollbackDetected: The pointer is an older one that was put back.
+    pointer, so it cannot be newer than what the pointer names now, or named before its owner deleted that: else the
+    pointer is an older one that was put back.
     """
     before = previous_of(manifest)
     if before is not None and id_order(before[0]) > max(id_order(named or ""), id_order(went_back_from or "")):
@@ -235,17 +220,11 @@ def check_head(
     listed: Iterable[str] = (),
     conditional: bool = True,
 ) -> bool:
-    """Compare a label's pointer with what was seen of it before; whether that says anything.
+    """Compare a label's pointer with a head or generation that was seen of it before; whether that says anything.
 
-    Args:
-        label: The label.
-        seen: A head or a generation that was seen before.
-        head: Head of the pointer, empty where it has none.
-        stream: Stream of the pointer, None where it has none.
-        listed: Digests of the manifests that it lists. One that lists what was seen tells the same history, whatever
-            its stream: where 0.1.1 writes over pointers, two clients may each have begun one.
-        conditional: The vault writes on condition. Where it does not, two honest writers may both write one
-            generation, each over the same pointer, and the later one stands.
+    A pointer that lists what was seen tells the same history, whatever its stream: where 0.1.1 writes over pointers,
+    two clients may each have begun one. Where a vault does not write on condition, two honest writers may both write
+    one generation, each over the same pointer, and the later one stands.
 
     Raises:
         RollbackDetected: The pointer is an older one, another one of the same generation, or of another history.

@@ -66,21 +66,11 @@ class FileWitness:
         return f"FileWitness({str(self.path)!r})"
 
     def read(self, label: str) -> str | None:
-        """The newest head that was recorded for the label, or None.
-
-        Raises:
-            ValueError: The label is not one.
-            ColonyMemoryError: The file cannot be read, or is not a witness file.
-        """
+        """The newest head that was recorded for the label, or None."""
         return self._load().get(require_label(label))
 
     def record(self, label: str, head: str) -> None:
-        """Remember a head; on disk when this returns. A lower generation than the one remembered is passed over.
-
-        Raises:
-            ValueError: The label or the head is not one.
-            ColonyMemoryError: The file cannot be read or written, or is not a witness file.
-        """
+        """Remember a head; on disk when this returns. A lower generation than the one remembered is passed over."""
         label = require_label(label)
         generation = _require_head(head)
         # What is remembered never goes back, so that what is known without the lock stays known.
