@@ -21,8 +21,7 @@ from colony_memory.app.values import expanded_path, read_path_setting, read_sett
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from colony_memory.capture._follow import Following
-    from colony_memory.capture._ignore import Excluded
+    from colony_memory.capture._ignore import Excluded, Following
 
 __all__ = ["AGENTS", "Agent"]
 
@@ -99,7 +98,7 @@ class Agent:
         """Which links in its memory are followed: below the user's home, to what is no secret and is not hidden, or is
         memory of a host. None where this user has no home.
         """
-        from colony_memory.capture._follow import Following
+        from colony_memory.capture._ignore import Following
 
         try:
             return Following(real_path(_home()), _why_not_followed)

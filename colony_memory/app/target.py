@@ -27,7 +27,7 @@ from colony_memory.app.save import read_for
 from colony_memory.capture._metadata import METADATA_NAMES, describe, split_documents
 from colony_memory.capture._question import Holding, Question
 from colony_memory.capture._recover import recover
-from colony_memory.capture._rows import PART
+from colony_memory.capture._tree import PART
 from colony_memory.capture.folder import NothingToSave
 from colony_memory.capture.index import end_others, open_index, peek_index
 from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, SnapshotNotFound

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from colony_memory._boundary import several
 from colony_memory._format.names import is_cortex_file
-from colony_memory._os.paths import is_directory, is_file, is_link, name_kind
+from colony_memory._os.directory import open_below
+from colony_memory._os.paths import decode_name, is_directory, is_file, is_link, local_name, name_kind, real_path
 from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import LONGEST_NAME, depth_problem, is_staging, name_problem
 from colony_memory.capture._wildmatch import Wildcard, read_pattern
@@ -16,7 +17,9 @@ from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections import Counter
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
 
 
 IGNORE_NAME = ".cmemignore"
@@ -249,3 +252,59 @@ def _placeholder(own: str, status: os.stat_result) -> str:
     if marked or (own.endswith(_PLACEHOLDER_SUFFIXES) and status.st_size <= 1):
         return "a placeholder: a sync service keeps its bytes elsewhere; download it first"
     return ""
+
+
+# --- links of a host's own memory that lead out of its folder
+
+
+_MOST_LINKS = 10
+"""Links to one directory, or into it: a stranger's links may make no more of a home than so much."""
+
+
+@dataclass(frozen=True)
+class Following:
+    """Which links that lead out of a folder are followed."""
+
+    home: Path  # those that end below this real path
+    refuse: Callable[[str, bool], str]  # says why a path from there on is not followed, or nothing
+
+
+class NotFollowed(OSError):
+    """Why a link is not followed."""
+
+
+def find_end(follow: Following, root: Path, name: str, taken: Counter[tuple[str, ...]]) -> tuple[tuple[str, ...], bool]:
+    """Where a link in a folder ends: the names from the home on, none of them a link's; and whether it is a directory.
+
+    Args:
+        follow: Which are followed.
+        root: The folder.
+        name: The link.
+        taken: How many links lead to a directory, or into it; is added to.
+
+    Raises:
+        OSError: It is not followed.
+    """
+    link = root.joinpath(*map(local_name, name.split("/")))
+    end = real_path(link)
+    if end == follow.home or not end.is_relative_to(follow.home):
+        raise NotFollowed(f"that is not below {str(follow.home)!r}")
+    if real_path(root).is_relative_to(end):
+        raise NotFollowed("the folder itself is in there")
+    *inside, own = parts = tuple(map(decode_name, end.relative_to(follow.home).parts))
+    with open_below(follow.home, inside) as place:
+        status = place.look(own)
+    if status is None:
+        raise NotFollowed("nothing is there")
+    is_dir = is_directory(status)
+    why = follow.refuse("/".join(parts), is_dir) or why_unsaved(own, name, status)
+    if status.st_uid != (owner := link.lstat().st_uid) and owner:
+        why = "that belongs to somebody else"
+    elif is_of_vault(own, status):
+        why = VAULT
+    elif taken[parts] >= _MOST_LINKS:
+        why = f"{taken[parts]} others lead there, too"
+    if why or not (is_dir or is_file(status)):
+        raise NotFollowed(why or "that is neither a file nor a directory")
+    taken.update(parts[:depth] for depth in range(1, len(parts) + 1) if is_dir)
+    return parts, is_dir

@@ -17,21 +17,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
-from colony_memory._values import dataclass, field
-from colony_memory.capture._contents import as_bytes, as_content, up_to_last_line
 from colony_memory.capture._filenames import is_note, parents_of
-from colony_memory.capture._rows import is_settled
-from colony_memory.capture._sparse import Sparse, read_sparse
-from colony_memory.capture._steady import LARGE, TookTooLong, still_holds, whole_of
-from colony_memory.capture._tree import Change, Look, Watched, changed_at, is_same
-from colony_memory.capture._walk import SECONDS
+from colony_memory.capture._sparse import Sparse
+from colony_memory.capture._steady import (
+    LARGE,
+    as_bytes,
+    as_content,
+    read_sparse,
+    still_holds,
+    up_to_last_line,
+    whole_of,
+)
+from colony_memory.capture._tree import Change, Look, Watched, changed_at, is_same, is_settled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from colony_memory.capture._reading import Found
-    from colony_memory.capture._steady import Deadline, Patience
-    from colony_memory.capture._tree import Entry, Place
+    from colony_memory.capture._tree import Entry
 
 SECONDS_IN_ALL = 10.0  # a host that waits for a backup waits 20
 QUIET = 0.1
@@ -44,38 +47,14 @@ PAUSES = 16
 LOG_SECONDS = 1.0
 """How long a file has to do nothing but grow to be a log: one that is written anew grows too, until it is done."""
 STEP = 10_000_000  # nanoseconds of a kernel's tick: by so much a change may be later than its time
-BYTES_A_SECOND = 1_000_000  # what a slow disk gives at the least
+APART = 0.2
+"""Seconds that have to lie between the two readings of a large file, of which its status says nothing."""
+TRIES = 4
+"""How often that is done where nothing but the bytes tells that it moves: no time says when its writer pauses."""
 NEVER_STILL = (
     "never held still for a moment while it was read; left out as one set: save it while its program is stopped, or "
     "save a copy that the program makes"
 )
-APART = 0.2
-"""Seconds that have to lie between the two readings of a large file, of which its status says nothing."""
-
-
-@dataclass
-class _Seen:
-    """What one look at everything has shown.
-
-    Attributes:
-        changes: Whatever is not as it was.
-        moved: Names of what is neither whole by itself nor only longer.
-        torn: Of that, the files of which nothing but their bytes tells.
-        grown: Names of files that hold what they held, and more.
-        databases: Names of databases, and of files that are a part of one, that have changed.
-        recent: What was changed a moment ago.
-        gone: Of what is left out in any case, what is not there any more.
-        places: The directory in which a name is.
-    """
-
-    changes: list[Change] = field(default_factory=list)
-    moved: set[str] = field(default_factory=set)
-    torn: set[str] = field(default_factory=set)
-    grown: set[str] = field(default_factory=set)
-    databases: set[str] = field(default_factory=set)
-    recent: dict[str, os.stat_result] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
-    places: dict[str, Place] = field(default_factory=dict)
 
 
 class Rhythm:
@@ -112,13 +91,13 @@ class Rhythm:
     def quiet(self) -> float:
         """Seconds after which the writer is done, by what has changed last."""
         *ended, (_, last, _) = self._states
-        lengths = sorted(length for _, _, length in ended)
         if not (ended or self._moves):
             return QUIET
         load = _load()  # it may be held up anywhere, where there is more to do than there are processors
         long = QUIET * min(max(load, 1.0), 10.0)
-        if len(lengths) < PAUSES:
+        if len(ended) < PAUSES:
             return long
+        lengths = sorted(length for _, _, length in ended)
         usual = lengths[-3]  # one or two may be longer by chance
         pauses = [kinds for _, kinds, length in ended if length >= usual / 2]
         doubtful = sum(usual / 4 <= length < usual / 2 for length in lengths)
@@ -132,16 +111,11 @@ class Rhythm:
 
 
 class Moment:
-    """The moment at which everything holds that was read.
+    """The moment at which everything holds that was read."""
 
-    Args:
-        found: What was read.
-        patience: Asks the system.
-    """
-
-    def __init__(self, found: Found, patience: Patience) -> None:
-        self._found, self._patience = found, patience
-        self._since: dict[str, float] = {}  # when what grows was seen first
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._since: dict[str, float] = {}  # when what only grows was first seen to
         self._sizes: dict[str, int] = {}  # that it had at the last look
         self._by_status: set[str] = set()  # files whose changes show
         self._moved: set[str] = set()  # whatever has moved at some time
@@ -151,7 +125,7 @@ class Moment:
     def hold(self) -> None:
         """Read again what moves, until everything has held; leave out what never does."""
         found, end = self._found, time.monotonic() + SECONDS_IN_ALL
-        held = _Seen()
+        gone, grown = set[str](), set[str]()
         while True:
             seen = self._look(quiet=QUIET)
             if not (seen.moved or seen.grown or seen.recent):
@@ -159,17 +133,19 @@ class Moment:
             self._watch(seen)
             caught = self._catch(end)
             held = caught or self._give_up()
+            gone, grown = held.gone, held.grown
             if caught is None:
                 break
-        found.tree.left_out = [each for each in found.tree.left_out if each.name not in seen.gone | held.gone]
-        for name in held.grown & found.contents.keys():
+        gone = gone | seen.gone
+        found.tree.left_out = [each for each in found.tree.left_out if each.name not in gone]
+        for name in grown & found.contents.keys():
             kept, text = up_to_last_line(as_bytes(found.contents[name]))
             found.add(name, as_content(kept))
             found.note(name, text)
 
-    def _catch(self, end: float) -> _Seen | None:
-        """Read what is watched, and find it the same once it is quiet; None where the time is up."""
-        found, rhythm, began = self._found, self._rhythm, time.monotonic()
+    def _catch(self, end: float) -> Look | None:
+        """Read what is watched, and find it the same once it is quiet; None where that does not come to be."""
+        found, rhythm, began, torn = self._found, self._rhythm, time.monotonic(), 0
         tops, tree, stores = {walk.prefix.rstrip("/") for walk in found.all_walks}, None, set[str]()
         while (now := time.monotonic()) < end:
             looked, seen = time.time_ns(), self._look(alone=True, compared=False)
@@ -188,11 +164,12 @@ class Moment:
             # So it is with how far a log went.
             late |= any(rhythm.newest + STEP > found.read_at.get(name, 0) for name in logs)
             stood, quiet = (looked - rhythm.newest) / 1e9, rhythm.quiet()
+            learns = now - began < LEARNING
             # How far each of several logs went has to be known of one instant.
             if late or seen.moved or seen.grown - (logs & found.sizes.keys()):
                 if stood >= max(quiet / 4, STEP / 1e9 if logs else 0.0):
                     self._read_again(seen, logs)
-                    if now - began < LEARNING:
+                    if learns:
                         continue
             elif stood >= quiet:
                 seen = self._look(alone=True)
@@ -200,14 +177,17 @@ class Moment:
                 if not (_different(again, recent) or seen.moved) and seen.grown <= logs:
                     return seen
                 if seen.moved:
+                    torn += 1
+                    if torn > TRIES and seen.moved <= seen.torn:
+                        return None
                     self._watch(seen)
                     self._read_again(seen, logs)
                     continue
-            learns = quiet < QUIET or now - began < LEARNING
-            time.sleep(max(0.001, min(stood / 8, QUIET / 8)) if learns else QUIET / 8)
+            often = learns or quiet < QUIET
+            time.sleep(max(0.001, min(stood / 8, QUIET / 8)) if often else QUIET / 8)
         return None
 
-    def _watch(self, seen: _Seen) -> None:
+    def _watch(self, seen: Look) -> None:
         for change in seen.changes:
             root, inside = change.walk.root, change.inside
             self._watched.places |= {(root, inside), (root, (*inside, change.own))}
@@ -216,7 +196,7 @@ class Moment:
         self._watched.names |= names
         self._watched.places |= {seen.places[name] for name in names & seen.places.keys()}
 
-    def _look(self, *, alone: bool = False, compared: bool = True, quiet: float | None = None) -> _Seen:
+    def _look(self, *, alone: bool = False, compared: bool = True, quiet: float | None = None) -> Look:
         """Look at all but what is watched, or at that alone.
 
         Args:
@@ -227,12 +207,12 @@ class Moment:
         found, now, since = self._found, time.time_ns(), 0
         if quiet is not None:
             since = min([now - int(quiet * 1e9), *(found.read_at.get(name, now) for name in found.databases)])
-        look = Look(since=since, watched=self._watched, alone=alone)
+        seen = Look(since, self._watched, alone)
         for walk in found.all_walks:
-            walk.look(look, self._patience, found.status)
+            walk.look(seen, found.status)
         left = {entry.name.rstrip("/") for entry in found.tree.left_out} - found.restless
-        seen = _Seen(moved=set(found.restless), places=look.places)
-        for change in look.changes:
+        changes, seen.changes, seen.moved = seen.changes, [], set(found.restless)
+        for change in changes:
             name = change.name.rstrip("/")
             if found.is_in_set(name) or found.is_passed(name) or (name in left and change.is_of_no_other_kind):
                 seen.gone |= {name} if change.now is None else set()
@@ -240,7 +220,7 @@ class Moment:
             seen.changes.append(change)
             if found.is_database(name):
                 seen.databases.add(name)
-            elif self._only_grew(change) and (not compared or self._begins_as_before(change)):
+            elif self._only_grew(change) and (not compared or self._begins_as_before(name)):
                 seen.grown.add(name)
                 self._since.setdefault(name, time.monotonic())
             else:
@@ -248,57 +228,56 @@ class Moment:
                 self._passing |= {change.name} if None in (change.before, change.now) else set()
                 self._since.pop(name, None)
                 self._by_status.add(name)
-        changed, watched = {change.name for change in seen.changes}, self._watched.names
-        entries = {entry.name: entry for entry in found.tree.files}
-        for name in found.sizes.keys() & self._since.keys() & entries.keys() - changed:
+        asked = {entry.name: entry for entry in found.tree.files if (entry.name in self._watched.names) == alone}
+        unchanged = asked.keys() - {change.name for change in seen.changes}
+        for name in found.sizes.keys() & self._since.keys() & unchanged:
             # It was longer already when it was read as far as it went at the instant before.
-            if (name in watched) == alone and found.sizes[name] < found.status[name].st_size:
+            if found.sizes[name] < found.status[name].st_size:
                 seen.grown.add(name)
         if compared:
-            for name in (found.contents.keys() & entries.keys()) - found.proven - changed:
-                if (name in watched) == alone and not self._is_proven(entries[name]):
-                    entry = entries[name]
+            for name in (found.contents.keys() & unchanged) - found.proven:
+                if not self._is_proven(asked[name]):
                     seen.torn.add(name)
-                    seen.places[name] = entry.root, entry.inside
+                    seen.places[name] = asked[name].root, asked[name].inside
                     self._by_status.discard(name)
         seen.moved |= seen.torn
         self._moved |= seen.moved
         seen.recent = {
             name: status
-            for name, status in look.recent.items()
-            if (alone or name in entries or name in found.tree.links) and changed_at(status) <= now
+            for name, status in seen.recent.items()
+            if (alone or name in asked or name in found.tree.links) and changed_at(status) <= now
             if not found.is_database(name) and not found.is_passed(name)
         }
         return seen
 
-    def _logs(self, seen: _Seen) -> set[str]:
-        """What has done nothing but grow for long enough."""
+    def _logs(self, seen: Look) -> set[str]:
+        """The files that have done nothing but grow for long enough."""
         now = time.monotonic()
         return {name for name in seen.grown if now - self._since[name] >= LOG_SECONDS}
 
-    def _read_again(self, seen: _Seen, logs: set[str]) -> None:
+    def _read_again(self, seen: Look, logs: set[str]) -> None:
         found = self._found
         before = {name: found.contents[name] for name in self._since if name in found.contents}
-        found.read_again(self._patience, seen.changes, seen.torn, logs)
+        found.read_again(seen.changes, seen.torn, logs)
         for name, content in before.items():
             if not as_bytes(found.contents.get(name, b"")).startswith(as_bytes(content)):
                 self._since.pop(name, None)
 
     def _only_grew(self, change: Change) -> bool:
-        """Whether a file has more bytes than were read of it, which are some, and than at any look since then."""
-        if not change.grew or change.before is None or change.now is None or not change.before.st_size:
+        """A file has more bytes than were read of it, and no fewer than at any look since then."""
+        if not change.grew or change.now is None:
             self._sizes.pop(change.name, None)
             return False
         before, self._sizes[change.name] = self._sizes.get(change.name, 0), change.now.st_size
         return change.now.st_size >= before
 
-    def _begins_as_before(self, change: Change) -> bool:
-        """Whether a file that has grown begins with what was read of it."""
-        entry = next((each for each in self._found.tree.files if each.name == change.name), None)
-        return entry is not None and entry.name in self._found.contents and self._holds(entry)
+    def _begins_as_before(self, name: str) -> bool:
+        """A file that has grown begins with what was read of it."""
+        entry = next((each for each in self._found.tree.files if each.name == name), None)
+        return entry is not None and name in self._found.contents and self._holds(entry)
 
     def _is_proven(self, entry: Entry) -> bool:
-        """Whether a file holds what was read of it, where its status does not tell that."""
+        """A file holds what was read of it, where its status does not tell that."""
         found, name = self._found, entry.name
         status, read_at = found.status[name], found.read_at[name]
         is_large = status.st_size >= LARGE
@@ -315,19 +294,15 @@ class Moment:
 
     def _holds(self, entry: Entry) -> bool:
         data = as_bytes(self._found.contents[entry.name])
-
-        def compare(deadline: Deadline) -> bool:
-            with open_below(entry.root, entry.inside) as place, place.file(entry.own) as (descriptor, _):
-                if isinstance(data, Sparse):
-                    return read_sparse(descriptor, deadline=deadline) == data
-                return still_holds(descriptor, data, deadline=deadline)
-
         try:
-            return self._patience.run(compare, seconds=SECONDS + len(data) / BYTES_A_SECOND)
-        except (OSError, TookTooLong):
+            with open_below(entry.root, entry.inside) as place, place.file(entry.own) as (descriptor, _):
+                return read_sparse(descriptor) == data if isinstance(data, Sparse) else still_holds(descriptor, data)
+        except OSError:
             return False
 
-    def _give_up(self) -> _Seen:
+    # --- what never holds still
+
+    def _give_up(self) -> Look:
         """Leave out what moves with what is kept beside it, by two last looks at everything.
 
         That is the directory that it is in, with all that is below it; and one above that, in which more has moved or
@@ -342,9 +317,8 @@ class Moment:
         logs = self._logs(seen) & found.sizes.keys()
         seen.grown, grown = logs, seen.grown - logs
         moved = (seen.moved | earlier.moved | grown | (seen.recent.keys() - logs)) - found.vanished
-        databases, there = seen.databases | earlier.databases, {change.name for change in seen.changes}
         tops = {"", *(walk.prefix.rstrip("/") for walk in found.all_walks)}
-        with_databases = {_above(name) for name in databases} - tops
+        with_databases = {_above(name) for name in seen.databases | earlier.databases} - tops
         directories, names = set[str](), set[str]()
         for name in moved:
             above = _above(name)  # of a directory, which ends with a slash, itself
@@ -355,30 +329,24 @@ class Moment:
             while (over := _above(above)) in with_databases:
                 above = over
             directories.add(f"{self._store_over(above, tops)}/")
-        words, known = {_word(name) for name in names}, [entry.name for entry in found.tree.files] + [*found.tree.links]
+        words, known = {_word(name) for name in names}, {each.name for each in found.tree.files} | {*found.tree.links}
         passing = {(_above(name), _word(name)) for name in self._passing if not is_note(name)}
         stores = {
             _above(name) for name in names if any(top == _above(name) and word != _word(name) for top, word in passing)
         }
         left = {name for name in known if _above(name) in tops and _word(name) in words}
         left |= {n for n in known if _above(n) in stores and not is_note(n) and not found.is_database(n)}
-        left |= names & (there | {*known}) | directories
-        found.leave_sets(
-            {
-                name: NEVER_STILL
-                for name in left
-                if not any(f"{over}/" in directories for over in parents_of(name.rstrip("/")))
-            }
-        )
+        left |= names & ({change.name for change in seen.changes} | known) | directories
+        nested = {name for name in left if any(f"{over}/" in directories for over in parents_of(name.rstrip("/")))}
+        found.leave_sets(dict.fromkeys(left - nested, NEVER_STILL))
         return seen
 
     def _store_over(self, directory: str, tops: set[str]) -> str:
         """The outermost directory that is of the same store as one in it that moves."""
         store, above = directory, {_above(name) for name in self._moved} - tops
+        notes = [each.name for each in self._found.tree.files if is_note(each.name)]
         for over in sorted(parents_of(directory), key=len, reverse=True):
-            if over in tops or any(
-                is_note(each.name) for each in self._found.tree.files if each.name.startswith(f"{over}/")
-            ):
+            if over in tops or any(name.startswith(f"{over}/") for name in notes):
                 break
             more = any(each.startswith(f"{over}/") and f"{each}/".find(f"{store}/") for each in above)
             if more or "." in over.rpartition("/")[2].lstrip("."):
@@ -426,6 +394,6 @@ def _above(name: str) -> str:
 
 
 def _word(name: str) -> str:
-    """What a name at the top begins with: that of a database, its log and what else a store writes beside it."""
+    """The beginning of a name at the top: that of a database, its log and what else a store writes beside it."""
     above, _, own = name.rpartition("/")
     return f"{above}/{own.lstrip('.').partition('.')[0]}"

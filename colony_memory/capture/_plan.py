@@ -19,19 +19,19 @@ from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import parents_of, place_of_state
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._question import Displaced, find_users
-from colony_memory.capture._sparse import Sparse, read_sparse
+from colony_memory.capture._sparse import Sparse
 from colony_memory.capture._stage import widened
 from colony_memory.capture._steady import (
     companions_of,
     holds_database,
     holds_text,
     is_database,
-    patience,
+    read_sparse,
     read_start,
     whole_of,
 )
 from colony_memory.capture._tree import Tree
-from colony_memory.capture._walk import walk
+from colony_memory.capture._walk import Walk
 from colony_memory.capture.sqlite import holds_same
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -208,8 +208,7 @@ class _Comparison:
 
     def _find_surplus(self, only: set[str] | None) -> None:
         plan, tree = self._plan, Tree()
-        with patience() as patient:
-            walk(plan.target, "", tree, patient)
+        Walk(plan.target, "").find(tree)
         wanted = {*self._wanted, *self._metadata.empty_dirs} - self._giving_way.keys()
         # What the snapshot says it lacks, with all that is in it.
         stays = {name.rstrip("/") for name in (*self._metadata.left_out, *place_of_state(plan.target))}

@@ -32,8 +32,8 @@ from colony_memory._os.paths import Identity, is_file, is_link
 from colony_memory._values import cached_property, dataclass, field, replace
 from colony_memory.capture._filenames import is_note, parents_of
 from colony_memory.capture._metadata import Metadata, encode_text, split_documents
-from colony_memory.capture._sparse import read_sparse, room_of
-from colony_memory.capture._steady import INDEX, holds_database, is_database, read_start, whole_of
+from colony_memory.capture._sparse import room_of
+from colony_memory.capture._steady import INDEX, holds_database, is_database, read_sparse, read_start, whole_of
 from colony_memory.capture.sqlite import holds_same, reads_as_journal
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import ExitStack
 from itertools import groupby
@@ -10,102 +11,140 @@ from typing import TYPE_CHECKING
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import UnfitFile, local_name
 from colony_memory._values import dataclass, field
-from colony_memory.capture._contents import (
-    Contents,
+from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._ignore import IGNORE_NAME
+from colony_memory.capture._moment import Moment
+from colony_memory.capture._sparse import room_of
+from colony_memory.capture._steady import (
+    JOURNAL,
+    LOG,
     NeverStill,
     NotSaved,
+    TooLarge,
     as_bytes,
     as_content,
     read_contents,
     reason_of,
+    whole_of,
 )
-from colony_memory.capture._filenames import parents_of
-from colony_memory.capture._ignore import IGNORE_NAME
-from colony_memory.capture._moment import BYTES_A_SECOND, Moment
-from colony_memory.capture._rows import PART
-from colony_memory.capture._steady import JOURNAL, LOG, TookTooLong, TooLarge, whole_of
-from colony_memory.capture._tree import LeftOut, Note, Tree, cost_of, encoded_size, is_same, length_of, shown_size
-from colony_memory.capture._walk import SECONDS
+from colony_memory.capture._tree import PART, LeftOut, Note, Tree, cost_of, encoded_size, is_same, shown_size
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle
+from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory._os.directory import Directory
-    from colony_memory.capture._rows import Known, Row
-    from colony_memory.capture._steady import Deadline, Patience
-    from colony_memory.capture._tree import Change, Entry, Room
+    from colony_memory.capture._tree import Change, Entry, Known, Room, Row
     from colony_memory.capture._walk import NamedFile, Walk
 
+SECONDS = 300.0
+"""How long the system has to answer for a file or a directory."""
 _SECONDS_BETWEEN_REPORTS = 0.1
 _LOOKS_FOR_SIZES = 20
 
 
 @dataclass(frozen=True)
 class _Failed:
-    """Why a file could not be read; ``moves`` where that may be otherwise a moment later."""
+    """Why a file could not be read."""
 
     status: os.stat_result
     left_out: LeftOut
-    moves: bool
-    is_there: bool = True
+    moves: bool  # it may be otherwise a moment later
+    is_there: bool
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What became of a part of a database: empty where the database has it."""
-
-    of: str
-    reason: str
+class _CalledOff(Exception):
+    """Nobody waits for it any more."""
 
 
 @dataclass
 class Found:
-    """What was read so far.
+    """Everything that was read so far."""
 
-    Attributes:
-        walks: What finds it.
-        fixed: What is known of it whatever is found.
-        room: How many bytes a snapshot may hold.
-        on_progress: Is told the files and bytes so far and a name, now and then.
-        tree: What is there, and what is left out of it.
-        contents: What was read, by name.
-        unread: What need not be read, since it is as it was when it was read before, with what was noted then.
-        parts: Files that are a part of a database, by name, as they were found.
-        databases: Those that were read as SQLite databases, by name.
-        status: What the system says of what was read, or need not be.
-        read_at: When a file was read, in nanoseconds since 1970.
-        fresh: Names of what was read since somebody emptied this.
-        proven: Names of what was read and found to be the same a second time, where its status alone does not tell.
-        sizes: How much of a file that grows is to be read.
-        notes: What is good to know.
-        sets: What is left out since it moves all the time, with the reason; a directory ends with a slash.
-    """
-
-    walks: list[Walk | NamedFile]
-    fixed: Tree
+    walks: list[Walk | NamedFile]  # what finds it
+    fixed: Tree  # what is known of it whatever is found
     room: Room
-    on_progress: Callable[[int, int, str], None] | None = None
-    tree: Tree = field(default_factory=Tree)
-    contents: dict[str, str | bytes] = field(default_factory=dict)
+    tree: Tree = field(default_factory=Tree)  # what is there, and what is left out of it
+    contents: dict[str, str | bytes] = field(default_factory=dict)  # what was read, by name
+    # What need not be read, since it is as it was when it was read before, with what was noted then
     unread: dict[str, tuple[Entry, Row]] = field(default_factory=dict)
-    parts: dict[str, os.stat_result] = field(default_factory=dict)
-    databases: set[str] = field(default_factory=set)
-    status: dict[str, os.stat_result] = field(default_factory=dict)
-    read_at: dict[str, int] = field(default_factory=dict)
-    fresh: set[str] = field(default_factory=set)
+    parts: dict[str, os.stat_result] = field(default_factory=dict)  # files that are a part of a database, as found
+    databases: set[str] = field(default_factory=set)  # what was read as an SQLite database
+    status: dict[str, os.stat_result] = field(default_factory=dict)  # of what was read, or need not be
+    read_at: dict[str, int] = field(default_factory=dict)  # when a file was read, in nanoseconds since 1970
+    fresh: set[str] = field(default_factory=set)  # what was read since somebody emptied this
+    # What was read and found to be the same a second time, where its status alone does not tell
     proven: set[str] = field(default_factory=set)
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)  # how much of a file that grows is to be read
+    # What is left out since it moves all the time, with the reason; a directory ends with a slash
     sets: dict[str, str] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
-    _parts: dict[tuple[str, str], _Part] = field(default_factory=dict)
+    # By directory and name, what is a part of which database, and why that is left out, or nothing
+    _parts: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     _failed: dict[str, _Failed] = field(default_factory=dict)
     _bundles: set[str] = field(default_factory=set)
-    _reported: float = 0.0
     _measured: int = 0
+    _at: str = ""
+    _steps: int = 0
+    _called_off: bool = False
 
-    def find(self, patience: Patience, changes: Iterable[Change] | None = None) -> None:
+    def __bool__(self) -> bool:
+        return bool(self.contents or self.unread)
+
+    @property
+    def all_walks(self) -> list[NamedFile | Walk]:
+        """What finds it, where links lead to included."""
+        return [each for walk in self.walks for each in (walk, *walk.followed)]
+
+    def within_reach(self, work: Callable[[], None], on_progress: Callable[[int, int, str], None] | None) -> None:
+        """Find or read, in a thread of its own: a system that does not answer may hold that for ever, and nobody else.
+
+        Raises:
+            ColonyMemoryError: There was no answer for so long.
+        """
+        ended, raised = threading.Event(), list[BaseException]()
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - raised where the answer is waited for
+                raised.append(error)
+            ended.set()
+
+        thread = threading.Thread(target=run, name="colony-memory-reading", daemon=True)
+        thread.start()
+        steps, since = 0, time.monotonic()
+        try:
+            while not ended.wait(_SECONDS_BETWEEN_REPORTS):
+                if self._steps != steps:
+                    steps, since = self._steps, time.monotonic()
+                    self.report(on_progress)
+                elif time.monotonic() - since > SECONDS:
+                    where = self._at or "the folder"
+                    raise ColonyMemoryError(f"{where!r}: the system has not answered for {SECONDS:.0f} seconds")
+        except BaseException:
+            self._called_off = True
+            raise
+        thread.join()
+        try:
+            for error in raised:
+                raise error
+        finally:
+            raised.clear()  # it would refer to this very frame
+
+    def report(self, on_progress: Callable[[int, int, str], None] | None) -> None:
+        """Tell how far the reading is."""
+        if on_progress is not None and self:
+            on_progress(len(self.contents) + len(self.unread), sum(map(room_of, [*self.status.values()])), self._at)
+
+    def _step(self, name: str) -> None:
+        if self._called_off:
+            raise _CalledOff
+        self._at, self._steps = name, self._steps + 1
+
+    def find(self, changes: Iterable[Change] | None = None) -> None:
         """Find what is there; with ``changes``, where there have been some."""
         moved: dict[NamedFile | Walk, set[tuple[str, ...]]] | None = None
         if changes is not None and not any(change.own == IGNORE_NAME for change in changes):
@@ -115,53 +154,47 @@ class Found:
         self.tree = Tree()
         self.tree.add(self.fixed)
         for walk in self.walks:
-            walk.find(self.tree, patience, None if moved is None else moved[walk])
+            walk.find(self.tree, self._step, None if moved is None else moved[walk])
             for led in walk.followed:
-                led.find(self.tree, patience, None if moved is None else moved.get(led))
+                led.find(self.tree, self._step, None if moved is None else moved.get(led))
         self._leave_sets()
 
-    @property
-    def all_walks(self) -> list[NamedFile | Walk]:
-        """What finds it, where links lead to included."""
-        return [each for walk in self.walks for each in (walk, *walk.followed)]
-
-    def read(self, patience: Patience, known: Known | None = None) -> None:
+    def read(self, known: Known | None = None) -> None:
         """Read all files that there is room for, but for those that are known to be as they were."""
         chosen = self._choose()
-        self._read_all(chosen if known is None else self._pass_over(chosen, known), patience)
+        self._read_all(chosen if known is None else self._pass_over(chosen, known))
         # What is all as it was noted was so when the first look at it began.
         kept = set() if known is None else {name for name, row in known.rows.items() if row.digest != PART}
         if self.contents or not kept <= self.unread.keys():
-            Moment(self, patience).hold()
+            Moment(self).hold()
 
-    def read_rest(self, patience: Patience) -> None:
+    def read_rest(self) -> None:
         """Read what was passed over."""
         rest, self.unread = [entry for entry, _ in self.unread.values()], {}
         for entry in rest:
             self.room.charge(entry.name, 0)
-        self._read_all(rest, patience)
-        Moment(self, patience).hold()
+        self._read_all(rest)
+        Moment(self).hold()
 
-    def read_again(self, patience: Patience, changes: list[Change], torn: set[str], growing: Iterable[str]) -> None:
+    def read_again(self, changes: list[Change], torn: set[str], growing: Iterable[str]) -> None:
         """Read what is not as it was when it was read.
 
         Args:
-            patience: Asks the system.
             changes: What is not as it was.
             torn: Names of files that hold something else although nothing shows.
             growing: Names of files that grow: they are read as far as all of them go at one instant.
         """
-        self.find(patience, changes)
+        self.find(changes)
         there = {entry.name: entry for entry in self.tree.files}
         self._measured = time.time_ns()
-        self.sizes = _measure([there[name] for name in growing if name in there], patience)
+        self.sizes = _measure([there[name] for name in growing if name in there])
         chosen = self._choose()
         held = {entry.name for entry in chosen if entry.name not in torn and self._is_held(entry.name, there)}
         held -= {name for name, size in self.sizes.items() if name in held and size != self.status[name].st_size}
         held |= self._bundles
         for name in [name for name in (*self.contents, *self.unread) if name not in held]:
             self._drop(name)
-        self._parts = {key: part for key, part in self._parts.items() if part.of in held and not part.reason}
+        self._parts = {key: part for key, part in self._parts.items() if part[0] in held and not part[1]}
         self.parts = {name: status for name, status in self.parts.items() if whole_of(name) in held}
         failed, self._failed = self._failed, {}
         there |= {entry.name: entry for entry in self.tree.repositories}
@@ -170,106 +203,7 @@ class Found:
                 self.tree.left_out.append(why.left_out)
                 self._failed[name] = why
                 held.add(name)
-        self._read_all([entry for entry in chosen if entry.name not in held], patience)
-
-    def leave_sets(self, sets: Mapping[str, str]) -> None:
-        """Leave out what moves all the time: files by their names, and directories whose names end with a slash."""
-        self.sets |= sets
-        self._leave_sets()
-        for name in [name for name in (*self.contents, *self.unread) if self.is_in_set(name)]:
-            self._drop(name)
-        self.parts = {name: status for name, status in self.parts.items() if not self.is_in_set(name)}
-
-    def is_in_set(self, name: str) -> bool:
-        """Whether something is left out since it moves all the time."""
-        return name in self.sets or any(f"{parent}/" in self.sets for parent in parents_of(name))
-
-    def is_database(self, name: str) -> bool:
-        """Whether it is an SQLite database, or the log or journal of one."""
-        name = whole_of(name)
-        return name in self.databases or (name in self.unread and self.unread[name][1].is_database)
-
-    def is_passed(self, name: str) -> bool:
-        """Whether a file is left out for what it is, so that its content does not matter."""
-        failed = self._failed.get(whole_of(name))
-        return failed is not None and not failed.moves
-
-    @property
-    def restless(self) -> set[str]:
-        """Names of files that could not be read since they changed, or went."""
-        return {name for name, failed in self._failed.items() if failed.moves}
-
-    @property
-    def vanished(self) -> set[str]:
-        """Of these, those that went, or are no files any more, whenever they are opened."""
-        return {name for name in self.restless if not self._failed[name].is_there}
-
-    def note(self, name: str, text: str) -> None:
-        """Add to it."""
-        self.notes.append(Note(name, text))
-
-    def _leave_sets(self) -> None:
-        if not self.sets:
-            return
-        tree, inside = self.tree, self.is_in_set
-        tree.files = [entry for entry in tree.files if not inside(entry.name)]
-        tree.repositories = [entry for entry in tree.repositories if not inside(entry.name)]
-        tree.directories = {name: each for name, each in tree.directories.items() if not inside(f"{name}/.")}
-        tree.links = {name: target for name, target in tree.links.items() if not inside(name)}
-        tree.left_out = [entry for entry in tree.left_out if not inside(entry.name.rstrip("/"))]
-        tree.left_out += [LeftOut(name, reason, unread=True) for name, reason in self.sets.items()]
-
-    def _pass_over(self, chosen: list[Entry], known: Known) -> list[Entry]:
-        """Put aside what need not be read, and return the others."""
-        there = {entry.name: entry.status for entry in chosen}
-        left = []
-        for entry in chosen:
-            row = known.find(entry.name, there)
-            if row is None:
-                left.append(entry)
-            elif row.digest == PART:
-                self.parts[entry.name] = entry.status
-            else:
-                self.unread[entry.name] = entry, row
-                self.status[entry.name] = entry.status
-                self.room.charge(entry.name, entry.size if row.is_text else encoded_size(entry.size))
-        return left
-
-    def _is_held(self, name: str, there: Mapping[str, Entry]) -> bool:
-        """Whether what was read of a file is what it has now."""
-        if not (name in self.contents or name in self.unread) or not is_same(self.status[name], there[name].status):
-            return False
-        return not self.is_database(name) or all(
-            self._is_same_part(self.parts.get(part), there.get(part)) for part in (name + LOG, name + JOURNAL)
-        )
-
-    @staticmethod
-    def _is_same_part(before: os.stat_result | None, now: Entry | None) -> bool:
-        if before is None or now is None:
-            return (before is None or before.st_size == 0) and (now is None or now.size == 0)
-        return is_same(before, now.status)
-
-    def _drop(self, name: str) -> None:
-        self.room.charge(name, 0)
-        for each in (self.contents, self.unread, self.status, self.read_at):
-            each.pop(name, None)
-        for names in (self.databases, self.proven, self.fresh):
-            names.discard(name)
-        self.notes = [note for note in self.notes if note.name != name]
-
-    def _read_all(self, chosen: Iterable[Entry], patience: Patience) -> None:
-        for (root, inside), entries in groupby(chosen, key=lambda entry: (entry.root, entry.inside)):
-            with ExitStack() as stack:
-                try:
-                    place = patience.run(
-                        lambda _: stack.enter_context(open_below(root, inside)),  # noqa: B023
-                        seconds=SECONDS,
-                    )
-                except (OSError, TookTooLong) as error:
-                    self._fail(entries, error)
-                    continue
-                for entry in entries:
-                    self._read_file(place, entry, patience)
+        self._read_all([entry for entry in chosen if entry.name not in held])
 
     def take_repositories(self) -> None:
         """Take the git repositories, as bundles."""
@@ -292,19 +226,61 @@ class Found:
                 self.add(name, bundle)
                 self._bundles.add(name)
 
-    def note_repositories(self) -> None:
-        """Say that they were not asked for."""
-        for entry in self.tree.repositories:
-            self.note(entry.name, "git repository, not saved unless git is asked for")
+    def add(self, name: str, content: str | bytes) -> None:
+        """Let a file that was read be this."""
+        self.room.charge(name, cost_of(content))
+        self.contents[name] = content
+        self.fresh.add(name)
 
-    def __bool__(self) -> bool:
-        return bool(self.contents or self.unread)
+    def note(self, name: str, text: str) -> None:
+        self.notes.append(Note(name, text))
 
-    def finish(self) -> None:
-        """Report the end."""
-        if self.on_progress is not None and self:
-            last = next(reversed(self.contents or self.unread))
-            self.on_progress(len(self.contents) + len(self.unread), self._length, last)
+    # --- what moves
+
+    def leave_sets(self, sets: Mapping[str, str]) -> None:
+        """Leave out what moves all the time: files by their names, and directories whose names end with a slash."""
+        self.sets |= sets
+        self._leave_sets()
+        for name in [name for name in (*self.contents, *self.unread) if self.is_in_set(name)]:
+            self._drop(name)
+        self.parts = {name: status for name, status in self.parts.items() if not self.is_in_set(name)}
+
+    def _leave_sets(self) -> None:
+        if not self.sets:
+            return
+        tree, inside = self.tree, self.is_in_set
+        tree.files = [entry for entry in tree.files if not inside(entry.name)]
+        tree.repositories = [entry for entry in tree.repositories if not inside(entry.name)]
+        tree.directories = {name: each for name, each in tree.directories.items() if not inside(f"{name}/.")}
+        tree.links = {name: target for name, target in tree.links.items() if not inside(name)}
+        tree.left_out = [entry for entry in tree.left_out if not inside(entry.name.rstrip("/"))]
+        tree.left_out += [LeftOut(name, reason, unread=True) for name, reason in self.sets.items()]
+
+    def is_in_set(self, name: str) -> bool:
+        """It is left out since it moves all the time."""
+        return name in self.sets or any(f"{parent}/" in self.sets for parent in parents_of(name))
+
+    def is_database(self, name: str) -> bool:
+        """It is an SQLite database, or the log or journal of one."""
+        name = whole_of(name)
+        return name in self.databases or (name in self.unread and self.unread[name][1].is_database)
+
+    def is_passed(self, name: str) -> bool:
+        """A file is left out for what it is, so that its content does not matter."""
+        failed = self._failed.get(whole_of(name))
+        return failed is not None and not failed.moves
+
+    @property
+    def restless(self) -> set[str]:
+        """Names of files that could not be read since they changed, or went."""
+        return {name for name, failed in self._failed.items() if failed.moves}
+
+    @property
+    def vanished(self) -> set[str]:
+        """Of these, those that went, or are no files any more, whenever they are opened."""
+        return {name for name, failed in self._failed.items() if failed.moves and not failed.is_there}
+
+    # --- reading
 
     def _choose(self) -> list[Entry]:
         chosen, left = self.room.choose(self.tree.files)
@@ -312,31 +288,80 @@ class Found:
             self._leave(entries, reason, unread=False)
         return chosen
 
-    def _read_file(self, place: Directory, entry: Entry, patience: Patience) -> None:
-        part = self._parts.get((str(place.path), entry.own))
-        if part is not None:
-            if part.reason:
-                self._leave([entry], part.reason)
-            else:
+    def _pass_over(self, chosen: list[Entry], known: Known) -> list[Entry]:
+        """Put aside what need not be read, and return the others."""
+        there = {entry.name: entry.status for entry in chosen}
+        left = []
+        for entry in chosen:
+            row = known.find(entry.name, there)
+            if row is None:
+                left.append(entry)
+            elif row.digest == PART:
                 self.parts[entry.name] = entry.status
+            else:
+                self.unread[entry.name] = entry, row
+                self.status[entry.name] = entry.status
+                self.room.charge(entry.name, entry.size if row.is_text else encoded_size(entry.size))
+        return left
+
+    def _is_held(self, name: str, there: Mapping[str, Entry]) -> bool:
+        """What was read of a file is what it has now."""
+        if not (name in self.contents or name in self.unread) or not is_same(self.status[name], there[name].status):
+            return False
+        return not self.is_database(name) or all(
+            self._is_same_part(self.parts.get(part), there.get(part)) for part in (name + LOG, name + JOURNAL)
+        )
+
+    @staticmethod
+    def _is_same_part(before: os.stat_result | None, now: Entry | None) -> bool:
+        if before is None or now is None:
+            return (before is None or before.st_size == 0) and (now is None or now.size == 0)
+        return is_same(before, now.status)
+
+    def _drop(self, name: str) -> None:
+        self.room.charge(name, 0)
+        for each in (self.contents, self.unread, self.status, self.read_at):
+            each.pop(name, None)
+        for names in (self.databases, self.proven, self.fresh):
+            names.discard(name)
+        self.notes = [note for note in self.notes if note.name != name]
+
+    def _read_all(self, chosen: Iterable[Entry]) -> None:
+        for (root, inside), entries in groupby(chosen, key=lambda entry: (entry.root, entry.inside)):
+            with ExitStack() as stack:
+                try:
+                    place = stack.enter_context(open_below(root, inside))
+                except OSError as error:
+                    for entry in entries:
+                        self._fail(entry, error)
+                    continue
+                for entry in entries:
+                    self._step(entry.name)
+                    self._read_file(place, entry)
+
+    def _read_file(self, place: Directory, entry: Entry) -> None:
+        of, why = self._parts.get((str(place.path), entry.own), ("", ""))
+        if why:
+            self._leave([entry], why)
+        elif of:
+            self.parts[entry.name] = entry.status
+        if of:
             return
         limit, size = self.room.size - self.room.used, self.sizes.get(entry.name)
-        seconds = SECONDS + entry.size / BYTES_A_SECOND
         self.read_at[entry.name] = time.time_ns() if size is None else self._measured
+        parts, why = tuple[str, ...](), ""
         try:
-            content, read = patience.run(
-                lambda deadline: _read(place, entry.own, limit, deadline, size), seconds=seconds
-            )
-            self._know_parts(place, entry, read.parts, "")
+            read = read_contents(place, entry.own, limit=limit, size=size)
+            parts, content = read.parts, bytes(read.data) if read.is_database else as_content(read.data)
             if not self.room.has(cost_of(content)):
                 raise TooLarge(len(content))
         except NotSaved as error:
-            self._know_parts(place, entry, error.parts, f"a part of {entry.name!r}, which is left out")
-            self._fail([entry], error)
+            parts, why = error.parts, f"a part of {entry.name!r}, which is left out"
+            self._fail(entry, error)
         except TooLarge as error:
             self._leave([entry], f"{shown_size(error.size)}, with all before it {self.room.exceeded}", unread=False)
-        except (OSError, TookTooLong) as error:
-            self._fail([entry], error)
+        except OSError as error:
+            self._fail(entry, error)
         except MemoryError:
             self._leave([entry], f"{shown_size(entry.size)}, for which there is not enough memory", unread=False)
         else:
@@ -346,18 +371,12 @@ class Found:
             if read.is_database:
                 self.databases.add(entry.name)
             self.add(entry.name, content)
+        self._parts |= {(str(place.path), part): (entry.name, why) for part in parts}
 
-    def _know_parts(self, place: Directory, entry: Entry, parts: tuple[str, ...], reason: str) -> None:
-        self._parts.update({(str(place.path), part): _Part(entry.name, reason) for part in parts})
-
-    @property
-    def _length(self) -> int:
-        return sum(map(length_of, self.contents.values()))
-
-    def _fail(self, entries: Iterable[Entry], error: Exception) -> None:
+    def _fail(self, entry: Entry, error: Exception) -> None:
         gone = isinstance(error, (FileNotFoundError, UnfitFile))
         reason = str(error) if isinstance(error, NotSaved) else reason_of(error)
-        self._leave(entries, reason, moves=gone or isinstance(error, NeverStill), is_there=not gone)
+        self._leave([entry], reason, moves=gone or isinstance(error, NeverStill), is_there=not gone)
 
     def _leave(
         self, entries: Iterable[Entry], reason: str, *, unread: bool = True, moves: bool = False, is_there: bool = True
@@ -366,30 +385,14 @@ class Found:
             self.tree.left_out.append(LeftOut(entry.name, reason, unread))
             self._failed[entry.name] = _Failed(entry.status, self.tree.left_out[-1], moves, is_there)
 
-    def add(self, name: str, content: str | bytes) -> None:
-        """Let a file that was read be this."""
-        self.room.charge(name, cost_of(content))
-        self.contents[name] = content
-        self.fresh.add(name)
-        if self.on_progress is not None and time.monotonic() - self._reported >= _SECONDS_BETWEEN_REPORTS:
-            self.on_progress(len(self.contents), self._length, name)
-            self._reported = time.monotonic()
 
-
-def _read(place: Directory, own: str, limit: int, deadline: Deadline, size: int | None) -> tuple[str | bytes, Contents]:
-    """What is saved of a file, and what else is known of it."""
-    read = read_contents(place, own, limit=limit, deadline=deadline, size=size)
-    return bytes(read.data) if read.is_database else as_content(read.data), read
-
-
-def _measure(entries: list[Entry], patience: Patience) -> dict[str, int]:
+def _measure(entries: list[Entry]) -> dict[str, int]:
     """The sizes that files have at one instant, as far as that can be seen: two looks, with nothing in between."""
-
-    def look(_: Deadline) -> dict[str, int]:
-        found = dict[str, int]()
+    found = dict[str, int]()
+    try:
         with ExitStack() as stack:
             places = {where: stack.enter_context(open_below(*where)) for where in {(e.root, e.inside) for e in entries}}
-            for _try in range(_LOOKS_FOR_SIZES):
+            for _ in range(_LOOKS_FOR_SIZES if entries else 0):
                 before, found = found, {}
                 for entry in entries:
                     status = places[entry.root, entry.inside].look(entry.own)
@@ -397,9 +400,6 @@ def _measure(entries: list[Entry], patience: Patience) -> dict[str, int]:
                         found[entry.name] = status.st_size
                 if found == before:
                     break
-        return found
-
-    try:
-        return patience.run(look, seconds=SECONDS) if entries else {}
-    except (OSError, TookTooLong):
+    except OSError:
         return {}
+    return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from colony_memory._boundary import require_named
 from colony_memory._os.paths import decode_name
 from colony_memory._values import dataclass
-from colony_memory.capture._contents import reason_of
+from colony_memory.capture._steady import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,23 +6,17 @@ goes. The line follows from what the file holds alone, so that two files that ho
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._steady import TooLarge, read_range
-
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     from typing_extensions import Self
 
-    from colony_memory.capture._steady import Deadline
-
 MAGIC = b"colony-memory/sparse/1 "
 HOLES = 1 << 20
 """Bytes in holes from which on a file is one of these."""
-_PAGE = 1 << 12
-_STEP = 1 << 20
 
 
 class Sparse(bytes):
@@ -82,47 +76,3 @@ def room_of(status: os.stat_result) -> int:
     blocks = getattr(status, "st_blocks", None)
     room = status.st_size if blocks is None else blocks * 512
     return room if status.st_size - room >= HOLES else status.st_size
-
-
-def read_sparse(descriptor: int, *, limit: int | None = None, deadline: Deadline | None = None) -> Sparse:
-    """A file, read where it has no holes.
-
-    Raises:
-        TooLarge: More than ``limit`` of it is no hole.
-    """
-    size = os.fstat(descriptor).st_size
-    parts: list[tuple[int, bytearray]] = []
-    total = 0
-    for start, end in _filled(descriptor, size):
-        for at in range(start, end, _STEP):
-            if deadline is not None:
-                deadline.check()
-            step = read_range(descriptor, min(_STEP, end - at), at)
-            for page in range(0, len(step), _PAGE):
-                data = step[page : page + _PAGE]
-                if data.count(0) == len(data):
-                    continue
-                total += len(data)
-                if limit is not None and total > limit:
-                    raise TooLarge(total)
-                if parts and parts[-1][0] + len(parts[-1][1]) == at + page:
-                    parts[-1][1].extend(data)
-                else:
-                    parts.append((at + page, bytearray(data)))
-    words = [size, *(number for at, data in parts for number in (at, len(data)))]
-    return Sparse(b"".join([MAGIC, " ".join(map(str, words)).encode("ascii"), b"\n", *(data for _, data in parts)]))
-
-
-def _filled(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """What of a file is no hole, by whole pages, as far as the system tells."""
-    at = 0
-    while at < size:
-        try:
-            start = os.lseek(descriptor, at, os.SEEK_DATA) // _PAGE * _PAGE
-            end = os.lseek(descriptor, start, os.SEEK_HOLE)
-        except (OSError, AttributeError):  # there is nothing but a hole any more, or the system does not tell
-            if hasattr(os, "SEEK_DATA"):
-                return
-            start, end = at, size
-        yield max(at, start), min(size, end)
-        at = max(at + 1, -(-end // _PAGE) * _PAGE)

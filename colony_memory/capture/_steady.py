@@ -1,157 +1,48 @@
-"""The bytes of open files as they were at one moment, by calls that may hang."""
+"""The bytes of one file as they were at one moment."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import queue
-import threading
-import time
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
-from colony_memory._os.paths import is_file
-from colony_memory._values import dataclass, field
+from colony_memory._os.paths import UnfitFile, is_file
+from colony_memory._values import dataclass, replace
+from colony_memory.capture._sparse import HOLES, MAGIC, Sparse, as_sparse, room_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from colony_memory._os.directory import Directory
-
-
-_Answer = TypeVar("_Answer")
-
-_SECONDS_TO_TIDY_UP = 2.0
-
-
-class TookTooLong(Exception):
-    """It did not end in time; the text says what time that was."""
-
-
-@dataclass
-class Deadline:
-    """When a call has to end. Whoever works in steps asks between them.
-
-    Attributes:
-        seconds: How long it has in all.
-    """
-
-    seconds: float
-    _end: float = field(init=False)
-    _called_off: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        self._end = time.monotonic() + self.seconds
-
-    def check(self) -> None:
-        """Go on, or not.
-
-        Raises:
-            TookTooLong: Time is up, or nobody waits any more.
-        """
-        if self._called_off or time.monotonic() > self._end:
-            raise TookTooLong(f"not read within {round(self.seconds, 2):g} seconds")
-
-    def call_off(self) -> None:
-        """Nobody waits any more."""
-        self._called_off = True
-
-
-@dataclass
-class _Call(Generic[_Answer]):
-    function: Callable[[Deadline], _Answer]
-    deadline: Deadline
-    ended: threading.Event = field(default_factory=threading.Event)
-    answer: _Answer | None = None
-    error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self.answer = self.function(self.deadline)
-        except BaseException as error:  # noqa: BLE001 - raised where the answer is waited for
-            self.error = error
-        self.ended.set()
-
-
-class Patience:
-    """Runs calls one after the other."""
-
-    def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[_Call[Any] | None] | None = None
-        self._thread: threading.Thread | None = None
-
-    def run(self, function: Callable[[Deadline], _Answer], *, seconds: float) -> _Answer:
-        """What the function gives or raises.
-
-        Args:
-            function: Gets a deadline that it may ask.
-            seconds: How long it has.
-
-        Raises:
-            TookTooLong: It did not end. It may still go on, to no effect.
-        """
-        call = _Call(function, Deadline(seconds))
-        if self._calls is None:
-            self._calls = queue.SimpleQueue()
-            self._thread = threading.Thread(
-                target=_serve, args=(self._calls,), name="colony-memory-reading", daemon=True
-            )
-            self._thread.start()
-        self._calls.put(call)
-        try:
-            if not call.ended.wait(seconds):
-                raise TookTooLong(f"not read within {round(seconds, 2):g} seconds")
-        except BaseException:
-            self._leave()
-            # What works in steps ends by itself now, and tidies up.
-            call.deadline.call_off()
-            call.ended.wait(_SECONDS_TO_TIDY_UP)
-            raise
-        if call.error is not None:
-            try:
-                raise call.error
-            finally:
-                call.error = None  # which would refer to this very frame
-        return call.answer  # type: ignore[return-value]
-
-    def close(self) -> None:
-        """End the thread. It has nothing to do any more, so that whoever forks afterwards forks no thread of ours."""
-        thread = self._thread
-        self._leave()
-        if thread is not None:
-            thread.join()
-
-    def _leave(self) -> None:
-        """Have the thread end when its call does, if ever."""
-        if self._calls is not None:
-            self._calls.put(None)
-            self._calls = self._thread = None
-
-
-@contextlib.contextmanager
-def patience() -> Iterator[Patience]:
-    """For the length of a ``with``."""
-    one = Patience()
-    try:
-        yield one
-    finally:
-        one.close()
-
-
-def _serve(calls: queue.SimpleQueue[_Call[Any] | None]) -> None:
-    while (call := calls.get()) is not None:
-        call.run()
-        del call  # with what it gave
-
 
 TRIES = 3
 LARGE = 1 << 16
 """Bytes from which on a file is a large one."""
-
 _STEP, _AT_ONCE = 1 << 17, 1 << 26  # memory of this size is used again; what is read in one need not be copied
+_SPARSE_STEP, _PAGE = 1 << 20, 1 << 12
+
+HEADER = b"SQLite format 3\0"
+LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
+COMPANIONS = (JOURNAL, INDEX, LOG)
+
+VANISHED = "vanished before it was read"
+NO_FILE = "no longer a file when it was read"
 
 
-class Unsteady(Exception):
-    """It changed while it was read; the text says how."""
+class NotSaved(Exception):
+    """A file that cannot be read whole; the text is the reason.
+
+    Attributes:
+        parts: Files beside it that are a part of it.
+    """
+
+    def __init__(self, reason: str, *, parts: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.parts = parts
+
+
+class NeverStill(NotSaved):
+    """It changed each time that it was read."""
 
 
 class TooLarge(Exception):
@@ -166,30 +57,67 @@ class TooLarge(Exception):
         self.size = size
 
 
-def read_steadily(descriptor: int, *, limit: int, deadline: Deadline, size: int | None = None) -> bytes | bytearray:
-    """What a file held when the reading began; of a large one, read once.
+@dataclass(frozen=True)
+class Contents:
+    """What a file held."""
+
+    data: bytes | bytearray  # of an SQLite database what all its committed transactions give
+    status: os.stat_result
+    is_database: bool = False
+    parts: tuple[str, ...] = ()  # files beside it that are in `data` too
+    note: str = ""  # what is odd about it
+
+
+def read_contents(place: Directory, name: str, *, limit: int, size: int | None = None) -> Contents:
+    """Read a file as it was when that began.
 
     Args:
-        descriptor: It.
+        place: The directory that it is in.
+        name: The file, as the system has it.
         limit: Most bytes that it may have.
-        deadline: When that has to be done.
-        size: Read no more than so many of its bytes.
+        size: Read no more than so many of its bytes; a database is read whole.
 
     Raises:
-        TooLarge: It has more bytes; none was read.
-        Unsteady: It changed, each time.
+        NotSaved: It never held still (:class:`NeverStill`), or is a database that cannot be copied.
+        TooLarge: It has more bytes than ``limit``.
+        OSError: It cannot be read.
     """
+    with place.file(name) as (descriptor, status):
+        if not is_database(read_start(descriptor, len(HEADER))):
+            return _read_plain(descriptor, status, limit=limit, size=size)
+    from colony_memory.capture.sqlite import DatabaseDamaged, DatabaseLocked, NotMerged, read_database
+
+    parts = tuple(each for each in companions_of(name) if has_file(place, each))  # what they are shows when read
+    try:
+        copy = read_database(place, name, limit=limit)
+    except (DatabaseLocked, NotMerged) as error:
+        raise NotSaved(str(error), parts=parts) from error
+    except OSError as error:
+        raise NotSaved(reason_of(error), parts=parts) from error
+    except DatabaseDamaged as damaged:
+        # Then the files beside it are files like others.
+        with place.file(name) as (descriptor, status):
+            plain = _read_plain(descriptor, status, limit=limit, size=None)
+        return replace(plain, note=f"looks like an SQLite database and is saved as it is: {damaged}")
+    return Contents(copy.data, status, is_database=True, parts=copy.parts)
+
+
+def _read_plain(descriptor: int, status: os.stat_result, *, limit: int, size: int | None) -> Contents:
+    if size is None and room_of(status) < status.st_size:
+        sparse = read_sparse(descriptor, limit=limit)
+        if sparse.size - len(sparse) >= HOLES:
+            return Contents(sparse, status)
     for _ in range(TRIES):
-        data = read_bytes(descriptor, limit=limit, deadline=deadline, size=size)
-        if data is None or (len(data) < LARGE and not still_holds(descriptor, data, deadline=deadline)):
+        data = read_bytes(descriptor, limit=limit, size=size)
+        if data is None or (len(data) < LARGE and not still_holds(descriptor, data)):
             continue
         if _read_at(descriptor, 1, len(data)) and os.fstat(descriptor).st_size == len(data):
             raise OSError(None, "has more bytes than the file system says")
-        return data
-    raise Unsteady("changed each time that it was read")
+        return Contents(data, status)
+    raise NeverStill("changed each time that it was read")
 
 
-def read_bytes(descriptor: int, *, limit: int, deadline: Deadline, size: int | None = None) -> bytes | bytearray | None:
+def read_bytes(descriptor: int, *, limit: int, size: int | None = None) -> bytes | bytearray | None:
     """The bytes that a file has now, no more than ``size``, or None where it shrank meanwhile.
 
     Raises:
@@ -204,7 +132,6 @@ def read_bytes(descriptor: int, *, limit: int, deadline: Deadline, size: int | N
         return at_once
     data = bytearray(size)
     for start in range(0, size, _STEP):
-        deadline.check()
         step = read_range(descriptor, min(_STEP, size - start), start)
         data[start : start + len(step)] = step
         if len(step) < min(_STEP, size - start):
@@ -212,27 +139,21 @@ def read_bytes(descriptor: int, *, limit: int, deadline: Deadline, size: int | N
     return data
 
 
-def read_start(descriptor: int, size: int) -> bytes:
-    """The first bytes of a file, as many as there are."""
-    return read_range(descriptor, size, 0)
-
-
-def still_holds(descriptor: int, data: bytes | bytearray, *, deadline: Deadline) -> bool:
-    """Whether a file still begins with these bytes."""
-    for start, end in _other_steps(len(data)):
-        deadline.check()
+def still_holds(descriptor: int, data: bytes | bytearray) -> bool:
+    """A file still begins with these bytes."""
+    # The seams lie elsewhere than those of the first reading, whose pieces could fit twice.
+    start, end = 0, _STEP // 3
+    while start < len(data):
         expected = data[start:end]
         if read_range(descriptor, len(expected), start) != expected:
             return False
+        start, end = end, end + _STEP
     return True
 
 
-def _other_steps(length: int) -> Iterator[tuple[int, int]]:
-    """Where the second reading begins and ends each step: elsewhere than the first, whose seams could fit twice."""
-    start, end = 0, _STEP // 3
-    while start < length:
-        yield start, min(end, length)
-        start, end = end, end + _STEP
+def read_start(descriptor: int, size: int) -> bytes:
+    """The first bytes of a file, as many as there are."""
+    return read_range(descriptor, size, 0)
 
 
 def read_range(descriptor: int, size: int, position: int) -> bytes:
@@ -255,18 +176,90 @@ else:  # pragma: no cover - chosen by the platform
         return os.read(descriptor, size)
 
 
-HEADER = b"SQLite format 3\0"
-LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
-COMPANIONS = (JOURNAL, INDEX, LOG)
+def read_sparse(descriptor: int, *, limit: int | None = None) -> Sparse:
+    """A file, read where it has no holes.
+
+    Raises:
+        TooLarge: More than ``limit`` of it is no hole.
+    """
+    size = os.fstat(descriptor).st_size
+    parts: list[tuple[int, bytearray]] = []
+    total = 0
+    for start, end in _filled(descriptor, size):
+        for at in range(start, end, _SPARSE_STEP):
+            step = read_range(descriptor, min(_SPARSE_STEP, end - at), at)
+            for page in range(0, len(step), _PAGE):
+                data = step[page : page + _PAGE]
+                if data.count(0) == len(data):
+                    continue
+                total += len(data)
+                if limit is not None and total > limit:
+                    raise TooLarge(total)
+                if parts and parts[-1][0] + len(parts[-1][1]) == at + page:
+                    parts[-1][1].extend(data)
+                else:
+                    parts.append((at + page, bytearray(data)))
+    words = [size, *(number for at, data in parts for number in (at, len(data)))]
+    return Sparse(b"".join([MAGIC, " ".join(map(str, words)).encode("ascii"), b"\n", *(data for _, data in parts)]))
+
+
+def _filled(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
+    """The ranges of a file that are no holes, by whole pages, as far as the system tells."""
+    at = 0
+    while at < size:
+        try:
+            start = os.lseek(descriptor, at, os.SEEK_DATA) // _PAGE * _PAGE
+            end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        except (OSError, AttributeError):  # there is nothing but a hole any more, or the system does not tell
+            if hasattr(os, "SEEK_DATA"):
+                return
+            start, end = at, size
+        yield max(at, start), min(size, end)
+        at = max(at + 1, -(-end // _PAGE) * _PAGE)
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8")
+
+
+def as_content(data: bytes | bytearray) -> str | bytes:
+    """Bytes of a file as text, where they are that."""
+    if isinstance(data, Sparse):
+        return data
+    with contextlib.suppress(UnicodeDecodeError):
+        return data.decode("utf-8")
+    return as_sparse(bytes(data))
+
+
+def up_to_last_line(data: bytes) -> tuple[bytes, str]:
+    """The part to save of a file that had these bytes, and more behind them a moment later; and a note on it."""
+    lines = data[: data.rfind(b"\n") + 1]
+    if lines and isinstance(as_content(lines), str):
+        return lines, f"grew while it was read: saved up to its last whole line, {len(lines)} B"
+    # There are no lines to cut at, and this is what it was at one moment.
+    return data, "grew while it was read: saved as it was when that began"
+
+
+def reason_of(error: Exception) -> str:
+    """Say in a few words why something could not be read."""
+    if isinstance(error, UnfitFile):
+        return NO_FILE
+    if isinstance(error, FileNotFoundError):
+        return VANISHED
+    if isinstance(error, PermissionError):
+        return "not readable: permission denied"
+    return getattr(error, "strerror", None) or str(error)
+
+
+# --- names and beginnings of SQLite's files
 
 
 def is_database(data: bytes) -> bool:
-    """Whether a file that starts like this is an SQLite database."""
+    """A file that begins like this is an SQLite database."""
     return data.startswith(HEADER)
 
 
 def holds_database(directory: Directory, name: str) -> bool:
-    """Whether there is an SQLite database of that name."""
     try:
         with directory.file(name) as (descriptor, _):
             return is_database(read_start(descriptor, len(HEADER)))
@@ -279,23 +272,18 @@ def companions_of(name: str) -> tuple[str, ...]:
     return tuple(name + suffix for suffix in COMPANIONS)
 
 
-def companions_in(directory: Directory, name: str) -> tuple[str, ...]:
-    """Those of them that are there, as plain files."""
-    return tuple(each for each in companions_of(name) if has_file(directory, each))
-
-
 def whole_of(name: str) -> str:
     """The database that a file would be a part of by its name; else the file itself."""
     return next((name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix)), name)
 
 
 def holds_text(name: str, status: os.stat_result) -> bool:
-    """Whether a file that may be beside a database holds what somebody wrote: an index does not, nor an empty log."""
+    """A file that may be beside a database holds what somebody wrote: an index does not, nor an empty log."""
     return status.st_size > 0 and not name.endswith(INDEX)
 
 
 def has_file(directory: Directory, name: str) -> bool:
-    """Whether a plain file has that name, as far as can be seen."""
+    """A plain file has that name, as far as can be seen."""
     try:
         return is_file(directory.look(name))
     except OSError:

@@ -14,7 +14,6 @@ from colony_memory._format.payload import digests_of, document_digest, of_file, 
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.paths import PERMISSIONS
 from colony_memory._values import replace
-from colony_memory.capture._contents import NO_FILE, VANISHED
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._ignore import VAULT
 from colony_memory.capture._metadata import (
@@ -27,8 +26,8 @@ from colony_memory.capture._metadata import (
     dump_attributes,
     metadata_pieces,
 )
-from colony_memory.capture._rows import PART, Row, is_settled
-from colony_memory.capture._steady import INDEX, companions_of, patience, whole_of
+from colony_memory.capture._steady import INDEX, NO_FILE, VANISHED, companions_of, whole_of
+from colony_memory.capture._tree import PART, Row, is_settled
 from colony_memory.capture.secrets import RULES, Pieces, is_allowed, judge_secrets, shown_names
 
 if TYPE_CHECKING:
@@ -127,8 +126,7 @@ class Survey:
             SecretsFound: As for the class.
         """
         known = {name: row for name, (_, row) in self.found.unread.items()}
-        with patience() as patient:
-            self.found.read_rest(patient)
+        self.found.within_reach(self.found.read_rest, None)
         self._take_in(known, [])
 
     @property

@@ -1,24 +1,29 @@
-"""The files found in a folder, the changes since, and how much of them a snapshot may hold."""
+"""The files found in a folder, the changes since, an index's rows of them, and the room that a snapshot has."""
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.paths import is_file
 from colony_memory._values import dataclass, field
 from colony_memory.capture._sparse import room_of
-from colony_memory.capture._steady import whole_of
+from colony_memory.capture._steady import INDEX, JOURNAL, LOG, whole_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from colony_memory.capture._walk import NamedFile, Walk
 
-    Place = tuple[Path, tuple[str, ...]]
+    Place = tuple[Path, tuple[str, ...]]  # where a walk began, and the directories that lead on from there
 
-
+#: The digest of what is saved as a part of a database.
+PART = "part"
+_COARSE, _FINE = 2_500_000_000, 20_000_000  # nanoseconds: of FAT, with some to spare; of a kernel's tick
+_WHOLE = 1_000_000  # a time that is no multiple of this tells that its file system counts finely
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -57,10 +62,10 @@ class Note:
 class Entry:
     """A file that was found, or a git repository."""
 
-    root: Path  # where the walk began
+    root: Path  # a directory from which no link leads on to it
     inside: tuple[str, ...]  # the directories that lead to it from there
-    own: str  # its name there
-    name: str  # its name among all that is saved
+    own: str  # its name in the last of them, as the system has it
+    name: str  # under which it is saved
     status: os.stat_result  # what the system said of it when it was found
 
     @property
@@ -84,7 +89,6 @@ class Tree:
     ignored: list[str] = field(default_factory=list)  # what rules exclude
 
     def add(self, other: Tree) -> None:
-        """Take over what another has."""
         self.files += other.files
         self.repositories += other.repositories
         self.directories |= other.directories
@@ -98,7 +102,7 @@ class Tree:
 class Change:
     """Something that is not there as it was."""
 
-    walk: Walk | NamedFile  # of what walk
+    walk: Walk | NamedFile
     inside: tuple[str, ...]  # the directories that lead to it
     own: str  # its name there; empty of a directory that cannot be looked into any more
     name: str  # its name among all that is saved
@@ -107,11 +111,11 @@ class Change:
 
     @property
     def grew(self) -> bool:
-        """It is the same file with more bytes."""
+        """It is the same file with more bytes, and had some."""
         before, now = self.before, self.now
         if before is None or now is None or not (is_file(before) and is_file(now)):
             return False
-        return before.st_ino == now.st_ino and before.st_size < now.st_size
+        return before.st_ino == now.st_ino and 0 < before.st_size < now.st_size
 
     @property
     def is_of_no_other_kind(self) -> bool:
@@ -124,21 +128,26 @@ class Change:
 class Watched:
     """Everything that moves."""
 
-    # The directories that it is in: where the walk began, and the directories that lead to it from there
-    places: set[Place] = field(default_factory=set)
+    places: set[Place] = field(default_factory=set)  # the directories that it is in
     names: set[str] = field(default_factory=set)  # its names among all that is saved
 
 
 @dataclass
 class Look:
-    """A second look at everything."""
+    """A second look at everything, or at what moves alone."""
 
     since: int  # from when on a change is a recent one, in nanoseconds since 1970
-    watched: Watched = field(default_factory=Watched)  # what is looked at alone, or left aside
-    alone: bool = False  # which of the two
+    watched: Watched  # what is looked at alone, or left aside
+    alone: bool  # which of the two
     changes: list[Change] = field(default_factory=list)  # what is not as it was
     recent: dict[str, os.stat_result] = field(default_factory=dict)  # files and links that were changed a moment ago
-    places: dict[str, Place] = field(default_factory=dict)  # of these, where each is, as for what is watched
+    places: dict[str, Place] = field(default_factory=dict)  # the directories in which these are
+    # Names of what has changed, by what it is:
+    moved: set[str] = field(default_factory=set)  # neither whole by itself nor only longer
+    torn: set[str] = field(default_factory=set)  # of that, the files of which nothing but their bytes tells
+    grown: set[str] = field(default_factory=set)  # files that hold what they held, and more
+    databases: set[str] = field(default_factory=set)  # databases, and files that are a part of one
+    gone: set[str] = field(default_factory=set)  # what is left out in any case, and is not there any more
 
 
 def is_same(one: os.stat_result, other: os.stat_result) -> bool:
@@ -153,6 +162,87 @@ def is_same(one: os.stat_result, other: os.stat_result) -> bool:
 def changed_at(status: os.stat_result) -> int:
     """When anything of a file changed last, by the system's own clock where it tells that."""
     return status.st_mtime_ns if os.name == "nt" else status.st_ctime_ns
+
+
+def is_settled(status: os.stat_result, began: int) -> bool:
+    """A file is older, by more than its file system's time step, than the time at which reading began."""
+    newest = max(status.st_mtime_ns, status.st_ctime_ns)
+    step = _FINE if status.st_ctime_ns % _WHOLE else _COARSE
+    return newest + step < began
+
+
+# --- what an index knows
+
+
+@dataclass(frozen=True)
+class Row:
+    """A file as it was read."""
+
+    size: int
+    mtime_ns: int  # when its content changed, in nanoseconds since 1970
+    ctime_ns: int  # when anything of it changed
+    inode: int  # number in its file system
+    mode: int  # kind and permissions
+    # Of what is saved of it: `sha256:` and that of its bytes, of a database that of its copy. PART where it is saved
+    # as a part of a database. Empty where it has to be read: it was so young that a change may hide behind the same
+    # time, or it is not saved as it is
+    digest: str
+    clean: str = ""  # the version of the rules by which no likely secret is in it; empty where that was not found
+    is_text: bool = True  # it is a document of its own
+    is_database: bool = False  # it was read as an SQLite database, with what is beside it
+    # Of a large one, those in which no likely secret is, see secrets.Pieces
+    pieces: str = ""
+
+    @classmethod
+    def of(cls, status: os.stat_result, digest: str, *, began: int, **more: Any) -> Row:
+        """The row of a file that was read with this status, by somebody who began at that time (``time.time_ns()``)."""
+        facts = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
+        return cls(*facts, digest if is_settled(status, began) else "", **more)
+
+    def is_of(self, status: os.stat_result) -> bool:
+        """A file is as it was, but for its mode, which is in the status."""
+        now = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        return now == (self.size, self.mtime_ns, self.ctime_ns, self.inode)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Files that need not be read, by what an index has of them."""
+
+    rows: Mapping[str, Row]
+    rules: str | None = None  # the version of the rules by which they have to be clean, None where nobody asks for that
+    unless: tuple[str, ...] = ()  # what is to be read all the same, by the end of its name
+
+    def find(self, name: str, there: Mapping[str, os.stat_result]) -> Row | None:
+        """The row of a file that need not be read, or that is a part of one that need not be; else None.
+
+        Args:
+            name: The file.
+            there: All files that there are now.
+        """
+        row = self.rows.get(name)
+        if row is None or row.digest == PART:
+            whole = whole_of(name)
+            found = self.find(whole, there) if whole != name and whole in there else None
+            if found is None or not found.is_database:
+                return None
+            return row or Row.of(there[name], PART, began=sys.maxsize, is_text=False)
+        if not row.digest or not row.is_of(there[name]) or name.endswith(self.unless):
+            return None
+        if self.rules not in (None, row.clean):
+            return None
+        # A database changes by its log alone. The index beside it is the readers', who may come and go.
+        same = all(self._is_same(name + suffix, there, of=row) for suffix in (LOG, JOURNAL))
+        return row if same and (name + INDEX not in there or name + INDEX in self.rows) else None
+
+    def _is_same(self, part: str, there: Mapping[str, os.stat_result], *, of: Row) -> bool:
+        row, status = self.rows.get(part), there.get(part)
+        if status is None or status.st_size == 0:
+            return (row is None and (status is None or of.is_database)) or (row is not None and row.size == 0)
+        return row is not None and row.is_of(status)
+
+
+# --- how much a snapshot may hold
 
 
 class Room:
@@ -185,41 +275,32 @@ class Room:
         if total <= self.size:
             return files, []
         names = {entry.name for entry in files}
-        units: dict[str, list[Entry]] = {}
+        units: dict[str, list[Entry]] = {}  # a database with what would be a part of it
         for entry in files:
-            units.setdefault(_belongs_to(entry.name, names), []).append(entry)
+            whole = whole_of(entry.name)
+            units.setdefault(whole if whole in names else entry.name, []).append(entry)
         left: list[tuple[list[Entry], str]] = []
-        dropped: set[str] = set()
-        for unit, entries in sorted(units.items(), key=lambda each: sum(one.size for one in each[1]), reverse=True):
+        for entries in sorted(units.values(), key=lambda each: sum(one.size for one in each), reverse=True):
             if total <= self.size:
                 break
             size = sum(entry.size for entry in entries)
             why = self.exceeded if size > self.size else f"and all files together are {self.exceeded}"
             left.append((entries, f"{shown_size(size)}, {why}"))
             total -= size
-            dropped.add(unit)
-        return [entry for entry in files if _belongs_to(entry.name, names) not in dropped], left
-
-
-def length_of(content: str | bytes) -> int:
-    """Its bytes."""
-    return len(content) if isinstance(content, bytes) or content.isascii() else len(content.encode("utf-8"))
+        dropped = {entry.name for entries, _ in left for entry in entries}
+        return [entry for entry in files if entry.name not in dropped], left
 
 
 def cost_of(content: str | bytes) -> int:
     """Bytes that it takes in a snapshot."""
-    return encoded_size(len(content)) if isinstance(content, bytes) else length_of(content)
+    if isinstance(content, bytes):
+        return encoded_size(len(content))
+    return len(content) if content.isascii() else len(content.encode("utf-8"))
 
 
 def encoded_size(size: int) -> int:
     """Bytes that so many take where they are no text."""
     return (size + 2) // 3 * 4  # base64
-
-
-def _belongs_to(name: str, names: set[str]) -> str:
-    """The file that it would be a part of, were that a database; else itself."""
-    whole = whole_of(name)
-    return whole if whole in names else name
 
 
 def shown_size(size: int) -> str:

@@ -1,7 +1,6 @@
-"""What is in a folder, before any of it is read: files with their sizes, directories, links, and what is neither.
+"""Everything in a folder, before any of it is read: files with their sizes, directories, links, and the rest.
 
-And whether it is there still: a second look compares every name and status with those of the first, or with those at
-which a file was read.
+A second look compares every name and status with those of the first, or with those at which a file was read.
 """
 
 from __future__ import annotations
@@ -12,84 +11,58 @@ import os
 import stat
 from collections import Counter
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._os import paths
 from colony_memory._os.directory import Directory, Reach, open_below
 from colony_memory._os.paths import UnfitFile, decode_name, is_file, real_path
 from colony_memory._values import dataclass, field
-from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
 from colony_memory.capture._filenames import link_problem
-from colony_memory.capture._follow import End, NotFollowed, find_end
 from colony_memory.capture._ignore import (
     IGNORE_NAME,
     LARGEST,
     VAULT,
     Excluded,
     IgnoreRules,
+    NotFollowed,
+    find_end,
     is_of_vault,
     is_vault,
     why_unsaved,
 )
-from colony_memory.capture._steady import TookTooLong, TooLarge, companions_of, holds_database
+from colony_memory.capture._steady import (
+    VANISHED,
+    NotSaved,
+    TooLarge,
+    companions_of,
+    holds_database,
+    read_contents,
+    reason_of,
+)
 from colony_memory.capture._tree import Change, Entry, LeftOut, Look, Tree, changed_at, is_same
 from colony_memory.capture.git import GIT_NAME, is_repository
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
-    from colony_memory.capture._follow import Following
-    from colony_memory.capture._steady import Deadline, Patience
-
-SECONDS = 60.0
-"""How long the system has to answer for a directory, or for a small file."""
+    from colony_memory.capture._ignore import Following
 
 _LOOKS = 3
 NOT_FOLLOWED = "it is not followed"
 
 
-@dataclass(frozen=True)
-class _Listing:
-    """A directory as it was at one moment: its status, name and status of what is in it, and what its links say.
-
-    Of links that may be followed, ``leading`` has those that lead to directories.
-    """
-
-    own: os.stat_result
-    entries: dict[str, os.stat_result]
-    links: dict[str, str]
-    leading: set[str]
-    left_out: dict[str, str]
-    rules: bytes | bytearray | None
-    repository: bool
-
-
 @dataclass
 class _Place:
-    """What was found in a directory.
+    """A directory and what was found in it."""
 
-    Attributes:
-        tree: What is in it, its links by their names from the folder on.
-        deeper: The directories to go into.
-        counts: What has to be there still at a second look, by its own name.
-        passed: Names of which it does not matter.
-        rules: Its own rules of what to exclude.
-    """
-
-    tree: Tree = field(default_factory=Tree)
-    deeper: list[tuple[str, ...]] = field(default_factory=list)
-    counts: dict[str, os.stat_result] = field(default_factory=dict)
-    passed: set[str] = field(default_factory=set)
-    rules: bytes | bytearray | None = None
+    tree: Tree = field(default_factory=Tree)  # its links by their names from the folder on
+    deeper: list[tuple[str, ...]] = field(default_factory=list)  # the directories to go into
+    counts: dict[str, os.stat_result] = field(default_factory=dict)  # what has to be there still, by its own name
+    passed: set[str] = field(default_factory=set)  # own names of which it does not matter
+    rules: bytes | bytearray | None = None  # its own rules of what to exclude
     is_open: bool = True
-
-
-def walk(root: Path, prefix: str, tree: Tree, patience: Patience) -> None:
-    """Find all that is under a directory; arguments and errors are those of :class:`Walk` and its ``find``."""
-    Walk(root, prefix, Excluded()).find(tree, patience)
 
 
 class NamedFile:
@@ -100,17 +73,15 @@ class NamedFile:
         name: Its name among all that is saved.
     """
 
+    prefix = ""
+    followed: Iterable[NamedFile | Walk] = ()
+
     def __init__(self, path: Path, name: str) -> None:
-        self.path, self.root, self.prefix, self._name = path, path, "", name
+        self.root, self._name = path, name
         self._status: os.stat_result | None = None
 
-    @property
-    def followed(self) -> Iterable[NamedFile | Walk]:
-        """As :attr:`Walk.followed`."""
-        return ()
-
     def _locate(self) -> Entry:
-        file = real_path(self.path)
+        file = real_path(self.root)
         return Entry(file.parent, (), decode_name(file.name), self._name, file.stat())
 
     def find(self, tree: Tree, *_: object) -> None:
@@ -123,7 +94,7 @@ class NamedFile:
             self._status = entry.status
             tree.files.append(entry)
 
-    def look(self, look: Look, _: Patience, read: Mapping[str, os.stat_result]) -> None:
+    def look(self, look: Look, read: Mapping[str, os.stat_result]) -> None:
         """As :meth:`Walk.look`."""
         if (self._name in look.watched.names) != look.alone:
             return
@@ -133,7 +104,7 @@ class NamedFile:
             now = None
         before = read.get(self._name, self._status)
         if before is not None and (now is None or not is_same(before, now)):
-            look.changes.append(Change(self, (), self.path.name, self._name, before, now))
+            look.changes.append(Change(self, (), self.root.name, self._name, before, now))
         if now is not None and changed_at(now) > look.since:
             look.recent[self._name] = now
 
@@ -147,11 +118,11 @@ class _LinkedFile(NamedFile):
 
     def _locate(self) -> Entry:
         *inside, own = self._parts
-        with open_below(self.path, inside) as place:
+        with open_below(self.root, inside) as place:
             status = place.look(own)
         if status is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), own)
-        return Entry(self.path, tuple(inside), own, self._name, status)
+        return Entry(self.root, tuple(inside), own, self._name, status)
 
 
 class Walk:
@@ -171,13 +142,13 @@ class Walk:
         self,
         root: Path,
         prefix: str,
-        excluded: Excluded,
+        excluded: Excluded | None = None,
         follow: Following | None = None,
         *,
         base: tuple[str, ...] = (),
         within: tuple[Walk, str] | None = None,
     ) -> None:
-        self.root, self.prefix, self._excluded = root, prefix, excluded
+        self.root, self.prefix, self._excluded = root, prefix, excluded or Excluded()
         self._follow, self._base, self._within = follow, base, within
         self._rules = IgnoreRules()
         self._places: dict[tuple[str, ...], _Place] = {}
@@ -188,12 +159,17 @@ class Walk:
         """What finds the files that links lead to."""
         return self._led.values()
 
-    def find(self, tree: Tree, patience: Patience, moved: Collection[tuple[str, ...]] | None = None) -> None:
+    def find(
+        self,
+        tree: Tree,
+        step: Callable[[str], None] = lambda _: None,
+        moved: Collection[tuple[str, ...]] | None = None,
+    ) -> None:
         """Find all that is there.
 
         Args:
             tree: Is added to.
-            patience: Asks the system.
+            step: Called with the name of each directory that is looked into.
             moved: The directories to look at; all others are as they were found before. None: look at all.
 
         Raises:
@@ -207,16 +183,17 @@ class Walk:
             inside = pending.pop()
             place = before.get(inside)
             if place is None:
-                place = self._find_in(inside, patience)
+                step(self.prefix + self._below(inside))
+                place = self._find_in(inside)
             elif place.rules is not None:
                 self._add_rules(inside, place.rules)
             self._places[inside] = place
             found.add(place.tree)
             pending += reversed(place.deeper)
-        self._lead(found, patience)
+        self._lead(found)
         tree.add(found)
 
-    def _lead(self, found: Tree, patience: Patience) -> None:
+    def _lead(self, found: Tree) -> None:
         """Keep the links that stay inside, and follow the others, or leave them out."""
         links, found.links = found.links, {}
         before, self._led = self._led, {}
@@ -228,26 +205,24 @@ class Walk:
                 continue
             if self._follow is not None:
                 try:
-                    end = patience.run(partial(find_end, self._follow, self.root, name, taken), seconds=SECONDS)
-                except (OSError, TookTooLong) as error:
+                    parts, is_directory = find_end(self._follow, self.root, name, taken)
+                except OSError as error:
                     problem = f"is a link to {target!r}"
                     why = f": {error if isinstance(error, NotFollowed) else reason_of(error)}"
                 else:
-                    self._led[name, end.parts] = before.get((name, end.parts)) or self._led_to(name, end)
+                    home, shown = self._follow.home, self.prefix + name
+                    led = before.get((name, parts))
+                    if led is None and is_directory:
+                        led = Walk(home, f"{shown}/", self._excluded, base=parts, within=(self, name))
+                    self._led[name, parts] = led or _LinkedFile(home, parts, shown)
                     continue
             found.left_out.append(LeftOut(self.prefix + name, f"{problem}; {NOT_FOLLOWED}{why}", unread=False))
 
-    def _led_to(self, name: str, end: End) -> NamedFile | Walk:
-        if not end.is_directory:
-            return _LinkedFile(end.home, end.parts, self.prefix + name)
-        return Walk(end.home, f"{self.prefix}{name}/", self._excluded, base=end.parts, within=(self, name))
-
-    def look(self, look: Look, patience: Patience, read: Mapping[str, os.stat_result]) -> None:
+    def look(self, look: Look, read: Mapping[str, os.stat_result]) -> None:
         """Look again whether everything is there as it was, in one pass over all names and statuses.
 
         Args:
             look: Is added to.
-            patience: Asks the system.
             read: What the system said of files when they were read, where that counts and not what was found.
         """
         with ExitStack() as stack:
@@ -255,51 +230,38 @@ class Walk:
             for inside, place in self._places.items():
                 if not place.is_open or (look.alone and (self.root, inside) not in look.watched.places):
                     continue
-
-                def compare(deadline: Deadline) -> Look:
-                    nonlocal reach
+                try:
                     if reach is None:
                         reach = stack.enter_context(Reach(stack.enter_context(Directory.open(self.root, follow=True))))
-                    directory = reach.directory("/".join(inside))  # noqa: B023 - it is called at once
-                    return self._compare(directory, inside, place, read, asked=look, deadline=deadline)  # noqa: B023
-
-                try:
-                    found = patience.run(compare, seconds=SECONDS)
-                except (OSError, TookTooLong) as error:
+                    self._compare(reach.directory("/".join(inside)), inside, place, look, read)
+                except OSError:
                     name = self.prefix + self._below(inside)
                     look.changes.append(Change(self, inside, "", name, None, None))
-                    if isinstance(error, TookTooLong):
-                        break  # in which the directories that are open may still be in use
-                else:
-                    look.changes += found.changes
-                    look.recent |= found.recent
-                    look.places |= found.places
 
     def _compare(
         self,
         directory: Directory,
         inside: tuple[str, ...],
         place: _Place,
+        look: Look,
         read: Mapping[str, os.stat_result],
-        *,
-        asked: Look,
-        deadline: Deadline,
-    ) -> Look:
-        below, where, watched = self._below(inside), (self.root, inside), asked.watched
+    ) -> None:
+        below, where, there = self._below(inside), (self.root, inside), set[str]()
         # What was looked at alone before does not count any more, nor what is new beside it.
-        look, there, news = Look(asked.since), set[str](), asked.alone or where not in watched.places
+        news = look.alone or where not in look.watched.places
         for own in directory.names():
             if own in place.passed:
                 continue
-            deadline.check()
             name = self.prefix + below + own
             noted = place.counts.get(own)
             # What was read under the name of a link is what it leads to.
             before = noted if noted is not None and stat.S_ISLNK(noted.st_mode) else read.get(name) or noted
-            if (before is None and not news) or (before is not None and (name in watched.names) != asked.alone):
+            if (before is None and not news) or (before is not None and (name in look.watched.names) != look.alone):
                 there.add(own)
                 continue
-            now = _look_at(directory, own)
+            now = None
+            with contextlib.suppress(OSError):
+                now = directory.look(own)
             if now is None or (before is None and self._passes(directory, own, below + own, now)):
                 continue
             there.add(own)
@@ -309,14 +271,12 @@ class Walk:
                 look.recent[name], look.places[name] = now, where
         for own, before in place.counts.items():
             name = self.prefix + below + own
-            if own not in there and (asked.alone or name not in watched.names):
+            if own not in there and (look.alone or name not in look.watched.names):
                 look.changes.append(Change(self, inside, own, name, read.get(name, before), None))
-        return look
 
     def _passes(self, directory: Directory, own: str, name: str, status: os.stat_result) -> bool:
-        """Whether it does not matter that something is there: it would not be saved."""
-        is_directory = paths.is_directory(status)
-        is_symbolic = stat.S_ISLNK(status.st_mode)
+        """It does not matter that something new is there: it would not be saved."""
+        is_directory, is_symbolic = paths.is_directory(status), stat.S_ISLNK(status.st_mode)
         leads = is_symbolic and self._leads_to_directory(directory, own)
         if is_of_vault(own, status) or self._exclude(own, name, is_directory=is_directory or leads):
             return True
@@ -326,125 +286,85 @@ class Walk:
         return not (is_directory or is_file(status) or paths.is_link(status))
 
     def _leads_to_directory(self, place: Directory, own: str) -> bool:
-        """Whether a link leads to a directory, where that may be followed."""
+        """A link leads to a directory, where that may be followed."""
         if self._follow is None:
             return False
         with contextlib.suppress(OSError):
-            end = place.look(own, follow=True)
-            return end is not None and paths.is_directory(end)
+            return paths.is_directory(place.look(own, follow=True))
         return False
 
-    def _find_in(self, inside: tuple[str, ...], patience: Patience) -> _Place:
-        directory = "/".join(inside[len(self._base) :])
-        place = _Place()
+    def _find_in(self, inside: tuple[str, ...]) -> _Place:
+        place, shown = _Place(), self._below(inside) or "./"
         try:
-            listing = patience.run(lambda deadline: self._list(inside, deadline), seconds=SECONDS)
-        except (OSError, TookTooLong) as error:
+            with open_below(self.root, inside) as directory:
+                self._sort(directory, inside, shown, place)
+        except OSError as error:
             if not inside:
                 raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
-            self._leave(place.tree, f"{directory or '.'}/", reason_of(error), unread=True)
-            place.tree.closed, place.is_open = list(place.tree.left_out), False
-            return place
-        if is_vault(listing.entries):
-            self._leave(place.tree, f"{directory or '.'}/", VAULT)
-            place.is_open = False
-            return place
-        if inside or self.prefix:
-            place.tree.directories[f"{self.prefix}{directory}".rstrip("/")] = listing.own
-        if listing.rules is not None:
-            place.rules = listing.rules
-            self._add_rules(inside, listing.rules)
-        self._sort(inside, listing, place, patience)
+            place = _Place(is_open=False)
+            self._leave(place.tree, shown, reason_of(error), unread=True)
+            place.tree.closed = list(place.tree.left_out)
         return place
 
-    def _add_rules(self, inside: tuple[str, ...], rules: bytes | bytearray) -> None:
-        directory = "/".join(inside[len(self._base) :])
-        self._rules.add(directory, rules, where=str(self.root.joinpath(*inside, IGNORE_NAME)))
-
-    def _list(self, inside: tuple[str, ...], deadline: Deadline) -> _Listing:
-        with open_below(self.root, inside) as place:
-            for _ in range(_LOOKS):
-                entries: dict[str, os.stat_result] = {}
-                links, leading, lost = dict[str, str](), set[str](), dict[str, str]()
-                names = place.names()
-                for name in names:
-                    deadline.check()
-                    try:
-                        status, says = _look_at_entry(place, name)
-                    except OSError as error:
-                        lost[name] = reason_of(error)
-                        continue
-                    if status is not None:
-                        entries[name] = status
-                    if says is not None:
-                        links[name] = says
-                        leading |= {name} if self._leads_to_directory(place, name) else set()
-                # What has got another name meanwhile is found when the directory is read anew.
-                if len(entries) + len(lost) == len(names):
-                    break
+    def _sort(self, directory: Directory, inside: tuple[str, ...], shown: str, place: _Place) -> None:
+        """Put everything in a directory where it belongs."""
+        below, tree = self._below(inside), place.tree
+        entries, links, lost = _entries_of(directory)
+        if is_vault(entries):
+            self._leave(tree, shown, VAULT)
+            place.is_open = False
+            return
+        if inside or self.prefix:
+            tree.directories[f"{self.prefix}{below}".rstrip("/")] = directory.status()
+        if IGNORE_NAME in entries:
+            place.rules = self._read_rules(directory, inside)
+        for own, reason in lost.items():
+            self._leave(tree, below + own, reason, unread=True)
+            tree.closed.append(tree.left_out[-1])  # it may be a directory
+        strays = {name for name, status in entries.items() if is_of_vault(name, status)}
+        if strays:
+            self._leave(tree, f"{below}cmem.*.json", VAULT)
+        place.passed |= strays | lost.keys()
+        for own, status in entries.items():
+            if own in place.passed:
+                continue
+            name, is_directory = below + own, paths.is_directory(status)
+            is_directory |= own in links and self._leads_to_directory(directory, own)
+            shown = f"{name}/" if is_directory else name
+            if self._exclude(own, name, is_directory=is_directory):
+                tree.ignored.append(self.prefix + shown)
+                place.passed.add(own)
+                parts = {each for each in companions_of(own) if each not in place.passed and is_file(entries.get(each))}
+                if parts and holds_database(directory, own):  # what is beside it holds the same
+                    place.passed |= parts
+                    tree.ignored += [f"{self.prefix}{below}{part}" for part in sorted(parts)]
+                continue
+            place.counts[own] = status
+            if own == GIT_NAME and is_repository(directory):
+                tree.repositories.append(Entry(self.root, inside, own, self.prefix + name, status))
+            elif reason := why_unsaved(own, self.prefix + name, status):
+                self._leave(tree, shown, reason)
+            elif own in links:
+                tree.links[name] = links[own]
+            elif is_directory:
+                place.deeper.append((*inside, own))
             else:
-                still = {*place.names()}
-                lost |= {name: VANISHED for name in names if name in still and name not in entries and name not in lost}
-            rules = self._read_rules(place, inside, deadline) if IGNORE_NAME in entries else None
-            repository = GIT_NAME in entries and is_repository(place)
-            return _Listing(place.status(), entries, links, leading, lost, rules, repository)
+                tree.files.append(Entry(self.root, inside, own, self.prefix + name, status))
 
-    def _read_rules(self, place: Directory, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray | None:
+    def _read_rules(self, place: Directory, inside: tuple[str, ...]) -> bytes | bytearray | None:
         try:
-            return read_contents(place, IGNORE_NAME, limit=LARGEST, deadline=deadline).data
+            rules = read_contents(place, IGNORE_NAME, limit=LARGEST).data
         except FileNotFoundError:
             return None  # it has just gone
         except (NotSaved, TooLarge, OSError) as error:
             reason = error.strerror if isinstance(error, UnfitFile) else reason_of(error)
             where = self.root.joinpath(*inside, IGNORE_NAME)
             raise ColonyMemoryError(f"{str(where)!r}: {reason}, so its rules could not be applied") from error
+        self._add_rules(inside, rules)
+        return rules
 
-    def _sort(self, inside: tuple[str, ...], listing: _Listing, place: _Place, patience: Patience) -> None:
-        """Put everything in a directory where it belongs."""
-        below, tree = self._below(inside), place.tree
-        for own, reason in listing.left_out.items():
-            self._leave(tree, below + own, reason, unread=True)
-            tree.closed.append(tree.left_out[-1])  # it may be a directory
-            place.passed.add(own)
-        entries = listing.entries
-        strays = {name for name, status in entries.items() if is_of_vault(name, status)}
-        if strays:
-            self._leave(tree, f"{below}cmem.*.json", VAULT)
-            place.passed |= strays
-        for own, status in entries.items():
-            if own in place.passed:
-                continue
-            name, is_directory = below + own, paths.is_directory(status) or own in listing.leading
-            shown = f"{name}/" if is_directory else name
-            if self._exclude(own, name, is_directory=is_directory):
-                tree.ignored.append(self.prefix + shown)
-                place.passed.add(own)
-                parts = {each for each in companions_of(own) if each not in place.passed and is_file(entries.get(each))}
-                if parts and self._is_database(inside, own, patience):  # what is beside it holds the same
-                    place.passed |= parts
-                    tree.ignored += [f"{self.prefix}{below}{part}" for part in sorted(parts)]
-                continue
-            place.counts[own] = status
-            if own == GIT_NAME and listing.repository:
-                tree.repositories.append(Entry(self.root, inside, own, self.prefix + name, status))
-            elif reason := why_unsaved(own, self.prefix + name, status):
-                self._leave(tree, shown, reason)
-            elif own in listing.links:
-                tree.links[name] = listing.links[own]
-            elif is_directory:
-                place.deeper.append((*inside, own))
-            else:
-                tree.files.append(Entry(self.root, inside, own, self.prefix + name, status))
-
-    def _is_database(self, inside: tuple[str, ...], own: str, patience: Patience) -> bool:
-        def look(_: Deadline) -> bool:
-            with open_below(self.root, inside) as place:
-                return holds_database(place, own)
-
-        try:
-            return patience.run(look, seconds=SECONDS)
-        except (OSError, TookTooLong):
-            return False
+    def _add_rules(self, inside: tuple[str, ...], rules: bytes | bytearray) -> None:
+        self._rules.add(self._below(inside).rstrip("/"), rules, where=str(self.root.joinpath(*inside, IGNORE_NAME)))
 
     def _exclude(self, own: str, name: str, *, is_directory: bool) -> bool:
         if self._within is not None and own.startswith(".") and own != IGNORE_NAME:
@@ -452,13 +372,13 @@ class Walk:
         asked = self._excluded.judge(self.prefix + name, is_directory=is_directory)
         if asked is not None:
             return asked
-        return own != IGNORE_NAME and self.is_ruled_out(name, is_directory=is_directory)
+        return own != IGNORE_NAME and self.rules_out(name, is_directory=is_directory)
 
-    def is_ruled_out(self, name: str, *, is_directory: bool) -> bool:
+    def rules_out(self, name: str, *, is_directory: bool) -> bool:
         if self._rules.exclude(name, is_directory=is_directory):
             return True
         walk, link = self._within or (None, "")
-        return walk is not None and walk.is_ruled_out(f"{link}/{name}", is_directory=is_directory)
+        return walk is not None and walk.rules_out(f"{link}/{name}", is_directory=is_directory)
 
     def _leave(self, tree: Tree, name: str, reason: str, *, unread: bool = False) -> None:
         tree.left_out.append(LeftOut(self.prefix + name, reason, unread))
@@ -467,15 +387,31 @@ class Walk:
         return "".join(f"{name}/" for name in inside[len(self._base) :])
 
 
-def _look_at(place: Directory, name: str) -> os.stat_result | None:
-    try:
-        return place.look(name)
-    except OSError:
-        return None
+def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, str], dict[str, str]]:
+    """A directory at one moment: the status of what is in it, the text of its links, and why the rest is not told."""
+    for _ in range(_LOOKS):
+        entries, links, lost = dict[str, os.stat_result](), dict[str, str](), dict[str, str]()
+        names = place.names()
+        for name in names:
+            try:
+                status, text = _look_at(place, name)
+            except OSError as error:
+                lost[name] = reason_of(error)
+                continue
+            if status is not None:
+                entries[name] = status
+            if text is not None:
+                links[name] = text
+        # What has got another name meanwhile is found when the directory is read anew.
+        if len(entries) + len(lost) == len(names):
+            return entries, links, lost
+    still = {*place.names()}
+    lost |= {name: VANISHED for name in names if name in still and name not in entries and name not in lost}
+    return entries, links, lost
 
 
-def _look_at_entry(place: Directory, name: str) -> tuple[os.stat_result | None, str | None]:
-    """What stands there and, of a link, what it says; nothing where it has gone, which is no error of its directory.
+def _look_at(place: Directory, name: str) -> tuple[os.stat_result | None, str | None]:
+    """The status of a name and the text of a link; nothing where it has gone, which is no error of its directory.
 
     Raises:
         OSError: It cannot be looked at.

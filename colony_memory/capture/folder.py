@@ -23,12 +23,10 @@ from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._journal import list_records
 from colony_memory.capture._metadata import contents_of, split_documents
 from colony_memory.capture._reading import Found
-from colony_memory.capture._rows import Known
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._sparse import Sparse
-from colony_memory.capture._steady import patience
 from colony_memory.capture._survey import Survey
-from colony_memory.capture._tree import LeftOut, Note, Room, Tree
+from colony_memory.capture._tree import Known, LeftOut, Note, Room, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import RULES, masked_names, read_allowed
@@ -37,7 +35,7 @@ from colony_memory.exceptions import passing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from colony_memory.capture._follow import Following
+    from colony_memory.capture._ignore import Following
     from colony_memory.capture._metadata import Contents
     from colony_memory.capture._sources import Source
     from colony_memory.capture.index import FolderIndex
@@ -251,24 +249,29 @@ def _survey(
     require_type("max_bytes", max_bytes, int)
     end_unfinished(sources, dry_run=dry_run)
     began, fixed = time.time_ns(), Tree()
-    found = Found(_walks(sources, excluded, follow, fixed), fixed, Room(max_bytes), on_progress)
+    found = Found(_walks(sources, excluded, follow, fixed), fixed, Room(max_bytes))
     unless = ("",) if anew else (BUNDLE_NAME,) if git else ()
-    _read(found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, unless=unless))
+    _read(
+        found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, unless=unless), on_progress
+    )
     if git:
         found.take_repositories()
     else:
-        found.note_repositories()
-    found.finish()
+        for entry in found.tree.repositories:
+            found.note(entry.name, "git repository, not saved unless git is asked for")
+    found.report(on_progress)
     if not found:
         _refuse_nothing(sources, found)
     return Survey(found, secrets=secrets, allowed=allowed, attributes=attributes, index=index, began=began)
 
 
 @settling()
-def _read(found: Found, known: Callable[[], Known | None]) -> None:
-    with patience() as patient:
-        found.find(patient)
-        found.read(patient, known())
+def _read(found: Found, known: Callable[[], Known | None], on_progress: Callable[[int, int, str], None] | None) -> None:
+    def work() -> None:
+        found.find()
+        found.read(known())
+
+    found.within_reach(work, on_progress)
 
 
 def _known(index: FolderIndex, tree: Tree, *, secrets: str, unless: tuple[str, ...]) -> Known:

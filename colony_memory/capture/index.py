@@ -22,7 +22,7 @@ from colony_memory._os.locks import locked_in
 from colony_memory._os.paths import UnfitFile
 from colony_memory._values import asdict, names_of
 from colony_memory.capture._identity import FolderIdentity, holder, note_where, opened, place_of, sign
-from colony_memory.capture._rows import Row
+from colony_memory.capture._tree import Row
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

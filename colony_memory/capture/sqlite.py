@@ -14,21 +14,18 @@ import os
 import tempfile
 import time
 from contextlib import ExitStack, closing, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.held import Locked, shared_lock
 from colony_memory._os.paths import Identity, is_file
+from colony_memory._values import dataclass
 from colony_memory.capture._steady import (
     INDEX,
     JOURNAL,
     LOG,
     TRIES,
-    Deadline,
-    TookTooLong,
     TooLarge,
-    Unsteady,
     has_file,
     read_bytes,
     read_start,
@@ -36,12 +33,9 @@ from colony_memory.capture._steady import (
 )
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from colony_memory._os.directory import Directory
 
 _WAIT = 5.0  # seconds for another program's lock to go, or for the files to hold still
-_PATIENCE = 60.0  # seconds to read one besides, where nobody else says how long that may take
 _ROOM, _TIMES = 1 << 26, 4  # bytes of a database and its log, where nobody else says how many there may be
 _PAUSE = 0.002  # short: a busy writer lets go of its lock for moments only
 _HEADER_SIZE = 100
@@ -63,9 +57,13 @@ class DatabaseDamaged(Exception):
     """It is not to be read as a database; the text is the reason."""
 
 
+class _Unsteady(Exception):
+    """It changed while it was read; the text says how."""
+
+
 @dataclass(frozen=True)
 class _Files:
-    """The bytes of a database and of what is beside it, empty where there is no such file."""
+    """The bytes of a database and of the files beside it, empty where there is no such file."""
 
     database: bytes | bytearray
     log: bytes | bytearray
@@ -96,25 +94,19 @@ class _Files:
 
 @dataclass(frozen=True)
 class Copy:
-    """A database as one file that needs none beside it.
+    """A database as one file that needs none beside it."""
 
-    Attributes:
-        data: That file. Where there was nothing to be merged, it is the database as it is.
-        parts: The names of the files beside it that hold nothing else.
-    """
-
-    data: bytes | bytearray
-    parts: tuple[str, ...]
+    data: bytes | bytearray  # where there was nothing to be merged, the database as it is
+    parts: tuple[str, ...]  # names of the files beside it that hold nothing else
 
 
-def read_database(place: Directory, name: str, *, limit: int, deadline: Deadline) -> Copy:
+def read_database(place: Directory, name: str, *, limit: int) -> Copy:
     """Copy what all committed transactions give. The same content gives the same bytes.
 
     Args:
         place: The directory that it is in.
         name: The database.
         limit: Most bytes that it may have, together with what is to be merged.
-        deadline: When that has to be done.
 
     Raises:
         DatabaseLocked: It was locked, or changed, for some seconds.
@@ -123,8 +115,13 @@ def read_database(place: Directory, name: str, *, limit: int, deadline: Deadline
         TooLarge: It has more bytes.
         OSError: It cannot be read.
     """
-    files = _read_together(place, name, limit=limit, deadline=deadline)
-    _check_header(files.database)
+    files = _read_together(place, name, limit=limit)
+    size = int.from_bytes(files.database[16:18], "big")
+    size = _LARGEST_PAGE if size == 1 else size
+    if len(files.database) < _HEADER_SIZE or size < _SMALLEST_PAGE or size & (size - 1):
+        raise DatabaseDamaged("its header is damaged")
+    if len(files.database) % size:
+        raise DatabaseDamaged("it is not a whole number of pages")
     parts = tuple(name + suffix for suffix in files.parts)
     if not files.has_log and not files.has_journal:
         return Copy(files.database, parts)
@@ -132,23 +129,22 @@ def read_database(place: Directory, name: str, *, limit: int, deadline: Deadline
         # SQLite would look for a file of that name, and delete it. Without it nobody can tell whether it was committed.
         raise DatabaseDamaged("its journal names a file of another database that it belongs to")
     try:
-        return Copy(_merge(files, limit=limit, deadline=deadline), parts)
+        return Copy(_merge(files, limit=limit), parts)
     except OSError as error:
         raise NotMerged(f"what is beside it cannot be merged: {error.strerror or error}") from error
 
 
 def holds_same(place: Directory, name: str, data: bytes) -> bool:
-    """Whether all committed transactions of a database give this file; what cannot be told in time is another."""
+    """All committed transactions of a database give this file; what cannot be told is another."""
     # With its log it may be larger than what comes of both, but whoever made it must not say how much is read.
-    limit, deadline = _ROOM + _TIMES * len(data), Deadline(_WAIT + _PATIENCE)
     try:
-        return read_database(place, name, limit=limit, deadline=deadline).data == data
-    except (DatabaseLocked, DatabaseDamaged, NotMerged, TooLarge, TookTooLong, OSError):
+        return read_database(place, name, limit=_ROOM + _TIMES * len(data)).data == data
+    except (DatabaseLocked, DatabaseDamaged, NotMerged, TooLarge, OSError):
         return False
 
 
 def reads_as_journal(name: str, data: bytes) -> bool:
-    """Whether SQLite would take a file of this name and content for a log or journal of the database beside it.
+    """SQLite would take a file of this name and content for a log or journal of the database beside it.
 
     Of a journal its end counts as much: SQLite deletes a file that is named there.
     """
@@ -157,53 +153,40 @@ def reads_as_journal(name: str, data: bytes) -> bool:
     return name.endswith(JOURNAL) and (data.startswith(_JOURNAL_MAGIC) or data.endswith(_JOURNAL_MAGIC))
 
 
-def _check_header(data: bytes | bytearray) -> None:
-    size = int.from_bytes(data[16:18], "big")
-    size = _LARGEST_PAGE if size == 1 else size
-    if len(data) < _HEADER_SIZE or size < _SMALLEST_PAGE or size & (size - 1):
-        raise DatabaseDamaged("its header is damaged")
-    if len(data) % size:
-        raise DatabaseDamaged("it is not a whole number of pages")
-
-
-def _read_together(place: Directory, name: str, *, limit: int, deadline: Deadline) -> _Files:
+def _read_together(place: Directory, name: str, *, limit: int) -> _Files:
     """Read the files until they hold still together."""
     end = time.monotonic() + _WAIT
     tries = 0
     while True:
         tries += 1
         try:
-            return _read_locked(place, name, limit=limit, deadline=deadline)
+            return _read_locked(place, name, limit=limit)
         except Locked as locked:
             if time.monotonic() > end:
                 raise DatabaseLocked(f"locked by another program for {_WAIT:g} seconds") from locked
-        except Unsteady as unsteady:
+        except _Unsteady as unsteady:
             if tries >= TRIES and time.monotonic() > end:
                 raise DatabaseLocked(f"changed while it was read, {tries} times in a row") from unsteady
-        deadline.check()
         time.sleep(_PAUSE)
 
 
-def _read_locked(place: Directory, name: str, *, limit: int, deadline: Deadline) -> _Files:
+def _read_locked(place: Directory, name: str, *, limit: int) -> _Files:
     with place.file(name) as (descriptor, _):
+        # What logs ahead is whole at every moment. What does not may keep its journal in memory, so that the lock is
+        # all there is to tell that a change is under way.
+        logs_ahead = read_start(descriptor, _HEADER_SIZE)[18:20] == b"\2\2"
         try:
-            with _lock(descriptor):
-                return _read_once(place, name, descriptor, limit=limit, deadline=deadline)
+            with nullcontext() if logs_ahead else shared_lock(descriptor):
+                return _read_once(place, name, descriptor, limit=limit)
         except Locked:
             # Where the writer's journal is on disk, it takes back all that the writer has done.
-            files = _read_once(place, name, descriptor, limit=limit, deadline=deadline)
+            files = _read_once(place, name, descriptor, limit=limit)
             if files.has_journal:
                 return files
             raise
 
 
-def _lock(descriptor: int) -> AbstractContextManager[None]:
-    # What logs ahead is whole at every moment. What does not may keep its journal in memory, so that the lock is all
-    # there is to tell that a change is under way.
-    return nullcontext() if read_start(descriptor, _HEADER_SIZE)[18:20] == b"\2\2" else shared_lock(descriptor)
-
-
-def _read_once(place: Directory, name: str, descriptor: int, *, limit: int, deadline: Deadline) -> _Files:
+def _read_once(place: Directory, name: str, descriptor: int, *, limit: int) -> _Files:
     with ExitStack() as stack:
         opened = {name: descriptor}
         for suffix in (LOG, JOURNAL, INDEX):
@@ -215,41 +198,33 @@ def _read_once(place: Directory, name: str, descriptor: int, *, limit: int, dead
             size = os.fstat(open_one).st_size
             if size > limit:
                 raise TooLarge(sum(os.fstat(one).st_size for one in opened.values()))
-            found = read_bytes(open_one, limit=limit, deadline=deadline)
+            found = read_bytes(open_one, limit=limit)
             if found is None:
-                raise Unsteady(f"{each!r} shrank")
+                raise _Unsteady(f"{each!r} shrank")
             limit -= len(found)
             data[each] = found
         index = data.pop(name + INDEX, b"")  # which readers change too, and nothing is taken from
         opened.pop(name + INDEX, None)
         # What is appended to log or journal meanwhile belongs to a later moment.
         for each in reversed(opened):
-            if not still_holds(opened[each], data[each], deadline=deadline):
-                raise Unsteady(f"{each!r} changed")
+            if not still_holds(opened[each], data[each]):
+                raise _Unsteady(f"{each!r} changed")
         if os.fstat(descriptor).st_size != len(data[name]):
-            raise Unsteady(f"{name!r} grew")
+            raise _Unsteady(f"{name!r} grew")
         for each in (name, name + LOG, name + JOURNAL):
-            if _identity(place, each) != _identity_of(opened.get(each)):
-                raise Unsteady(f"{each!r} was replaced")
+            status, there = place.look(each), opened.get(each)
+            now = Identity.of(status) if status is not None and is_file(status) else None
+            if now != (None if there is None else Identity.of(os.fstat(there))):
+                raise _Unsteady(f"{each!r} was replaced")
     return _Files(data[name], data.get(name + LOG, b""), data.get(name + JOURNAL, b""), index)
 
 
-def _identity(place: Directory, name: str) -> Identity | None:
-    status = place.look(name)
-    return Identity.of(status) if status is not None and is_file(status) else None
-
-
-def _identity_of(descriptor: int | None) -> Identity | None:
-    return None if descriptor is None else Identity.of(os.fstat(descriptor))
-
-
-def _merge(files: _Files, *, limit: int, deadline: Deadline) -> bytes:
+def _merge(files: _Files, *, limit: int) -> bytes:
     """Let SQLite put a copy in order."""
     try:
         import sqlite3
     except ImportError as error:  # a Python that was built without it
         raise NotMerged(f"what is beside it takes SQLite to merge, and this Python has none: {error}") from error
-
     with tempfile.TemporaryDirectory(prefix="colony-memory-") as scratch:
         copy = Path(scratch, "database")
         copy.write_bytes(files.database)
@@ -266,7 +241,6 @@ def _merge(files: _Files, *, limit: int, deadline: Deadline) -> bytes:
             raise OSError(str(error)) from error
         except sqlite3.Error as error:
             raise DatabaseDamaged(str(error)) from error
-        deadline.check()
         size = copy.stat().st_size
         if size > limit:  # log and journal say how many pages there are
             raise TooLarge(size)

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ import pytest
 from agents import wait_until
 from capture_trees import PNG, contents, make, posix
 
-from colony_memory.capture import LeftOut, Note, _moment, _steady, read_folder
+from colony_memory.capture import LeftOut, Note, _moment, _reading, _steady, read_folder
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moment import NEVER_STILL
 from colony_memory.capture._steady import LARGE
+from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,3 +217,49 @@ def test_what_comes_in_pieces_is_put_together(tmp_path: Path, monkeypatch: pytes
     real = os.pread
     monkeypatch.setattr(_steady, "_read_at", lambda descriptor, size, at: real(descriptor, min(size, 700), at))
     assert contents(read_folder(tmp_path)) == {"small": data[:1000], "large": data}
+
+
+@posix
+@pytest.mark.parametrize(("function", "name"), [("open", "b.md"), ("stat", "sub"), ("open", "sub")])
+def test_a_system_that_never_answers_is_said_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, name: str
+) -> None:
+    make(tmp_path, {"a.md": b"a", "b.md": b"b", "sub/deep.md": b"d"})
+    monkeypatch.setattr(_reading, "SECONDS", 0.3)
+    real, answers = getattr(os, function), threading.Event()
+
+    def hanging(path: object, *args: object, **more: object) -> object:
+        if path == name.encode():
+            answers.wait()
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(os, function, hanging)
+    before = threading.enumerate()
+    where = {"b.md": "'b.md'", "sub": "'the folder'|'sub/'"}[name]
+    try:
+        with pytest.raises(ColonyMemoryError, match=f"({where}): the system has not answered for 0 seconds"):
+            read_folder(tmp_path)
+    finally:
+        answers.set()
+    wait_until(lambda: threading.enumerate() == before)  # it goes no further
+    monkeypatch.undo()
+    assert set(read_folder(tmp_path).documents) == {"a.md", "b.md", "sub/deep.md"}
+    assert threading.enumerate() == before  # a fork would copy a thread that is only about to end
+
+
+def test_an_interrupt_ends_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {f"{number}.md": b"text" for number in range(9)})
+    real = _reading.read_contents
+
+    def slow(*args: Any, **options: Any) -> Any:
+        time.sleep(0.2)
+        return real(*args, **options)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_reading, "read_contents", slow)
+    before = threading.enumerate()
+    with pytest.raises(KeyboardInterrupt):
+        read_folder(tmp_path, on_progress=interrupt)
+    wait_until(lambda: threading.enumerate() == before, seconds=1.0)
