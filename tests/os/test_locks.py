@@ -119,11 +119,6 @@ def test_the_file_is_the_owners_empty_and_left_as_it_is(lock):
     assert lock.read_bytes() == b"kept"
 
 
-def test_a_directory_that_is_missing_is_the_systems_to_tell(tmp_path):
-    with pytest.raises(FileNotFoundError), locked(tmp_path / "away" / ".lock"):
-        pytest.fail("held without a file")
-
-
 @pytest.mark.skipif(os.name == "nt", reason="POSIX links and pipes")
 @pytest.mark.parametrize("kind", ["a named pipe", "a directory", "a link"])
 def test_what_is_no_plain_file_is_refused_at_once(lock, kind):

@@ -80,27 +80,6 @@ def test_quota_is_provisioned_by_the_first_upload_that_succeeds() -> None:
     assert vault.vault_status() == {**EMPTY, "quota_bytes": 10_000_000, "available_bytes": 10_000_000}
 
 
-def test_envelopes() -> None:
-    vault = FakeVault(clock=Clock())
-    metadata = {
-        "filename": "b.md",
-        "content_size": 3,
-        "created_at": "2026-01-01T00:00:00.000000Z",
-        "updated_at": "2026-01-01T00:00:00.000000Z",
-    }
-    assert vault.vault_upload_file("b.md", "abc") == metadata
-    etag = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert vault.vault_get_file("b.md") == {**metadata, "content": "abc", "etag": etag}
-    vault.vault_upload_file("a.md", "")
-    assert vault.vault_list_files() == {
-        "items": [{**metadata, "filename": "a.md", "content_size": 0}, metadata],
-        "total": 2,
-        "has_more": False,
-    }
-    assert vault.vault_list_prefix("b") == {"items": [metadata], "total": 1, "has_more": False}
-    assert vault.vault_delete_file("b.md") == {}
-
-
 def test_refusals_are_the_sdks_own() -> None:
     vault = FakeVault(max_files=1)
     missing = refusal(vault.vault_get_file, "a.md")

@@ -15,7 +15,6 @@ from colony_sdk import (
     ColonyAuthError,
     ColonyClient,
     ColonyNetworkError,
-    ColonyNotFoundError,
     ColonyRateLimitError,
     ColonyServerError,
     ColonyValidationError,
@@ -25,7 +24,7 @@ from colony_sdk import (
 from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 ONCE = RetryConfig(max_retries=0)
 
@@ -116,26 +115,6 @@ def test_the_five_methods_through_the_sdk(server: VaultServer, client: ColonyCli
         ("GET", "/vault/status"),
         ("DELETE", path),
     ]
-
-
-def test_errors_reach_the_sdk_as_its_own_exceptions(server: VaultServer, client: ColonyClient) -> None:
-    cases: list[tuple[type[ColonyAPIError], int, str | None, Callable[[], object]]] = [
-        (ColonyNotFoundError, 404, "NOT_FOUND", lambda: client.vault_get_file("a.md")),
-        (ColonyNotFoundError, 404, "NOT_FOUND", lambda: client.vault_delete_file("a.md")),
-        (ColonyValidationError, 400, "INVALID_INPUT", lambda: client.vault_upload_file("a.exe", "x")),
-        (ColonyValidationError, 400, "QUOTA_EXCEEDED", lambda: client.vault_upload_file("a.md", "x" * 1_000_001)),
-        (ColonyValidationError, 422, None, lambda: client.vault_upload_file("a.md", "x" * 1_100_001)),
-        (ColonyValidationError, 422, None, lambda: client.vault_upload_file("a.md", "\ud800")),
-    ]
-    for kind, status, code, call in cases:
-        with pytest.raises(kind) as caught:
-            call()
-        assert (caught.value.status, caught.value.code) == (status, code)
-    server.vault.karma_ok = False
-    with pytest.raises(ColonyAuthError) as karma:
-        client.vault_upload_file("a.md", "x")
-    assert (karma.value.status, karma.value.code) == (403, "KARMA_TOO_LOW")
-    assert client.can_write_vault() is False
 
 
 def test_the_bucket_and_its_headers() -> None:
@@ -244,51 +223,36 @@ def test_every_kind_can_be_injected_and_strikes_once(server: VaultServer, client
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_applied_and_not_answered(server: VaultServer, client: ColonyClient, method: str) -> None:
-    def call() -> object:
-        return client.vault_upload_file("a.md", "x") if method == "PUT" else client.vault_delete_file("a.md")
-
-    expected = {"a.md": "x"} if method == "PUT" else {}
-    for options, error in (
-        ({}, http.client.RemoteDisconnected),
-        ({"then": "status"}, ColonyServerError),
-        ({"then": "status", "status": 429, "retry_after": 9}, ColonyRateLimitError),
-    ):
-        server.vault.files.clear()
-        if method == "DELETE":
-            server.vault.files["a.md"] = "x"
-        server.fault(method, "applied", **options)
-        with pytest.raises(error) as caught:
-            call()
-        assert server.vault.files == expected
-        assert getattr(caught.value, "retry_after", None) == options.get("retry_after")
-
-
-def test_torn_replies(server: VaultServer, client: ColonyClient) -> None:
-    server.vault.files["a.md"] = "x" * 1000
-    calls: dict[str, Callable[[], object]] = {
-        "GET": lambda: client.vault_get_file("a.md"),
-        "PUT": lambda: client.vault_upload_file("b.md", "x"),
-        "DELETE": lambda: client.vault_delete_file("a.md"),
-    }
+@pytest.mark.parametrize(
+    ("kind", "options", "applied", "error"),
+    [
+        ("drop", {}, False, http.client.RemoteDisconnected),
+        ("status", {"status": 412}, False, ColonyAPIError),
+        ("status", {"status": 422}, False, ColonyValidationError),
+        ("status", {"status": 500}, False, ColonyServerError),
+        ("status", {"status": 429, "retry_after": 7200}, False, ColonyRateLimitError),
+        ("applied", {}, True, http.client.RemoteDisconnected),
+        ("applied", {"then": "status"}, True, ColonyServerError),
+        ("applied", {"then": "status", "status": 429, "retry_after": 9}, True, ColonyRateLimitError),
+        ("garbage", {}, False, json.JSONDecodeError),
+        ("garbage", {"applied": True}, True, json.JSONDecodeError),
+        ("torn", {}, True, http.client.IncompleteRead),
+        ("torn", {"declared": "sent"}, True, json.JSONDecodeError),
+    ],
+)
+def test_what_each_kind_does_and_how_the_sdk_tells_it(
+    server: VaultServer, client: ColonyClient, method: str, kind: str, options: Any, applied: bool, error: Any
+) -> None:
+    server.vault.files["a.md"] = "old"
     client.get_auth_token()
-    for method, call in calls.items():
-        server.fault(method, "torn")
-        with pytest.raises(http.client.IncompleteRead):
-            call()
-        server.vault.files["a.md"] = "x"
-        server.fault(method, "torn", declared="sent")
-        with pytest.raises(json.JSONDecodeError):
-            call()
-    assert server.vault.files == {"b.md": "x"}  # torn on the way back: each was carried out
-
-
-@pytest.mark.parametrize("applied", [False, True])
-def test_garbage(server: VaultServer, client: ColonyClient, applied: bool) -> None:
-    server.fault("PUT", "garbage", applied=applied)
-    with pytest.raises(json.JSONDecodeError):
-        client.vault_upload_file("a.md", "x")
-    assert server.vault.files == ({"a.md": "x"} if applied else {})
+    server.fault(method, kind, code="CODE", **options) if kind == "status" else server.fault(method, kind, **options)
+    with pytest.raises(error) as caught:
+        client.vault_upload_file("a.md", "x" * 500_000) if method == "PUT" else client.vault_delete_file("a.md")
+    assert getattr(caught.value, "retry_after", None) == options.get("retry_after")
+    if kind == "status":
+        assert (type(caught.value), caught.value.status) == (error, options["status"])
+        assert caught.value.code == (None if options["status"] == 422 else "CODE")
+    assert (server.vault.files.get("a.md") != "old") is applied
 
 
 def test_a_delay_is_answered_late_or_applied_unheard(server: VaultServer, client: ColonyClient) -> None:

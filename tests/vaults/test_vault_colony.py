@@ -25,7 +25,6 @@ from colony_memory.exceptions import (
 )
 from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
 from colony_memory.testing.server import Listener, Reply
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
 from colony_memory.vaults.colony import ColonyVault, calls, transport
 from colony_memory.vaults.colony.transport import Reply as ApiReply
 from colony_memory.vaults.colony.transport import build_request, delay_before_retry, file_path, prefix_path
@@ -114,25 +113,6 @@ class HostedVaultScenarios:
     def vault(self, server, connect):
         server.vault.files["x.json"] = "old"
         return connect(server.url)
-
-    @every_call
-    def test_works(self, vault, server, name):
-        call, method, path = CALLS[name]
-        call(vault)
-        assert any(seen[0] == method and path in seen[1] for seen in server.calls)
-
-    def test_replies_are_the_vaults(self, vault):
-        assert vault.vault_status()["used_bytes"] == 3
-        assert [item["filename"] for item in vault.vault_list_files()["items"]] == ["x.json"]
-        found = vault.vault_get_file("x.json")
-        assert found["content"] == "old"
-        reply = vault.vault_upload_file_if("x.json", "newer", if_match=found["etag"])
-        assert (reply["filename"], reply["content_size"]) == ("x.json", 5)
-        assert reply["etag"] == vault.vault_get_file("x.json")["etag"]
-        assert vault.vault_list_prefix("x")["total"] == 1
-        assert vault.vault_list_prefix("y")["items"] == []
-        vault.vault_delete_file("x.json")
-        assert vault.vault_list_files()["items"] == []
 
     @crossed(
         ("kind", "options"),
@@ -289,12 +269,6 @@ class HostedVaultScenarios:
             assert (caught.value.status, caught.value.code) == (412, "PRECONDITION_FAILED")
         assert server.vault.files == {"x.json": "old"}
 
-    def test_a_failed_condition_told_by_a_proxy(self, connect):
-        with answering(with_token(lambda request: Reply(412, b"<h1>Precondition Failed</h1>"))) as url:
-            with pytest.raises(VaultError) as caught:
-                connect(url).vault_upload_file_if("x.json", "new", if_match=ETAG)
-            assert (caught.value.status, caught.value.code) == (412, "PRECONDITION_FAILED")
-
     def test_an_etag_may_come_in_its_quotes(self, vault, server):
         etag = vault.vault_get_file("x.json")["etag"]
         vault.vault_upload_file_if("x.json", "new", if_match=f'"{etag}"')
@@ -306,14 +280,6 @@ class HostedVaultScenarios:
             vault.vault_upload_file_if("x.json", "new", if_match=etag)
         assert (caught.value.status, caught.value.code) == (400, "INVALID_INPUT")
         assert server.calls == []
-
-    def test_an_unknown_condition(self, vault):
-        with pytest.raises(ValueError, match="if_none_match"):
-            vault.vault_upload_file_if("x.json", "new", if_none_match="etag")
-
-    def test_without_a_condition_it_is_an_upload(self, vault, server):
-        vault.vault_upload_file_if("x.json", "new")
-        assert server.vault.files == {"x.json": "new"}
 
     @pytest.mark.parametrize("name", OUR_OWN)
     def test_our_own_requests_are_sent_once(self, vault, server, name):
@@ -380,13 +346,6 @@ class HostedVaultScenarios:
                 connect(url).vault_get_file("x.json")
             assert caught.value.status == 404
 
-    @pytest.mark.parametrize("name", ["list", "prefix", "status", "upload", "upload if"])
-    def test_a_404_of_something_else_than_a_file_is_no_absence(self, vault, server, name):
-        call, method, path = CALLS[name]
-        server.fault(method, "status", path=path, status=404, code="NOT_FOUND")
-        with pytest.raises(VaultUnavailable):
-            call(vault)
-
     @crossed(
         ["body"],
         *[(each,) for each in (b"{}", b"", b"null", b"3", b'{"result": {}}', b'{"detail": 1}'[:-1], b"[" * 99_999)],
@@ -395,11 +354,6 @@ class HostedVaultScenarios:
     def test_a_success_without_what_was_asked_for(self, connect, name, body):
         with answering(with_token(lambda request: Reply(200, body))) as url, pytest.raises(VaultUnavailable):
             CALLS[name][0](connect(url))
-
-    @pytest.mark.parametrize("body", [b'{"filename": "x.json"}', b'{"filename": "x.json", "content": 5}'])
-    def test_a_file_without_its_text_is_none(self, connect, body):
-        with answering(with_token(lambda request: Reply(200, body))) as url, pytest.raises(VaultUnavailable):
-            connect(url).vault_get_file("x.json")
 
     def test_wrapped_replies_and_other_shapes_are_fine(self, connect):
         bodies = iter([{"result": {"items": []}}, {"files": []}, [], {"result": []}])
@@ -494,13 +448,6 @@ class HostedVaultScenarios:
         monkeypatch.setattr(calls.time, "monotonic", lambda: later)
         assert vault.vault_operations_left() is vault.vault_operations_reset() is None
 
-    def test_a_reply_that_does_not_count_says_nothing(self, vault, server):
-        server.vault.operations_per_hour = 60
-        vault.vault_upload_file("x.json", "new")
-        server.vault.operations_per_hour = None
-        vault.vault_upload_file("x.json", "new")
-        assert vault.vault_operations_left() is None
-
     def test_an_upload_beside_another_call_is_counted_by_its_own_reply(self, vault, server):
         server.vault.operations_per_hour = 60
         server.fault("GET", "delay", path="/vault/status", seconds=0.3)
@@ -535,12 +482,6 @@ class TestConformance(VaultBackendTests):
 
 
 # --- the constructor
-
-
-def test_has_the_optional_methods():
-    vault = ColonyVault("col_test")
-    for protocol in (VaultBackend, ConditionalUpload, PrefixListing, OperationBudget):
-        assert isinstance(vault, protocol)
 
 
 def test_key_and_address_from_the_environment(server, monkeypatch):
@@ -640,25 +581,6 @@ def test_several_threads_renew_an_expired_token(server):
         for thread in threads:
             thread.join()
         assert found == [1] * 6
-
-
-def test_a_token_that_another_thread_renewed_is_not_given_up(server, monkeypatch):
-    client = colony_sdk.ColonyClient("col_test", base_url=server.url)
-    vault = ColonyVault(client=client)
-    transmit = vault._calls._transmit
-
-    def transmit_and_renew(*args):
-        reply = transmit(*args)
-        if reply.status == 401:
-            client.refresh_token()
-            client.get_auth_token()
-        return reply
-
-    monkeypatch.setattr(vault._calls, "_transmit", transmit_and_renew)
-    vault.vault_status()
-    server.expire_tokens()
-    assert vault.vault_list_prefix("x")["total"] == 0
-    assert [method for method, _ in server.calls] == ["POST", "GET", "GET", "POST", "GET"]
 
 
 def test_a_token_given_up_by_another_thread_is_asked_for_again(server, monkeypatch):
@@ -819,11 +741,6 @@ def test_a_token_service_that_is_down_for_a_moment_is_asked_again(server, monkey
     assert paused == [2.0, 4.0]
 
 
-def test_the_sdks_client_makes_its_other_requests_itself(server):
-    client = ColonyVault("col_test", base_url=server.url)._calls._client()
-    assert client.vault_list_files()["items"] == []
-
-
 # --- TLS ---
 
 
@@ -875,12 +792,4 @@ def test_a_certificate_that_nobody_vouches_for_gets_nothing(tls_server, server):
     url, _ = tls_server
     with pytest.raises(VaultUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
         ColonyVault("col_test", base_url=url).vault_upload_file("x.json", "text")
-    assert server.calls == []
-
-
-def test_a_name_that_is_not_the_certificates_gets_nothing(tls_server, server, monkeypatch):
-    url, certificate = tls_server
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    with pytest.raises(VaultUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
-        ColonyVault("col_test", base_url=url.replace("localhost", "127.0.0.1")).vault_status()
     assert server.calls == []

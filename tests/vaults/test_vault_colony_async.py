@@ -17,15 +17,12 @@ from test_vault_colony import (
     NO_RETRY,
     HostedVaultScenarios,
     RedirectScenarios,
-    answering,
     environment,
     server,
-    with_token,
 )
 
-from colony_memory.exceptions import ColonyMemoryError, VaultError, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.testing import VaultBackendTests
-from colony_memory.testing.server import Reply
 from colony_memory.vaults.colony import AsyncColonyVault
 
 __all__ = ["environment", "server"]
@@ -123,26 +120,6 @@ class TestRedirects(RedirectScenarios):
             vault.close()
 
 
-class TestRedirectsOfAClientThatFollowsThem(RedirectScenarios):
-    @pytest.fixture
-    def connect(self, loop):
-        opened = []
-
-        def connect(base_url):
-            pool = httpx.AsyncClient(verify=False, follow_redirects=True)
-            client = colony_sdk.AsyncColonyClient("col_test", base_url=base_url, client=pool, retry=NO_RETRY)
-            opened.append((pool, Bridge(loop, AsyncColonyVault(client=client))))
-            return opened[-1][1]
-
-        yield connect
-        for pool, vault in opened:
-            vault.close()
-            vault._run(pool.aclose())
-
-    # A given client gets its token in its own way.
-    test_of_the_token_service_is_not_followed = None
-
-
 class TestConformance(VaultBackendTests):
     @pytest.fixture
     def vault(self, server, loop):
@@ -212,31 +189,6 @@ def test_a_given_client_stays_open(server):
             assert (await client.vault_get_file("x.json"))["content"] == "x"
 
     asyncio.run(run())
-
-
-def test_an_address_that_httpx_does_not_take():
-    async def run():
-        client = colony_sdk.AsyncColonyClient("col_test", base_url="http://127.0.0.1:99999/api/v1", retry=NO_RETRY)
-        async with AsyncColonyVault(client=client) as vault, client:
-            with pytest.raises(VaultError):
-                await vault.vault_list_prefix("x")
-
-    asyncio.run(run())
-
-
-def test_a_compressed_reply_that_is_damaged(loop):
-    reply = Reply(200, b"not gzip at all", {"Content-Encoding": "gzip"})
-    with answering(with_token(lambda request: reply)) as url:
-        vault = Bridge(loop, AsyncColonyVault("col_test", base_url=url))
-        for call in (lambda: vault.vault_list_prefix("x"), vault.vault_list_files):
-            with pytest.raises(VaultUnavailable):
-                call()
-        vault.close()
-
-
-def test_without_a_key_the_choices_are_named():
-    with pytest.raises(ColonyMemoryError, match="COLONY_API_KEY"):
-        AsyncColonyVault()
 
 
 def test_without_httpx_it_says_what_to_install(monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import json
 import os
@@ -12,7 +11,7 @@ import warnings
 import pytest
 from no_zstd import lose_zstd
 
-from colony_memory import AsyncColonyMemory, ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, open_vault
+from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, open_vault
 from colony_memory._format.v2.zstd import WANTED, is_installed
 from colony_memory.testing import FakeVault
 from colony_memory.vaults.local import LocalVault
@@ -55,14 +54,6 @@ def test_a_new_vault_is_written_in_format_2(place, opened):
     assert written(LocalVault(place)) == TWO
     assert written(LocalVault(place), MORE, format=1) == ONE
     assert ColonyMemory(backend=open_vault(str(place))).restore() == MORE
-
-
-@with_zstd
-def test_the_asynchronous_face_writes_it_too(place):
-    async def save():
-        return (await AsyncColonyMemory(backend=LocalVault(place, create=True)).backup(NOTES)).format
-
-    assert asyncio.run(save()) == TWO
 
 
 @pytest.mark.parametrize(
@@ -119,11 +110,6 @@ def test_what_is_no_format(place, wrong):
     assert not place.exists()
     with pytest.raises(ValueError, match="being made"):
         open_vault(str(place), format=1)
-
-
-def test_other_vaults_are_written_in_format_1():
-    assert written(open_vault("memory:")) == ONE
-    assert written(FakeVault()) == ONE
 
 
 @with_zstd

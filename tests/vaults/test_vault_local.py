@@ -12,18 +12,15 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from forks import fork
 
 from colony_memory._os.locks import locked
 from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
 from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
 from colony_memory.vaults import local as local_module
 from colony_memory.vaults.local import LocalVault
 
@@ -97,13 +94,6 @@ def refusal(call, *args, **kwargs):
     return caught.value
 
 
-def test_has_the_optional_methods(vault):
-    assert isinstance(vault, VaultBackend)
-    assert isinstance(vault, ConditionalUpload)
-    assert isinstance(vault, PrefixListing)
-    assert not isinstance(vault, OperationBudget)
-
-
 # --- the directory
 
 
@@ -164,29 +154,6 @@ def test_hidden_files_and_directories_are_not_part_of_it(vault):
     assert vault.vault_status()["used_bytes"] == 1
 
 
-def test_a_file_deleted_while_the_directory_is_read_is_left_out(vault, monkeypatch):
-    for name in ("a.json", "b.json"):
-        vault.vault_upload_file(name, "x")
-    scan = os.scandir
-
-    class Scan:
-        def __init__(self, path):
-            self.entries = list(scan(path))
-            (vault.path / "b.json").unlink()
-
-        def __enter__(self):
-            return self
-
-        def __iter__(self):
-            return iter(self.entries)
-
-        def __exit__(self, *exc_info):
-            pass
-
-    monkeypatch.setattr(os, "scandir", Scan)
-    assert names(vault) == ["a.json"]
-
-
 NO_NAMES = ["", ".", "..", "../x.json", "a/b.json", "/x.json", "a\\b.json", "a\0b.json", ".hidden", ".lock"]
 NO_NAMES += ["n" * 256, "é" * 128, "\ud800.json"]
 
@@ -208,22 +175,7 @@ def test_names_that_are_no_plain_names_are_refused(vault, tmp_path, name):
     assert (tmp_path / "x.json").read_text() == "outside"
 
 
-def test_the_longest_name(vault):
-    name = "n" * 250 + ".json"
-    vault.vault_upload_file(name, "x")
-    assert vault.vault_get_file(name)["content"] == "x"
-
-
 # --- content
-
-
-def test_bytes_on_disk_are_the_utf8_of_the_text(vault):
-    text = "\ufeffa\r\nb\rc\né\x00\U0001f9e0"
-    reply = vault.vault_upload_file("x.md", text)
-    data = text.encode("utf-8")
-    assert (vault.path / "x.md").read_bytes() == data
-    assert reply["content_size"] == len(data)
-    assert reply["etag"] == vault.vault_get_file("x.md")["etag"] == hashlib.sha256(data).hexdigest()
 
 
 def test_a_damaged_file_is_seen_as_damaged_and_not_as_an_outage(vault):
@@ -307,11 +259,6 @@ def test_a_condition_says_what_failed(vault):
     assert vault.vault_get_file("x.json")["content"] == "x"
 
 
-def test_an_unknown_condition_is_refused(vault):
-    with pytest.raises(ValueError, match="if_none_match"):
-        vault.vault_upload_file_if("x.json", "x", if_none_match="etag")
-
-
 def test_two_processes_have_one_winner_a_round(tmp_path):
     vault = LocalVault(tmp_path / "vault", create=True)
     racers = [
@@ -344,46 +291,6 @@ def test_two_processes_have_one_winner_a_round(tmp_path):
             racer.wait(10)
             racer.stdout.close()
     assert sum(wins.values()) == 60
-
-
-def test_plain_uploads_and_deletes_do_not_slip_in_between(vault, monkeypatch):
-    vault.vault_upload_file("x.json", "old")
-    etag = vault.vault_get_file("x.json")["etag"]
-    looked, go_on = threading.Event(), threading.Event()
-    require = LocalVault._require_room
-
-    def require_and_wait(self, directory, filename, size):
-        require(self, directory, filename, size)
-        if size == len("mine"):
-            looked.set()
-            assert go_on.wait(5)
-
-    monkeypatch.setattr(LocalVault, "_require_room", require_and_wait)
-    order = []
-
-    def run(what, call, *args, **kwargs):
-        call(*args, **kwargs)
-        order.append(what)
-
-    conditional = threading.Thread(
-        target=run, args=("conditional", vault.vault_upload_file_if, "x.json", "mine"), kwargs={"if_match": etag}
-    )
-    conditional.start()
-    assert looked.wait(5)
-    others = [
-        threading.Thread(target=run, args=("upload", LocalVault(vault.path).vault_upload_file, "x.json", "theirs")),
-        threading.Thread(target=run, args=("delete", LocalVault(vault.path).vault_delete_file, "x.json")),
-    ]
-    for thread in others:
-        thread.start()
-    time.sleep(0.05)
-    assert order == []
-    assert vault.vault_get_file("x.json")["content"] == "old"
-    go_on.set()
-    for thread in (conditional, *others):
-        thread.join(5)
-    assert order[0] == "conditional"
-    assert sorted(order) == ["conditional", "delete", "upload"]
 
 
 def test_a_lock_that_is_held_for_ever_is_told(vault, monkeypatch):
@@ -510,44 +417,6 @@ def test_a_disk_that_refuses_a_write_leaves_the_old_file_alone(vault, monkeypatc
     assert vault.vault_get_file("x.json")["content"] == "new text"
 
 
-def test_a_full_disk_while_the_bytes_are_written(vault, monkeypatch):
-    vault.vault_upload_file("x.json", "old")
-    real = os.fdopen
-
-    def cramped(descriptor, mode, **kwargs):
-        stream = real(descriptor, mode, **kwargs)
-        if "w" in mode:
-            stream.close()
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return stream
-
-    with monkeypatch.context() as patch, pytest.raises(QuotaExceeded):
-        patch.setattr(os, "fdopen", cramped)
-        vault.vault_upload_file("x.json", "new")
-    assert sorted(path.name for path in vault.path.iterdir()) == [".cmem-vault.json", ".lock", "x.json"]
-    assert vault.vault_get_file("x.json")["content"] == "old"
-
-
-@on_posix
-@pytest.mark.parametrize(("number", "matters"), [(errno.EINVAL, False), (errno.ENOTSUP, False), (errno.EIO, True)])
-def test_a_directory_that_cannot_be_synced(vault, monkeypatch, number, matters):
-    vault.vault_upload_file("x.json", "old")
-    sync = os.fsync
-
-    def refuse(descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(number, os.strerror(number))
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", refuse)
-    if matters:
-        assert isinstance(refusal(vault.vault_upload_file, "x.json", "new"), VaultUnavailable)
-    else:
-        vault.vault_upload_file("x.json", "new")
-    # Either way the rename happened, and reading back tells so.
-    assert vault.vault_get_file("x.json")["content"] == "new"
-
-
 @pytest.mark.parametrize(
     ("number", "kind", "status"),
     [(errno.EACCES, VaultDenied, 403), (errno.EIO, VaultUnavailable, None), (errno.ENOTDIR, VaultUnavailable, None)],
@@ -612,32 +481,6 @@ print(json.dumps(found))
         for directory in place.iterdir():
             directory.chmod(0o700)
         shutil.rmtree(place)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_forked_meanwhile_does_not_keep_the_lock(vault):
-    vault.vault_upload_file("x.json", "x")
-    reader, writer = os.pipe()
-    with locked(vault.path / ".lock"):
-        pid = _fork_and_wait(reader, writer)
-    os.close(reader)
-    try:
-        started = time.monotonic()
-        vault.vault_upload_file("x.json", "y")
-        assert time.monotonic() - started < 5
-    finally:
-        os.close(writer)
-        os.waitpid(pid, 0)
-
-
-def _fork_and_wait(reader, writer):
-    """A child that does nothing until the pipe is closed."""
-    pid = fork()
-    if pid == 0:
-        os.close(writer)
-        os.read(reader, 1)
-        os._exit(0)
-    return pid
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX modes")

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from colony_memory import ColonyMemory, open_vault
+from colony_memory import ColonyMemory
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     Hint,
@@ -84,14 +84,6 @@ def test_what_is_made_is_its_owners_and_says_what_it_is(tmp_path):
     assert set(marker) == {"format", "id", "snapshots"}
 
 
-def test_each_vault_has_an_id_of_its_own_and_keeps_it(tmp_path):
-    ids = set()
-    for name in ("a", "b", "a", "b"):
-        open_vault(str(tmp_path / name), create=True).vault_upload_file("x.json", "x")
-        ids.add((tmp_path / name / MARKER).read_text())
-    assert len(ids) == 2
-
-
 def test_the_marker_is_no_file_of_the_vault(vault):
     assert vault.vault_list_files()["items"] == []
     assert vault.vault_status()["file_count"] == 0
@@ -156,18 +148,6 @@ def test_a_disk_that_goes_away_and_comes_back(tmp_path, vault):
 
 
 # --- from before there were markers
-
-
-def test_a_directory_with_snapshots_is_a_vault_without_a_marker(tmp_path, vault):
-    ColonyMemory(backend=vault).backup(NOTES)
-    (vault.path / MARKER).unlink()
-    old = ColonyMemory(backend=LocalVault(vault.path))
-    assert old.restore() == NOTES
-    old.backup({"MEMORY.md": "more"})
-    assert MARKER not in names(vault.path)
-    LocalVault(vault.path, create=True)
-    assert MARKER in names(vault.path)
-    assert old.restore() == {"MEMORY.md": "more"}
 
 
 # --- markers that are none

@@ -122,14 +122,6 @@ def test_a_listing_that_breaks_off_is_an_error(server, vault):
     assert len(asked) == 3
 
 
-def test_times_are_the_stores(server, vault):
-    vault.vault_upload_file(LATEST, "x")
-    assert vault.vault_list_files()["items"] == [
-        {"filename": LATEST, "content_size": 1, "updated_at": "2026-01-01T00:00:00.000000Z"}
-    ]
-    assert vault.vault_get_file(LATEST)["updated_at"] == "2026-01-01T00:00:00.000000Z"
-
-
 FOREIGN = [
     "default/cmem.default.latest.json.bak/x",
     "deeper/default/cmem.default.latest.json",

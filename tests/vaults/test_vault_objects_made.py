@@ -22,7 +22,6 @@ from colony_memory.exceptions import (
     ColonyMemoryWarning,
     VaultDenied,
     VaultError,
-    VaultMissing,
     VaultUnavailable,
 )
 from colony_memory.vaults import ConditionalUpload
@@ -85,13 +84,6 @@ def test_what_a_probe_that_was_cut_short_left_is_removed(server):
     with pytest.raises(VaultUnavailable):
         ObjectVault(server.store(), create=True)
     assert server.objects == {}
-
-
-def test_a_store_that_learns_to_say_501_later(server, vault):
-    server.conditions = "refused"
-    with pytest.raises(VaultError, match="the store does not do that") as caught:
-        vault.vault_upload_file_if(LATEST, "x", if_none_match="*")
-    assert (caught.value.status, caught.value.code) == (501, "NOT_SUPPORTED")
 
 
 def test_it_is_made_once(server):
@@ -168,15 +160,6 @@ def test_a_damaged_marker(server, vault):
         assert ObjectVault(server.store()).vault_get_file(LATEST)["content"] == "x"
     ObjectVault(server.store(), create=True)
     assert ObjectVault(server.store()).vault_get_file(LATEST)["content"] == "x"
-
-
-def test_foreign_objects_are_no_vault(server):
-    server.objects["agents/a/photos/cat.jpg"] = b"x"
-    vault = ObjectVault(server.store())
-    assert not vault.exists()
-    with pytest.raises(VaultMissing):
-        ColonyMemory(backend=vault).backup(NOTES)
-    assert set(server.objects) == {"agents/a/photos/cat.jpg"}
 
 
 @pytest.mark.parametrize(
