@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from docstrings import code, fenced
 
-from colony_memory.cli.app import GROUPS, VERBS, examples_of
+from colony_memory.cli.app import SECTIONS, VERBS, examples_of
 from colony_memory.cli.options import CommonOptions
 from colony_memory.cli.program import program, verb_of
 from colony_memory.words.commands import PROGRAM
@@ -37,9 +37,9 @@ def render() -> str:
     """The page as Markdown."""
     out = [_INTRODUCTION]
     with program.make_context(PROGRAM, [], resilient_parsing=True) as root:
-        for title, names in GROUPS.items():
+        for title, names in SECTIONS.items():
             out.append(f"**{title}**: " + " ".join(f"[{code(name)}](#{name})" for name in names))
-        for names in GROUPS.values():
+        for names in SECTIONS.values():
             for name in names:
                 out += _told(verb_of(name), name, root)
         out += ["## Common options {#common}", _COMMON]

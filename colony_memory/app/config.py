@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import read_written
 from colony_memory._format.names import require_label
-from colony_memory._os.files import create_file, make_directory, read_file
+from colony_memory._os.files import read_file
 from colony_memory._os.machine import config_directory
 from colony_memory._values import dataclass, field
 from colony_memory.app.agents import AGENTS
@@ -78,7 +78,7 @@ _RULES: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("keep", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"), number),
     "keep_within": time,
 }
-_TABLES = ("vaults", "sets", "retention", "lenses")
+_TABLES = ("vaults", "sets", "retention")
 _OF_A_SET = ("paths", "agent", "with", "label")
 _SECRET = frozenset({"api_key", "password", "passphrase", "token", "secret", "key"})
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -106,7 +106,6 @@ class Config:
     vaults: Mapping[str, str] = field(default_factory=dict)  # URLs by name
     sets: Mapping[str, BackupSet] = field(default_factory=dict)  # what is saved, by name, in the order of the file
     retention: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    lenses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # globs to restore by, by name
 
     def url_of(self, vault: str) -> str:
         """The URL of a vault that is named; what is no name here is a URL or path already."""
@@ -117,12 +116,6 @@ class Config:
         if name not in self.sets:
             raise ValueError(f"there is no set {name!r} in {self.path}{nearest(name, self.sets, 'sets')}")
         return self.sets[name]
-
-    def lens_of(self, name: str) -> tuple[str, ...]:
-        """The globs of the lens of that name."""
-        if name not in self.lenses:
-            raise ValueError(f"there is no lens {name!r} in {self.path}{nearest(name, self.lenses, 'lenses')}")
-        return self.lenses[name]
 
     def retention_of(self, label: str) -> Retention | None:
         """The retention of a label, None where the file has none."""
@@ -161,7 +154,6 @@ def read_config(document: Mapping[str, Any], *, path: Path, home: str) -> Config
             at_key(f"retention.{label}", require_label, label): _rules_of(table, f"retention.{label}")
             for label, table in _named(document, "retention", _table).items()
         },
-        lenses={name: tuple(globs) for name, globs in _named(document, "lenses", texts, _NAME).items()},
     )
 
 
@@ -332,22 +324,6 @@ def load_config(given: str | None = None) -> Config:
         return read_config(_parse(found.data), path=path, home=home)
     except ValueError as error:
         raise ValueError(f"configuration file {path}: {error}") from error
-
-
-def create_config(text: str, given: str | None = None) -> Path:
-    """Make the file, for its owner alone; where it is."""
-    path = config_path(given)
-    try:
-        make_directory(path.parent)
-    except OSError as error:
-        raise ValueError(f"the directory of {path} cannot be made: {error.strerror}") from error
-    try:
-        create_file(path, text.encode())
-    except FileExistsError as error:
-        raise ValueError(f"{path} is there already, and is not overwritten") from error
-    except OSError as error:
-        raise ValueError(f"{path} cannot be written: {error.strerror}") from error
-    return path
 
 
 def _require_trusted(path: Path, found: Contents) -> None:

@@ -1,12 +1,12 @@
-"""The options that several verbs share, and the groups of them that a verb takes as one argument."""
+"""Every option, and the groups of them that verbs take as one argument."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,20 +16,12 @@ if TYPE_CHECKING:
     from colony_memory.retention import Retention
 
 
+#: The options that an environment variable may give too, such as ``COLONY_MEMORY_KEY_FILE`` for ``--key-file``.
+VARIABLES = (
+    "config", "vault", "label", "key_file", "trust", "witness", "encrypt_to", "identity", "passphrase_file",
+)  # fmt: skip
 #: The environment variables that the command line obeys.
-SETTINGS = (
-    "COLONY_API_KEY",
-    "COLONY_BASE_URL",
-    "COLONY_MEMORY_CONFIG",
-    "COLONY_MEMORY_VAULT",
-    "COLONY_MEMORY_LABEL",
-    "COLONY_MEMORY_KEY_FILE",
-    "COLONY_MEMORY_TRUST",
-    "COLONY_MEMORY_WITNESS",
-    "COLONY_MEMORY_ENCRYPT_TO",
-    "COLONY_MEMORY_IDENTITY",
-    "COLONY_MEMORY_PASSPHRASE_FILE",
-)
+SETTINGS = ("COLONY_API_KEY", "COLONY_BASE_URL", *(f"COLONY_MEMORY_{name.upper()}" for name in VARIABLES))
 
 #: The verbs that are about folders, with the argument that names them, which may be missing if a set names them.
 FOLDERS = {
@@ -37,195 +29,155 @@ FOLDERS = {
     "hook": "words", "mcp": "directory",
 }  # fmt: skip
 
+_LABELS = ("--label NAME", "Only this label. Default: all.")
+_SOME_LABELS = ("--label NAME...", "Only this label. Default: all.")
+_KEPT = "Keep the newest of each of the last N {}s."
 
-class Argument:
-    """An argument, as ``paths: Annotated[list[str], Argument("PATH")]``; the text of the verb tells of it."""
-
-    def __init__(self, metavar: str) -> None:
-        self.metavar = metavar
-
-
-class Option:
-    """An option: ``note: Annotated[str | None, Option("--note TEXT", "A remark.")] = None``.
-
-    With ``env`` the variable of its name may give it too, as ``COLONY_MEMORY_KEY_FILE`` does ``--key-file``.
-    """
-
-    def __init__(self, declared: str, help: str, *, env: bool = False, min: int | None = None) -> None:  # noqa: A002
-        words = declared.split()
-        self.flags = [word for word in words if word.startswith("-")]
-        self.metavar = " ".join(word for word in words if not word.startswith("-")) or None
-        self.help, self.least = help, min
-        self.envvar = "COLONY_MEMORY_" + self.flags[0].strip("-").replace("-", "_").upper() if env else None
-
-
-VaultOption = Annotated[
-    str | None,
-    Option(
-        "--vault URL",
-        "Vault: colony: (hosted), file:///absolute/path, s3://bucket/prefix, or a directory; see 'init'. Default: "
-        "the hosted one if COLONY_API_KEY is set, else a directory of the user's data.",
-        env=True,
+#: How each is given, by the parameter that it is, where need be of one verb: what has no word behind its names is a
+#: flag, ``N`` is a number, words between bars are all that it takes, and ``...`` stands for several.
+OPTIONS = {
+    "label": ("--label NAME", "Name of a series of snapshots."),
+    **dict.fromkeys(("list.label", "status.label", "verify.label", "report.label"), _LABELS),
+    **dict.fromkeys(("copy.label", "rewrite.label"), _SOME_LABELS),
+    "import.label": ("--label NAME", "Refuse a file of another label than this."),
+    "exclude": ("--exclude GLOB...", "Leave out what this matches, as a line of a .cmemignore before all others."),
+    "restore.exclude": ("--exclude GLOB...", "With --snapshot-first, leave out of it what 'backup' leaves out so."),
+    "rewrite.exclude": ("--exclude NAME...", "Take this file out, or all that match."),
+    "keep": ("--keep N", "Keep the newest N snapshots."),
+    "keep_hourly": ("--keep-hourly N", _KEPT.format("hour")),
+    "keep_daily": ("--keep-daily N", _KEPT.format("day")),
+    "keep_weekly": ("--keep-weekly N", _KEPT.format("week")),
+    "keep_monthly": ("--keep-monthly N", _KEPT.format("month")),
+    "keep_yearly": ("--keep-yearly N", _KEPT.format("year")),
+    "keep_within": ("--keep-within TIME", "Keep all that are younger, such as 12h or 7d."),
+    "leftovers": ("--leftovers", "Delete no snapshot, only what interrupted backups have left."),
+    "secrets": (
+        "--secrets stop|warn|mask|allow",
+        "Of likely secrets: save nothing, warn, replace them, or don't look.",
     ),
-]
-LabelOption = Annotated[str, Option("--label NAME", "Name of a series of snapshots.", env=True)]
-LabelFilter = Annotated[str | None, Option("--label NAME", "Only this label. Default: all.", env=True)]
-JsonOption = Annotated[bool, Option("--json", "Print one JSON document, for programs.")]
-KeyFileOption = Annotated[
-    str | None,
-    Option("--key-file FILE", "Sign what is written with this key, and trust no other. See 'keygen'.", env=True),
-]
-TrustOption = Annotated[
-    list[str] | None,
-    Option(
-        "--trust DID",
-        "Accept only what this did:key, or the key file's, has signed. DID@ID: up to that snapshot. Repeatable.",
-        env=True,
+    "allow_secret": (
+        "--allow-secret NAME...",
+        "Save this one, named as it was reported: FILE:KIND:DIGEST, or FILE:KIND.",
     ),
-]
-WitnessOption = Annotated[
-    str | None,
-    Option(
-        "--witness FILE",
-        "Note in this file how far each label has come, and refuse a vault that was rolled back.",
-        env=True,
+    "before": (
+        "--before COMMAND",
+        "First run this in the folder, so that a store can copy itself; else nothing is saved.",
     ),
-]
-AcceptUnsignedOption = Annotated[
-    bool, Option("--accept-unsigned", "Accept snapshots without a signature too, this time.")
-]
-AcceptPointerOption = Annotated[
-    bool, Option("--accept-legacy-pointer", "Accept a pointer without a signature, as version 0.1.1 writes it.")
-]
-EncryptOption = Annotated[
-    list[str] | None,
-    Option(
-        "--encrypt-to RECIPIENT",
-        "Encrypt what is written to this age1... or SSH public key, to those in this file, or, by the word "
-        "'passphrase', to a passphrase. Repeatable.",
-        env=True,
+    "git": ("--git", "Save git repositories too, each as a bundle beside its files."),
+    "on_conflict": (
+        "--on-conflict raise|continue|merge",
+        "Of another's save meanwhile: store both and fail, make this the latest, or join.",
     ),
-]
-IdentityOption = Annotated[
-    list[Path] | None,
-    Option(
-        "--identity FILE",
-        "Decrypt with the key in this file or, by the word 'passphrase', with a passphrase. See 'keygen --age'. "
-        "Repeatable.",
-        env=True,
-    ),
-]
-PassphraseOption = Annotated[
-    str | None,
-    Option("--passphrase-file FILE", "Read the passphrase from this file instead of asking for it.", env=True),
-]
-PatchOption = Annotated[
-    bool, Option("--patch -p", "Print what differs, line by line, as 'git apply' and 'patch -p1' take it.")
-]
-YesOption = Annotated[bool, Option("--yes -y", "Do not ask. Needed where there is no terminal.")]
-DryRunOption = Annotated[bool, Option("--dry-run -n", "Show what would be done.")]
-NoFillOption = Annotated[bool, Option("--no-fill", "Leave what the snapshot lacks: take it from no older one.")]
-VerboseOption = Annotated[bool, Option("--verbose -v", "Print every name, however many there are.")]
-ExcludeOption = Annotated[
-    list[str] | None,
-    Option(
-        "--exclude GLOB",
-        "Leave out what this matches, like a line of a .cmemignore that comes before all others. Repeatable.",
-    ),
-]
-AllowSecretOption = Annotated[
-    list[str] | None,
-    Option(
-        "--allow-secret NAME",
-        "Save this one, named as it was reported: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
-        "Repeatable.",
-    ),
-]
-FormatOption = Annotated[
-    str | None,
-    Option(
-        "--format 1|2",
-        "1: readable by 0.1.1 too. 2: store only what changed (extra zstd). Default: what the vault is made for.",
-    ),
-]
-EveryOption = Annotated[str, Option("--every TIME", "Time between backups: 90s, 15m, 1h30m, 2d.")]
-FinalTimeoutOption = Annotated[str, Option("--final-timeout TIME", "How long the last backup may take.")]
-PingOption = Annotated[
-    str | None,
-    Option(
-        "--ping URL",
-        "Notify a monitor as healthchecks.io has it: URL/start before, URL after a success, URL/fail with the "
-        "reason after a failure.",
-    ),
-]
-OnErrorOption = Annotated[
-    str | None,
-    Option(
+    "note": ("--note TEXT", "A remark, which 'list' and 'show' print."),
+    "tag": ("--tag NAME...", "File it under this, for 'list'."),
+    "list.tag": ("--tag NAME...", "Only what is filed under this, or under all of several."),
+    "add": ("--add NAME...", "Give it this tag."),
+    "remove": ("--remove NAME...", "Take this tag from it."),
+    "format": ("--format 1|2", "1: readable by 0.1.1 too. 2: store what changed. Default: the vault's."),
+    "rewrite.format": ("--format 1|2", "Save in this format."),
+    "hook.format": ("--format claude-code|codex|gemini|openclaw", "Whose JSON is on stdin and is answered."),
+    "no_index": ("--no-index", "Read every file, whatever is known of it since the last backup."),
+    "every": ("--every TIME", "Time between backups: 90s, 15m, 1h30m, 2d."),
+    "final_timeout": ("--final-timeout TIME", "How long the last backup may take."),
+    "once": ("--once", "Make one backup and end, as 'backup' does."),
+    "ping": ("--ping URL", "Notify a monitor as healthchecks.io has it: URL/start, URL, or URL/fail with the reason."),
+    "on_error": (
         "--on-error COMMAND",
-        "Run this after a failure, for at most 30 s and without a shell. COLONY_MEMORY_ERROR, _KIND, _CODE and "
-        "_LABEL in its environment describe the failure.",
+        "Run this after a failure, which COLONY_MEMORY_ERROR, _KIND, _CODE and _LABEL describe.",
     ),
-]
-ConfigOption = Annotated[
-    str | None,
-    Option(
+    "snapshot": ("--snapshot ID", "The same as ID."),
+    "at": ("--at TIME", "The newest not after this time: 2026-11-01T12:00 (local; Z for UTC), a day, 3h ago."),
+    "only": ("--only GLOB...", "Only files whose path matches; * matches / too."),
+    "project": ("--project PATH", "With --agent claude-code: the path here of the snapshot's only project."),
+    "move": ("--map OLD=NEW...", "The same for one of several: its old path or its folder's name, and its path here."),
+    "force": ("--force", "Replace FILE if it is there."),
+    "restore.force": (
+        "--force",
+        "Replace what is saved nowhere or open in a program, and real secrets by masked ones.",
+    ),
+    "merge": ("--merge", "Join the snapshot with what DIR holds, and take nothing away."),
+    "delete": ("--delete", "Also remove files that the snapshot does not have."),
+    "snapshot_first": ("--snapshot-first", "First save what DIR holds, under the label LABEL-before-restore."),
+    "fallback": ("--fallback", "Where the snapshot is damaged, take the newest intact one."),
+    "salvage": ("--salvage", "Where the snapshot is damaged, take of each file the newest text that is proven."),
+    "no_fill": ("--no-fill", "Leave what the snapshot lacks: take it from no older one."),
+    "dry_run": ("--dry-run -n", "Show what would be done."),
+    "yes": ("--yes -y", "Do not ask. Needed where there is no terminal."),
+    "verbose": ("--verbose -v", "Print every name, however many there are."),
+    "max_age": ("--max-age TIME", "Fail if the newest backup is older, such as 90m, 26h or 7d."),
+    "quick": ("--quick", "Read less: damage does not show, nor does 'protected'."),
+    "patch": ("--patch -p", "Print what differs, line by line, as 'git apply' and 'patch -p1' take it."),
+    "exit_code": ("--exit-code", "Exit with 1 if anything differs."),
+    "fixed": ("--fixed -F", "Take PATTERN as plain text."),
+    "ignore_case": ("--ignore-case -i", "Ignore case."),
+    "html": ("--html FILE", "Where the page is written; - is the standard output."),
+    "no_texts": ("--no-texts", "Leave the changes of documents out, and have their sizes only."),
+    "replace_text": ("--replace-text FILE", "Replace texts: a line of FILE is TEXT, or TEXT==>OTHER."),
+    "sign": ("--sign", "Save anew what --key-file has not signed."),
+    "source": ("--from URL", "Vault to copy from. Default: that of --vault."),
+    "target": ("--to URL", "Vault to copy to. Default: that of --vault."),
+    "age": ("--age", "Make one that opens what is encrypted, in place of one that signs."),
+    "block": ("--block", "Keep the host from going on where the memory is not saved, if it can be kept."),
+    "timeout": ("--timeout TIME", "How long the host may be held up."),
+    "settings": ("--settings FILE", "Install into this file in place of the user's."),
+    "allow_restore": ("--allow-restore", "Offer to restore too. The person is asked each time."),
+    "restore_unasked": ("--restore-unasked", "With --allow-restore: do it too where the host cannot ask anybody."),
+    "path": ("--path", "Print where the configuration file is, there or not."),
+    "vault": (
+        "--vault URL",
+        "colony: (hosted), file:///path, s3://bucket/prefix, or a directory. Default: see 'init'.",
+    ),
+    "key_file": ("--key-file FILE", "Sign what is written with this key, and trust no other. See 'keygen'."),
+    "trust": (
+        "--trust DID...",
+        "Accept only what this did:key, or the key file's, has signed. DID@ID: up to that one.",
+    ),
+    "witness": ("--witness FILE", "Note in this file how far each label has come, and refuse a vault that went back."),
+    "accept_unsigned": ("--accept-unsigned", "Accept snapshots without a signature too, this time."),
+    "accept_legacy_pointer": ("--accept-legacy-pointer", "Accept a pointer without a signature, as 0.1.1 writes it."),
+    "encrypt_to": (
+        "--encrypt-to RECIPIENT...",
+        "Encrypt to this age1... or SSH public key, to those in a file, or to a 'passphrase'.",
+    ),
+    "identity": (
+        "--identity FILE...",
+        "Decrypt with the key in this file or, by the word 'passphrase', with a passphrase.",
+    ),
+    "passphrase_file": ("--passphrase-file FILE", "Read the passphrase from this file instead of asking for it."),
+    "config": (
         "--config FILE",
-        "Configuration file. Default: config.toml in the user's configuration directory; see 'config'.",
-        env=True,
+        "Configuration file. Default: config.toml in the user's directory for it; see 'config'.",
     ),
-]
-SetOption = Annotated[str | None, Option("--set NAME", "Use the paths, label and vault of this set in that file.")]
-AgentOption = Annotated[
-    str | None,
-    Option(
+    "set_name": ("--set NAME", "Use the paths, label and vault of this set in that file."),
+    "agent": (
         "--agent claude-code|openclaw|hermes|codex",
-        "Save or restore the memory of this host of agents, wherever it keeps it, under a label of that name.",
+        "The memory of this host, wherever it keeps it, under a label of its name.",
     ),
-]
-KindsOption = Annotated[
-    list[str] | None,
-    Option(
-        "--with KIND", "With --agent: what of the host is taken besides memory, such as transcripts,skills. Repeatable."
-    ),
-]
-ProjectOption = Annotated[
-    str | None,
-    Option(
-        "--project PATH", "With --agent claude-code: the path that the snapshot's only project has on this machine."
-    ),
-]
-MapOption = Annotated[
-    list[str] | None,
-    Option(
-        "--map OLD=NEW",
-        "The same for one of several: its old path or its folder's name, and its path here. Repeatable.",
-    ),
-]
-QuietOption = Annotated[bool, Option("--quiet -q", "Print only warnings, errors, and tables that were asked for.")]
+    "kinds": ("--with KIND...", "With --agent: what of the host is taken besides memory, such as transcripts,skills."),
+    "as_json": ("--json", "Print one JSON document, for programs."),
+    "quiet": ("--quiet -q", "Print only warnings, errors, and tables that were asked for."),
+}
 
 
 @dataclass(frozen=True)
 class CommonOptions:
-    """The options of every verb that works with a vault.
+    """The options of every verb that works with a vault."""
 
-    A verb takes them as one argument, ``common: CommonOptions``; the fields are its options.
-    """
-
-    vault: VaultOption = None
-    key_file: KeyFileOption = None
-    trust: TrustOption = None
-    witness: WitnessOption = None
-    accept_unsigned: AcceptUnsignedOption = False
-    accept_legacy_pointer: AcceptPointerOption = False
-    encrypt_to: EncryptOption = None
-    identity: IdentityOption = None
-    passphrase_file: PassphraseOption = None
-    config: ConfigOption = None
-    set_name: SetOption = None
-    agent: AgentOption = None
-    kinds: KindsOption = None
-    as_json: JsonOption = False
-    quiet: QuietOption = False
+    vault: str | None = None
+    key_file: str | None = None
+    trust: list[str] | None = None
+    witness: str | None = None
+    accept_unsigned: bool = False
+    accept_legacy_pointer: bool = False
+    encrypt_to: list[str] | None = None
+    identity: list[str] | None = None
+    passphrase_file: str | None = None
+    config: str | None = None
+    set_name: str | None = None
+    agent: str | None = None
+    kinds: list[str] | None = None
+    as_json: bool = False
+    quiet: bool = False
 
     @property
     def output(self) -> Output:
@@ -233,6 +185,89 @@ class CommonOptions:
         from colony_memory.cli.output import Output
 
         return Output(self.as_json, self.quiet)
+
+
+@dataclass(frozen=True)
+class RetentionOptions:
+    """Which snapshots to keep, as it was given; for ``keep`` the configuration file may give a whole policy."""
+
+    keep: Any = None
+    keep_hourly: int | None = None
+    keep_daily: int | None = None
+    keep_weekly: int | None = None
+    keep_monthly: int | None = None
+    keep_yearly: int | None = None
+    keep_within: str | None = None
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Each rule that there is, by its name."""
+        values = {name: getattr(self, name) for name in names_of(RetentionOptions)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def retention(self, *, leftovers: bool = False) -> Retention:
+        """The policy that they make; with ``leftovers``, the one that keeps every snapshot."""
+        from colony_memory.app.config import make_retention
+        from colony_memory.retention import Retention
+
+        if leftovers and self.rules:
+            raise ValueError("--leftovers deletes no snapshot: give it without a rule")
+        if leftovers:
+            return Retention(keep_last=sys.maxsize)
+        if not self.rules:
+            raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
+        return make_retention(self.rules)
+
+    def in_words(self) -> str:
+        """The rules for people: ``the newest 20, 7 daily``."""
+        words = {"keep": "the newest {}", "keep_within": "all of the last {}"}
+        return ", ".join(
+            words.get(name, f"{{}} {name.removeprefix('keep_')}").format(value) for name, value in self.rules.items()
+        )
+
+
+@dataclass(frozen=True)
+class SavingOptions(RetentionOptions):
+    """How folders and files are saved, as it was given."""
+
+    label: str = "default"
+    exclude: list[str] | None = None
+    secrets: str = "stop"
+    allow_secret: list[str] | None = None
+    before: str | None = None
+    git: bool = False
+    on_conflict: str = "raise"
+    note: str | None = None
+    tag: list[str] | None = None
+
+    def parsed(self, agent: str | None = None) -> BackupOptions:
+        """The same as every use case takes it, for the memory of a host where there is one."""
+        from colony_memory.app.options import BackupOptions
+
+        policy: dict[str, Any] = {"prune_keep": self.keep}
+        if self.keep is not None and not isinstance(self.keep, int):
+            policy = {"retention": self.keep}
+        elif self.rules.keys() - {"keep"}:
+            from colony_memory.app.config import make_retention
+
+            policy = {"retention": make_retention(self.rules)}
+        return BackupOptions(
+            **policy,
+            label=self.label,
+            on_conflict=self.on_conflict,
+            note=self.note,
+            tags=self.tag or (),
+            git=self.git,
+            exclude=self.exclude or (),
+            secrets=self.secrets,
+            allow_secrets=self.allow_secret or (),
+            before=self.before,
+            agent=agent,
+        )
+
+
+#: The arguments of verbs that are groups of options.
+GROUPS = {"common": CommonOptions, "rules": RetentionOptions, "saving": SavingOptions}
 
 
 def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
@@ -247,129 +282,3 @@ def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
             + ("; a folder is ./" + given[0] if last == "DIR" else "")
         )
     return (given[0] if len(given) == 2 else None), given[-1]
-
-
-class Without(frozenset[str]):
-    """The options of a group that a verb does not take: ``saving: Annotated[SavingOptions, Without({"note"})]``."""
-
-
-def _keep(which: str, period: str) -> Any:
-    return Option(f"--keep-{which} N", f"Keep the newest of each of the last N {period}s.", min=0)
-
-
-HourlyOption = Annotated[int | None, _keep("hourly", "hour")]
-DailyOption = Annotated[int | None, _keep("daily", "day")]
-WeeklyOption = Annotated[int | None, _keep("weekly", "week")]
-MonthlyOption = Annotated[int | None, _keep("monthly", "month")]
-YearlyOption = Annotated[int | None, _keep("yearly", "year")]
-WithinOption = Annotated[str | None, Option("--keep-within TIME", "Keep all that are younger, such as 12h or 7d.")]
-
-
-@dataclass(frozen=True)
-class RetentionOptions:
-    """Which snapshots to keep, as it was given."""
-
-    keep: Annotated[int | None, Option("--keep N", "Keep the newest N snapshots.", min=0)] = None
-    keep_hourly: HourlyOption = None
-    keep_daily: DailyOption = None
-    keep_weekly: WeeklyOption = None
-    keep_monthly: MonthlyOption = None
-    keep_yearly: YearlyOption = None
-    keep_within: WithinOption = None
-
-    def retention(self, *, leftovers: bool = False) -> Retention:
-        """The policy that they make; with ``leftovers``, the one that keeps every snapshot."""
-        from colony_memory.app.config import make_retention
-        from colony_memory.retention import Retention
-
-        rules = rules_of(self)
-        if leftovers and rules:
-            raise ValueError("--leftovers deletes no snapshot: give it without a rule")
-        if leftovers:
-            return Retention(keep_last=sys.maxsize)
-        if not rules:
-            raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
-        return make_retention(rules)
-
-    def in_words(self) -> str:
-        """The rules for people: ``the newest 20, 7 daily``."""
-        words = {"keep": "the newest {}", "keep_within": "all of the last {}"}
-        return ", ".join(
-            words.get(name, f"{{}} {name.removeprefix('keep_')}").format(value)
-            for name, value in rules_of(self).items()
-        )
-
-
-def rules_of(given: RetentionOptions | SavingOptions) -> dict[str, Any]:
-    """Each rule that there is, by its name."""
-    values = {name: getattr(given, name) for name in RetentionOptions.__annotations__}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class SavingOptions:
-    """How folders and files are saved, as it was given; for ``keep`` the configuration file may give a whole policy."""
-
-    label: LabelOption = "default"
-    exclude: ExcludeOption = None
-    keep: Annotated[int | None, Option("--keep N", "Then keep only the newest N snapshots of the label.", min=1)] = None
-    keep_hourly: HourlyOption = None
-    keep_daily: DailyOption = None
-    keep_weekly: WeeklyOption = None
-    keep_monthly: MonthlyOption = None
-    keep_yearly: YearlyOption = None
-    keep_within: WithinOption = None
-    secrets: Annotated[
-        str,
-        Option(
-            "--secrets stop|warn|mask|allow",
-            "What to do about likely secrets: save nothing, warn, replace them, or don't look for any.",
-        ),
-    ] = "stop"
-    allow_secret: AllowSecretOption = None
-    before: Annotated[
-        str | None,
-        Option(
-            "--before COMMAND",
-            "First run this in the folder, without a shell, so that a store can make a copy of itself. Where it "
-            "fails, nothing is saved.",
-        ),
-    ] = None
-    git: Annotated[bool, Option("--git", "Save git repositories too, each as a bundle beside its files.")] = False
-    on_conflict: Annotated[
-        str,
-        Option(
-            "--on-conflict raise|continue|merge",
-            "If another client has saved meanwhile: store both and fail; store both and make this one the latest; "
-            "or join both line by line.",
-        ),
-    ] = "raise"
-    note: Annotated[str | None, Option("--note TEXT", "A remark, which 'list' and 'show' print.")] = None
-    tag: Annotated[list[str] | None, Option("--tag NAME", "File it under this, for 'list'. Repeatable.")] = None
-
-    def parsed(self, agent: str | None = None) -> BackupOptions:
-        """The same as every use case takes it, for the memory of a host where there is one."""
-        from colony_memory.app.options import BackupOptions
-
-        rules: dict[str, Any] = rules_of(self)
-        keep = rules.get("keep")
-        policy: dict[str, Any] = {"prune_keep": keep}
-        if keep is not None and not isinstance(keep, int):
-            policy = {"retention": keep}
-        elif rules.keys() - {"keep"}:
-            from colony_memory.app.config import make_retention
-
-            policy = {"retention": make_retention(rules)}
-        return BackupOptions(
-            **policy,
-            label=self.label,
-            on_conflict=self.on_conflict,
-            note=self.note,
-            tags=self.tag or (),
-            git=self.git,
-            exclude=self.exclude or (),
-            secrets=self.secrets,
-            allow_secrets=self.allow_secret or (),
-            before=self.before,
-            agent=agent,
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 if sys.version_info < (3, 11):
     pytest.importorskip("tomli")
 
-from colony_memory.app.config import create_config, load_config
+from colony_memory.app.config import load_config
 
 posix = pytest.mark.skipif(os.name == "nt", reason="POSIX")
 
@@ -89,17 +88,3 @@ def test_what_is_no_file_is_not_waited_for(place):
     place.mkdir()
     with pytest.raises(ValueError, match="not a plain file"):
         load_config()
-
-
-def test_a_first_one_is_made_for_its_owner_and_never_overwritten(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "new"))
-    made = create_config("# mine\n")
-    assert made.read_text() == "# mine\n"
-    if os.name != "nt":
-        assert stat.S_IMODE(made.stat().st_mode) == 0o600
-    with pytest.raises(ValueError, match="is there already, and is not overwritten"):
-        create_config("# another\n")
-    assert made.read_text() == "# mine\n"
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"the directory of .* cannot be made"):
-        create_config("", str(tmp_path / "file" / "config.toml"))

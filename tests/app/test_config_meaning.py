@@ -32,7 +32,6 @@ def test_everything_that_may_stand_in_one():
                 "claude": {"agent": "claude-code", "label": "cc", "vault": "home"},
             },
             "retention": {"agent": {"keep": 3, "keep_within": "2d"}},
-            "lenses": {"notes": "notes/*"},
         }
     )
     assert config.exists
@@ -51,7 +50,6 @@ def test_everything_that_may_stand_in_one():
     assert claude.settings["vault"] == "/home/ada/vault"
     assert config.retention_of("agent") == Retention(keep_last=3, keep_within=timedelta(days=2))
     assert config.retention_of("cc") is None
-    assert config.lens_of("notes") == ("notes/*",)
     assert config.url_of("nas") == "file:///mnt/nas"
     assert config.url_of("elsewhere") == "elsewhere"
 
@@ -104,7 +102,6 @@ SET = {"paths": ["/a"]}
         ({"every": 15}, "every: must be a text"),
         ({"every": "15"}, "every: '15' has no unit"),
         ({"exclude": ["!"]}, "exclude: '!' is not a rule of gitignore"),
-        ({"lenses": {"a": []}}, "lenses.a: must be a list of texts"),
         ({"sets": {"a": {**SET, "label": "x"}, "b": {**SET, "label": "x"}}}, "sets.b has the label 'x', in the same"),
     ],
 )
@@ -122,7 +119,7 @@ STRANGE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("key", [*SETTINGS, "sets", "vaults", "retention", "lenses"])
+@pytest.mark.parametrize("key", [*SETTINGS, "sets", "vaults", "retention"])
 def test_whatever_stands_in_it_is_right_or_an_error_that_says_why(key):
     told = []
     for value in STRANGE:
@@ -147,13 +144,11 @@ def test_without_a_home_a_tilde_is_refused():
 
 
 def test_what_is_not_there_is_said_with_what_is():
-    config = read({"sets": {"agent": SET, "notes": SET}, "lenses": {"week": "w/*"}})
+    config = read({"sets": {"agent": SET, "notes": SET}})
     with pytest.raises(ValueError, match=r"there is no set 'agnet' in /etc/x.toml; did you mean agent"):
         config.set_of("agnet")
     with pytest.raises(ValueError, match=r"there is no set 'zzz' in /etc/x.toml; sets are agent, notes"):
         config.set_of("zzz")
-    with pytest.raises(ValueError, match=r"there is no lens 'zzz' in /etc/x.toml; lenses are week"):
-        config.lens_of("zzz")
     with pytest.raises(ValueError, match=r"there is no set 'x' in /etc/x.toml; there are no sets"):
         read({}).set_of("x")
 

@@ -169,7 +169,7 @@ def test_what_is_newer_here_is_not_replaced(cli, refused, vault, home):
 def test_a_host_that_is_not_there_is_said(refused, vault, home):
     line = refused(2, "backup", "--agent", "openclaw")
     assert "where OpenClaw keeps its memory; if that is elsewhere, set OPENCLAW_WORKSPACE_DIR" in line
-    assert "--agent is claude-code, openclaw, hermes or codex, not 'claude'" in refused(2, "list", "--agent", "claude")
+    assert "invalid value for '--agent': 'claude' is not one of " in refused(2, "list", "--agent", "claude")
     assert "give one of them" in refused(2, "list", "--agent", "codex", "--set", "x")
 
 

@@ -25,11 +25,11 @@ def test_the_help_loads_no_verb_and_nothing_heavy():
 
 
 def test_each_verb_is_in_one_group_of_the_help(cli):
-    grouped = [verb for group in app.GROUPS.values() for verb in group]
+    grouped = [verb for group in app.SECTIONS.values() for verb in group]
     assert len(set(grouped)) == len(grouped)
     assert set(app.VERBS) <= set(grouped)
     out = cli("--help")[1]
-    assert [line for line in out.splitlines() if line[:-1] in app.GROUPS] == [f"{title}:" for title in app.GROUPS]
+    assert [line for line in out.splitlines() if line[:-1] in app.SECTIONS] == [f"{title}:" for title in app.SECTIONS]
     assert all(f"\n  {verb} " in out for verb in app.VERBS)
 
 
@@ -112,12 +112,12 @@ VALUES = ("a", "7", "0", "-1", "", "raise", "2", "--", "x=y")
 
 @pytest.mark.parametrize("verb", app.VERBS)
 def test_plain_arguments_are_what_click_takes_them_for(verb):
-    random, run = Random(verb), getattr(app.module_of(verb), f"run_{verb}")
+    random, (run, _, parameters) = Random(verb), app.declared(verb)
     words = [*VALUES, *(flag for each in program.verb_of(verb).params for flag in each.opts if flag[0] == "-")]
     plain = 0
     for _ in range(100):
         argv = [*(["--html", "a"] if verb == "report" else []), *random.choices(words, k=random.randrange(4))]
-        call = parsing.parse(verb, run, argv)
+        call = parsing.parse(verb, run, parameters, argv)
         if call is None:
             continue
         plain += 1

@@ -126,7 +126,7 @@ def test_more_lines_than_are_told(cli, vault, ids, monkeypatch):
         (2, ["grep", "["], "'[' is not a regular expression: unterminated character set at position 0"),
         (2, ["grep", "a{99999999999}"], "is not a regular expression"),
         (2, ["grep", "a\nb"], "there is a line feed in it"),
-        (2, ["grep", "-x"], "'grep' has no option -x"),
+        (2, ["grep", "-x"], "there is no option -x"),
         (3, ["grep", "a", "--label", "none"], "nothing is saved yet under label 'none'"),
         (3, ["diff", "-p", "latest~9"], "further back than the oldest"),
         (2, ["diff", "-p", "./none"], "none"),

@@ -385,7 +385,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
         encrypt_to=["age1x"], identity=[Path("i")], passphrase_file="p", config="c",
     )  # fmt: skip
     saving = SavingOptions(
-        "notes", ["*.log"], 3, 1, 2, 3, 4, 5, "6d", "mask", ["a.md:github-token"], "./copy", git=True,
+        3, 1, 2, 3, 4, 5, "6d", "notes", ["*.log"], "mask", ["a.md:github-token"], "./copy", git=True,
         on_conflict="continue",
     )  # fmt: skip
     call = host_calls.Call("m", "codex", True, 9.5, saving, ping="http://p", on_error="o", common=common)

@@ -26,8 +26,8 @@ def served(monkeypatch):
     [
         (["--restore-unasked"], "--restore-unasked is for --allow-restore"),
         (["--label", "a/b"], "label"),
-        (["--secrets", "maybe"], "--secrets is stop, warn, mask or allow"),
-        (["--exclude", ""], "--exclude is given without a value"),
+        (["--secrets", "maybe"], "'maybe' is not one of"),
+        (["--exclude", ""], "'--exclude': it is empty"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_host_is_answered(refused, vault, folder, served, options, says):

@@ -90,8 +90,3 @@ def test_delete_and_prune_say_what_stays_in_packs(cli, vault, tmp_path):
     _, out, _ = cli("prune", "--keep", "1", "--yes")
     assert "to take a text out: colony-memory rewrite" in out
     assert cli("rewrite", "--exclude", "nothing", "--yes")[0] == 0
-
-
-def test_a_copy_leads_to_what_changes_the_format(refused, vault):
-    for arguments in (("copy", "--to", "x", "--format", "1"), ("import", "x.json", "--format", "2")):
-        assert "'rewrite' changes the format; try: colony-memory rewrite --help" in refused(2, *arguments)

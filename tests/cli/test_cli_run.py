@@ -220,7 +220,7 @@ def test_a_plan_of_a_start_says_what_would_become_of_each_file(cli, vault, memor
         (["--every", "900", "memory", "--", "agent"], 2, "--every: '900' has no unit"),
         (["--ping", "ftp://x", "memory", "--", "agent"], 2, "the address to ping"),
         (["--label", "a/b", "memory", "--", "agent"], 2, "label 'a/b'"),
-        (["--on-conflict", "maybe", "memory", "--", "agent"], 2, "--on-conflict is raise, continue or merge"),
+        (["--on-conflict", "maybe", "memory", "--", "agent"], 2, "'maybe' is not one of"),
         (["--exclude", "[", "memory", "--", "agent"], 2, "a bracket that is not closed"),
         (["--allow-secret", "x", "memory", "--", "agent"], 2, "'x' names no finding"),
         ([".", "--", "agent"], 2, "each backup would hold all the ones before"),

@@ -58,7 +58,7 @@ def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
         (["cat", "latest", "a.md", "b.md"], "'b.md' is too much"),
         (["list", "--label", "\u00e9"], "give the label a name"),
         (["status", "--label", "a b"], "use 'a-b'"),
-        (["list", "--vault", ""], "--vault is given without a value"),
+        (["list", "--vault", ""], "it is empty: give a value, or leave it out"),
         (["list", "--vault", "memory:"], "would be gone"),
         (["list", "--vault", "colony:"], "set COLONY_API_KEY"),
         (["list", "--vault", "COLONY://"], "set COLONY_API_KEY"),

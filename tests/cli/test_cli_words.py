@@ -21,13 +21,13 @@ from colony_memory.cli import app, program
         ("snapshots", "there is no command 'snapshots', did you mean 'list'?", "list --help"),
         ("forget --keep-last 1", "there is no command 'forget', did you mean 'prune'?", "prune --help"),
         ("help", "there is no command 'help'", "--help"),
-        ("version", "there is no command 'version'", "--version"),
+        ("version", "there is no command 'version'", "--help"),
         ("xyzzy", "there is no command 'xyzzy'", "--help"),
         (f"{'x' * 5000}", f"there is no command '{'x' * 40}\u2026'", "--help"),
-        ("--quiet list", "--quiet is no option, or stands after the command", "--help"),
-        ("--frob", "--frob is no option, or stands after the command", "--help"),
-        ("list --lable a", "'list' has no option --lable, did you mean --label?", "list --help"),
-        (f"backup --frob{'x' * 5000}", f"'backup' has no option --frob{'x' * 34}\u2026", "backup --help"),
+        ("--quiet list", "there is no option --quiet before the command", "--help"),
+        ("--frob", "there is no option --frob before the command", "--help"),
+        ("list --lable a", "there is no option --lable, did you mean --label?", "list --help"),
+        (f"backup --frob{'x' * 5000}", f"there is no option --frob{'x' * 34}\u2026", "backup --help"),
     ],
 )
 def test_what_is_said_of_it(refused, asked, says, offers):

@@ -5,23 +5,10 @@ from __future__ import annotations
 import json
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import asdict, replace
 from colony_memory.cli import output as outputs
-from colony_memory.cli.options import (
-    Argument,
-    CommonOptions,
-    DryRunOption,
-    EveryOption,
-    FinalTimeoutOption,
-    FormatOption,
-    OnErrorOption,
-    Option,
-    PingOption,
-    SavingOptions,
-    VerboseOption,
-)
 from colony_memory.exceptions import ColonyMemoryWarning, Hint
 from colony_memory.words.errors import FAILED, Failure, exit_code
 from colony_memory.words.text import FEW, count, few, now_utc
@@ -32,38 +19,40 @@ if TYPE_CHECKING:
     from colony_memory.app.save import FolderSave, Saved
     from colony_memory.capture import Capture
     from colony_memory.cli.memory import Opened
+    from colony_memory.cli.options import CommonOptions, SavingOptions
     from colony_memory.cli.output import Output
     from colony_memory.schedule.watch import LastRun
-
-
-BACKUP_EXAMPLES = (
-    "colony-memory backup ~/agent/memory",
-    "colony-memory backup --dry-run --exclude '*.log' ~/agent/memory",
-    "colony-memory backup --label research --keep 10 MEMORY.md notes/",
-    "colony-memory backup --git --secrets mask ~/agent/workspace",
-    "colony-memory backup --note 'before the move' --tag move ~/agent/memory",
-    "colony-memory backup --agent claude-code",
-    "colony-memory backup --quiet --ping https://hc.example.org/a1b2 ~/agent/memory",
-)
+#: How each verb is used, as its help has it.
+EXAMPLES = {
+    "backup": (
+        "colony-memory backup ~/agent/memory",
+        "colony-memory backup --dry-run --exclude '*.log' ~/agent/memory",
+        "colony-memory backup --label research --keep 10 MEMORY.md notes/",
+        "colony-memory backup --git --secrets mask ~/agent/workspace",
+        "colony-memory backup --note 'before the move' --tag move ~/agent/memory",
+        "colony-memory backup --agent claude-code",
+        "colony-memory backup --quiet --ping https://hc.example.org/a1b2 ~/agent/memory",
+    ),
+    "watch": (
+        "colony-memory watch --every 15m ~/agent/memory",
+        "colony-memory watch --every 1h --keep 48 --label research MEMORY.md notes/",
+    ),
+}
 
 
 def run_backup(
-    paths: Annotated[list[str], Argument("PATH")],
+    paths: list[str],
     *,
     saving: SavingOptions,
-    dry_run: DryRunOption = False,
-    ping: PingOption = None,
-    on_error: OnErrorOption = None,
-    format: FormatOption = None,  # noqa: A002 - the word for it
-    no_index: Annotated[
-        bool, Option("--no-index", "Read every file, whatever is known of it since the last backup.")
-    ] = False,
-    verbose: VerboseOption = False,
+    dry_run: bool = False,
+    ping: str | None = None,
+    on_error: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word for it
+    no_index: bool = False,
+    verbose: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Save folders and files as a new snapshot.
-
-    Each PATH is a folder or a file; without one, each set of the configuration file is saved, or the one of --set or
+    """Each PATH is a folder or a file; without one, each set of the configuration file is saved, or the one of --set or
     --agent. One folder's files are saved under their path inside it; of several PATHs, each under its own name, such as
     notes/a.md. Every file is saved byte for byte; links are not followed, and what a .cmemignore or --exclude excludes
     is not saved. A file that is as it was at the last backup, by its size, times and inode, is not read again. Where
@@ -207,27 +196,19 @@ def _tell(capture: Capture, common: CommonOptions, saving: SavingOptions, *, ver
         output.warn(line)
 
 
-WATCH_EXAMPLES = (
-    "colony-memory watch --every 15m ~/agent/memory",
-    "colony-memory watch --every 1h --keep 48 --label research MEMORY.md notes/",
-)
-
-
 def run_watch(
-    paths: Annotated[list[str], Argument("PATH")],
+    paths: list[str],
     *,
-    every: EveryOption = "15m",
-    final_timeout: FinalTimeoutOption = "10s",
-    once: Annotated[bool, Option("--once", "Make one backup and end, as 'backup' does.")] = False,
+    every: str = "15m",
+    final_timeout: str = "10s",
+    once: bool = False,
     saving: SavingOptions,
-    ping: PingOption = None,
-    on_error: OnErrorOption = None,
-    format: FormatOption = None,  # noqa: A002 - the word for it
+    ping: str | None = None,
+    on_error: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word for it
     common: CommonOptions,
 ) -> int:
-    """Save folders and files now, and then every so often until told to stop.
-
-    Each run is a backup with the same options, and is told in one line. A run that fails is tried again, sooner at
+    """Each run is a backup with the same options, and is told in one line. A run that fails is tried again, sooner at
     first and then less often, for as long as it takes; only a failure of the first one ends the command, unless it may
     mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
     """

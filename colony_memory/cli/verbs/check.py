@@ -3,61 +3,57 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from colony_memory._values import asdict, names_of, replace
-from colony_memory.cli.options import (
-    Argument,
-    CommonOptions,
-    ExcludeOption,
-    LabelFilter,
-    Option,
-    RetentionOptions,
-    VerboseOption,
-)
+from colony_memory._values import asdict, replace
 from colony_memory.words.errors import FAILED, NOT_PROVEN
 from colony_memory.words.text import count, now_utc
 
 if TYPE_CHECKING:
+    from colony_memory.cli.options import CommonOptions, RetentionOptions
     from colony_memory.reports import VerifyReport
-
-
-STATUS_EXAMPLES = (
-    "colony-memory status",
-    "colony-memory status --quick",
-    "colony-memory status ~/agent/memory",
-    "colony-memory status --label research --max-age 26h --quiet",
-)
+#: How each verb is used, as its help has it.
+EXAMPLES = {
+    "status": (
+        "colony-memory status",
+        "colony-memory status --quick",
+        "colony-memory status ~/agent/memory",
+        "colony-memory status --label research --max-age 26h --quiet",
+    ),
+    "verify": (
+        "colony-memory verify",
+        "colony-memory verify --label research latest",
+        "colony-memory verify --trust did:key:z6Mk... ./research.json",
+    ),
+    "report": (
+        "colony-memory report --html report.html",
+        "colony-memory report --html report.html --quick --keep 20",
+    ),
+}
 
 
 def run_status(
-    paths: Annotated[list[str] | None, Argument("[PATH]")] = None,
+    paths: list[str] | None = None,
     *,
-    label: LabelFilter = None,
-    exclude: ExcludeOption = None,
-    max_age: Annotated[
-        str | None, Option("--max-age TIME", "Fail if the newest backup is older, such as 90m, 26h or 7d.")
-    ] = None,
-    quick: Annotated[
-        bool, Option("--quick", "Do not read what is saved: damage does not show, nor does 'protected'.")
-    ] = False,
-    verbose: VerboseOption = False,
+    label: str | None = None,
+    exclude: list[str] | None = None,
+    max_age: str | None = None,
+    quick: bool = False,
+    verbose: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Tell whether the memory is protected, and what to do if not.
-
-    The newest snapshot of each label is read in full. The first line is the answer: for the label, or of all labels for
-    the one that is protected least, and of several such for the stalest. Copies that restores have made, under
+    """The newest snapshot of each label is read in full. The first line is the answer: for the label, or of all labels
+    for the one that is protected least, and of several such for the stalest. Copies that restores have made, under
     LABEL-before-restore, are asked for by name only. Below stand the vault, each label, the last run of watch on this
     host, and whatever is wrong, each with the command that mends it. The exit code is 3 where nothing is saved. With
     --max-age a monitor needs no more than that: 1 if the newest good backup is older or something puts the memory at
     risk, 4 if the newest is damaged or none is good. Where watch has found the memory unchanged since, its run is what
     counts.
 
-    With PATHs, those that are backed up, it answers for them, by the label that this host saves them under: by how
-    much they are ahead of its latest snapshot, what in them has come, gone or changed, and whether the vault is on
-    their disk. That something is ahead is no failure, however old it is: how long it may stay so is what --max-age
-    says. Where nothing that is there is saved, that is one.
+    With PATHs, those that are backed up, it answers for them, by the label that this host saves them under: by how much
+    they are ahead of its latest snapshot, what in them has come, gone or changed, and whether the vault is on their
+    disk. That something is ahead is no failure, however old it is: how long it may stay so is what --max-age says.
+    Where nothing that is there is saved, that is one.
     """
     from colony_memory.app.protection import check_protection
     from colony_memory.app.values import parse_duration
@@ -95,22 +91,13 @@ def run_status(
     return 0
 
 
-VERIFY_EXAMPLES = (
-    "colony-memory verify",
-    "colony-memory verify --label research latest",
-    "colony-memory verify --trust did:key:z6Mk... ./research.json",
-)
-
-
 def run_verify(
-    snapshot: Annotated[str | None, Argument("[ID|FILE]")] = None,
+    snapshot: str | None = None,
     *,
-    label: LabelFilter = None,
+    label: str | None = None,
     common: CommonOptions,
 ) -> int:
-    """Read every byte that is saved, and report what is intact.
-
-    ID is a snapshot as 'show' takes it, FILE one that 'export' wrote, which needs no vault; - is the standard input.
+    """ID is a snapshot as 'show' takes it, FILE one that 'export' wrote, which needs no vault; - is the standard input.
     Without one, every snapshot of the label is read, or of all labels. What could not be checked is never called ok.
     The exit code is 4 if something does not hold, and 1 where all of it holds that could be checked and not all could:
     some text is encrypted, which no identity opens here, or a snapshot is older than signing.
@@ -156,30 +143,23 @@ def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions
     return reports
 
 
-REPORT_EXAMPLES = (
-    "colony-memory report --html report.html",
-    "colony-memory report --html report.html --quick --keep 20",
-)
 _KEEP = 20
 
 
 def run_report(
     *,
-    html: Annotated[str, Option("--html FILE", "Where the page is written; - is the standard output.")],
-    label: LabelFilter = None,
+    html: str,
+    label: str | None = None,
     rules: RetentionOptions,
-    texts: Annotated[
-        bool, Option("--texts/--no-texts", "Have the changes of documents in it, or their sizes only.")
-    ] = True,
-    quick: Annotated[bool, Option("--quick", "Read no snapshot but the newest.")] = False,
-    force: Annotated[bool, Option("--force", "Replace FILE if it is there.")] = False,
+    no_texts: bool = False,
+    quick: bool = False,
+    force: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Write everything about a vault into one HTML page.
-
-    Whether the memory is protected, how many more backups fit, every restore point, what became of each document, what
-    holds, and what a prune with these rules would take: by default one that keeps 20. Every snapshot is read. The page
-    needs nothing else and asks nothing of a network. It holds text of the memory, so FILE is made for its owner alone.
+    """Whether the memory is protected, how many more backups fit, every restore point, what became of each document,
+    what holds, and what a prune with these rules would take: by default one that keeps 20. Every snapshot is read. The
+    page needs nothing else and asks nothing of a network. It holds text of the memory, so FILE is made for its owner
+    alone.
     """
     from colony_memory._ownfiles import save_own
     from colony_memory.cli.memory import open_memory
@@ -188,14 +168,20 @@ def run_report(
 
     if html == "-" and common.as_json:
         raise ValueError("--json and - would both write to the standard output")
-    if all(getattr(rules, name) is None for name in names_of(rules)):
+    if not rules.rules:
         rules = replace(rules, keep=_KEEP)
     now = now_utc()
     with open_memory(common) as opened:
         url = opened.place.url
         with opened.working():
             found = look_over(
-                opened.memory, url=url, retention=rules.retention(), label=label, texts=texts, quick=quick, now=now
+                opened.memory,
+                url=url,
+                retention=rules.retention(),
+                label=label,
+                texts=not no_texts,
+                quick=quick,
+                now=now,
             )
         given = {**asdict(common), "folders": found.checked.folders}
         status = status_document(found.checked, url=url, max_age=None, given=given)

@@ -6,21 +6,9 @@ import math
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import replace
-from colony_memory.cli.options import (
-    Argument,
-    CommonOptions,
-    DryRunOption,
-    FormatOption,
-    OnErrorOption,
-    Option,
-    PingOption,
-    SavingOptions,
-    Without,
-    rules_of,
-)
 from colony_memory.words.text import shown
 
 if TYPE_CHECKING:
@@ -28,38 +16,38 @@ if TYPE_CHECKING:
 
     from colony_memory.app.place import Place
     from colony_memory.cli.host import Call
-
-
-HOOK_EXAMPLES = (
-    "colony-memory hook install claude-code",
-    "colony-memory hook install claude-code ~/agent/memory",
-    "colony-memory hook install codex --dry-run --keep 96 ~/agent/memory",
-    "colony-memory hook uninstall claude-code",
-    "colony-memory hook --format gemini ~/agent/memory",
-)
+    from colony_memory.cli.options import CommonOptions, SavingOptions
+#: How each verb is used, as its help has it.
+EXAMPLES = {
+    "hook": (
+        "colony-memory hook install claude-code",
+        "colony-memory hook install claude-code ~/agent/memory",
+        "colony-memory hook install codex --dry-run --keep 96 ~/agent/memory",
+        "colony-memory hook uninstall claude-code",
+        "colony-memory hook --format gemini ~/agent/memory",
+    ),
+    "mcp": (
+        "colony-memory mcp ~/agent/memory",
+        "colony-memory mcp --label research --keep 50 --allow-restore ~/agent/memory",
+    ),
+}
 
 
 def run_hook(
-    words: Annotated[list[str], Argument("[install|uninstall HOST] [DIR]")],
+    words: list[str],
     *,
-    format: Annotated[  # noqa: A002 - the word for it
-        str, Option("--format claude-code|codex|gemini|openclaw", "Whose JSON is on stdin and is answered.")
-    ] = "claude-code",
-    block: Annotated[
-        bool, Option("--block", "Keep the host from going on where the memory is not saved, if it can be kept.")
-    ] = False,
-    timeout: Annotated[str, Option("--timeout TIME", "How long the host may be held up.")] = "20s",
-    settings: Annotated[str | None, Option("--settings FILE", "Install into this file in place of the user's.")] = None,
-    dry_run: DryRunOption = False,
-    saving: Annotated[SavingOptions, Without({"note", "tag"})],
-    ping: PingOption = None,
-    on_error: OnErrorOption = None,
+    format: str = "claude-code",  # noqa: A002 - the word for it
+    block: bool = False,
+    timeout: str = "20s",
+    settings: str | None = None,
+    dry_run: bool = False,
+    saving: SavingOptions,
+    ping: str | None = None,
+    on_error: str | None = None,
     common: CommonOptions,
 ) -> int:
-    """Save or describe an agent's memory, for the program that runs the agent.
-
-    'hook install HOST DIR' puts the calls into the settings of Claude Code (claude-code), Codex (codex) or Gemini CLI
-    (gemini), with the options that are given; 'hook uninstall HOST' takes them out, of one DIR or of all. --dry-run
+    """'hook install HOST DIR' puts the calls into the settings of Claude Code (claude-code), Codex (codex) or Gemini
+    CLI (gemini), with the options that are given; 'hook uninstall HOST' takes them out, of one DIR or of all. --dry-run
     shows the change. Everything else in that file stays as it is. Without DIR, the host's own memory is meant, as
     --agent finds it.
 
@@ -213,9 +201,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "--witness": common.witness and settled(common.witness),
         "--passphrase-file": common.passphrase_file and settled(common.passphrase_file),
         # The rules of the configuration file are read from there each time.
-        **{
-            f"--{name.replace('_', '-')}": rule for name, rule in rules_of(given).items() if isinstance(rule, int | str)
-        },
+        **{f"--{name.replace('_', '-')}": rule for name, rule in given.rules.items() if isinstance(rule, int | str)},
         "--secrets": given.secrets if given.secrets != "stop" else None,
         "--on-conflict": given.on_conflict if given.on_conflict != "raise" else None,
         "--before": call.saving.before and settled_command(call.saving.before),
@@ -242,28 +228,16 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     return (*words, *(flag for flag, on in flags.items() if on), folder)
 
 
-MCP_EXAMPLES = (
-    "colony-memory mcp ~/agent/memory",
-    "colony-memory mcp --label research --keep 50 --allow-restore ~/agent/memory",
-)
-
-
 def run_mcp(
-    directory: Annotated[str, Argument("DIR")],
+    directory: str,
     *,
-    saving: Annotated[SavingOptions, Without({"note", "tag"})],
-    allow_restore: Annotated[
-        bool, Option("--allow-restore", "Offer to restore too. The person is asked each time.")
-    ] = False,
-    restore_unasked: Annotated[
-        bool, Option("--restore-unasked", "With --allow-restore: do it too where the host cannot ask anybody.")
-    ] = False,
-    format: FormatOption = None,  # noqa: A002 - the word for it
+    saving: SavingOptions,
+    allow_restore: bool = False,
+    restore_unasked: bool = False,
+    format: str | None = None,  # noqa: A002 - the word for it
     common: CommonOptions,
 ) -> int:
-    """Serve one folder's memory to an agent's host, by the Model Context Protocol.
-
-    DIR is the folder; without it, --agent says whose memory it is. The host gets tools to save it, to list, show,
+    """DIR is the folder; without it, --agent says whose memory it is. The host gets tools to save it, to list, show,
     verify, compare and look back, and to tell whether it is protected; all of them are about this folder, this label
     and this vault, and none takes a path. What is saved is what 'backup' with these options would save.
 

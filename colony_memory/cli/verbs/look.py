@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import asdict, replace
-from colony_memory.cli.options import (
-    Argument,
-    CommonOptions,
-    LabelFilter,
-    LabelOption,
-    Option,
-    PatchOption,
-    VerboseOption,
-)
 from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory.words.commands import command
 from colony_memory.words.errors import FAILED, NOT_PROVEN
@@ -24,30 +15,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from colony_memory.capture._metadata import Contents
+    from colony_memory.cli.options import CommonOptions
     from colony_memory.snapshot import SnapshotInfo
 
 
-LIST_EXAMPLES = (
-    "colony-memory list",
-    "colony-memory list --label research --json",
-    "colony-memory list --tag release",
-)
-
 # Characters of names that are written although a row above has the same.
 _AGAIN_CHARS = 2**22
+#: How each verb is used, as its help has it.
+EXAMPLES = {
+    "list": (
+        "colony-memory list",
+        "colony-memory list --label research --json",
+        "colony-memory list --tag release",
+    ),
+    "show": ("colony-memory show latest", "colony-memory show --label research 20261101"),
+    "cat": (
+        "colony-memory cat notes/a.md",
+        "colony-memory cat latest~1 notes/a.md",
+    ),
+    "log": ("colony-memory log notes/a.md", "colony-memory log -p notes/a.md"),
+    "grep": ("colony-memory grep 'two years'", "colony-memory grep -F -i 'two years.'"),
+    "diff": (
+        "colony-memory diff latest~1 latest",
+        "colony-memory diff -p latest ~/agent/memory",
+    ),
+}
 
 
 def run_list(
     *,
-    label: LabelFilter = None,
-    tag: Annotated[
-        list[str] | None, Option("--tag NAME", "Only what is filed under this. Repeatable: under all of them.")
-    ] = None,
+    label: str | None = None,
+    tag: list[str] | None = None,
     common: CommonOptions,
 ) -> int:
-    """Show the snapshots in the vault, newest first.
-
-    Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
+    """Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
     called latest, the one before it latest~1.
     """
     from colony_memory._format.manifest import check_tags
@@ -91,20 +92,15 @@ def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
         above = info
 
 
-SHOW_EXAMPLES = ("colony-memory show latest", "colony-memory show --label research 20261101")
-
-
 def run_show(
-    snapshot: Annotated[str, Argument("ID")],
+    snapshot: str,
     *,
-    label: LabelOption = "default",
+    label: str = "default",
     common: CommonOptions,
 ) -> int:
-    """Show one snapshot: when, how large, signed by whom, and the names in it.
-
-    ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it. The snapshot is
-    read in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and
-    the exit code is 4.
+    """ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it. The snapshot is read
+    in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and the
+    exit code is 4.
     """
     from colony_memory.app.pick import completed, find, with_pin
     from colony_memory.app.restore import fetch
@@ -144,21 +140,13 @@ def _document(contents: Contents | None) -> dict[str, Any]:
     }
 
 
-CAT_EXAMPLES = (
-    "colony-memory cat notes/a.md",
-    "colony-memory cat latest~1 notes/a.md",
-)
-
-
 def run_cat(
-    names: Annotated[list[str], Argument("[ID] NAME")],
+    names: list[str],
     *,
-    label: LabelOption = "default",
+    label: str = "default",
     common: CommonOptions,
 ) -> int:
-    """Print one file of a snapshot, byte for byte.
-
-    NAME is one that 'show' lists, ID a snapshot as 'show' takes it, by default the latest. On a terminal control
+    """NAME is one that 'show' lists, ID a snapshot as 'show' takes it, by default the latest. On a terminal control
     characters are spelled out, and what is no text is not printed.
     """
     from colony_memory.app.content import content_of
@@ -187,19 +175,14 @@ def run_cat(
     return 0
 
 
-LOG_EXAMPLES = ("colony-memory log notes/a.md", "colony-memory log -p notes/a.md")
-
-
 def run_log(
-    name: Annotated[str, Argument("NAME")],
+    name: str,
     *,
-    label: LabelOption = "default",
-    patch: PatchOption = False,
+    label: str = "default",
+    patch: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Show what became of one file, from snapshot to snapshot.
-
-    NAME is one that 'show' lists. The newest change comes first. Every snapshot of the label is read, two files for
+    """NAME is one that 'show' lists. The newest change comes first. Every snapshot of the label is read, two files for
     most; those that cannot be are named, and what changed there shows in the next.
     """
     from colony_memory.app.compare import file_history
@@ -220,22 +203,17 @@ def run_log(
     return 0
 
 
-GREP_EXAMPLES = ("colony-memory grep 'two years'", "colony-memory grep -F -i 'two years.'")
-
-
 def run_grep(
-    pattern: Annotated[str, Argument("PATTERN")],
+    pattern: str,
     *,
-    label: LabelOption = "default",
-    fixed: Annotated[bool, Option("--fixed -F", "Take PATTERN as plain text.")] = False,
-    ignore_case: Annotated[bool, Option("--ignore-case -i", "Ignore case.")] = False,
+    label: str = "default",
+    fixed: bool = False,
+    ignore_case: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Find lines in all snapshots, and when each came and went.
-
-    PATTERN is a regular expression of Python, looked for in each line. Every snapshot of the label is read,
-    two files for most. The exit code is 0 if anything is found, 1 if nothing is, and 4 if nothing is and some
-    snapshots could not be read.
+    """PATTERN is a regular expression of Python, looked for in each line. Every snapshot of the label is read, two
+    files for most. The exit code is 0 if anything is found, 1 if nothing is, and 4 if nothing is and some snapshots
+    could not be read.
     """
     from colony_memory.app.compare import search_files
     from colony_memory.cli.memory import open_memory
@@ -257,25 +235,17 @@ def run_grep(
     return 0 if found else NOT_PROVEN if found.passed_over else FAILED
 
 
-DIFF_EXAMPLES = (
-    "colony-memory diff latest~1 latest",
-    "colony-memory diff -p latest ~/agent/memory",
-)
-
-
 def run_diff(
-    a: Annotated[str | None, Argument("[A]")] = None,
-    b: Annotated[str, Argument("[B]")] = "latest",
+    a: str | None = None,
+    b: str = "latest",
     *,
-    label: LabelOption = "default",
-    patch: PatchOption = False,
-    exit_code: Annotated[bool, Option("--exit-code", "Exit with 1 if anything differs.")] = False,
-    verbose: VerboseOption = False,
+    label: str = "default",
+    patch: bool = False,
+    exit_code: bool = False,
+    verbose: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Show what changed from one snapshot to another, or to a folder.
-
-    A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
+    """A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
     snapshot. Without A, it is shown what has changed since then in the folder that this host saves under the label.
     """
     from colony_memory.app.compare import compare_sides, patch_of, read_own_folder, read_side

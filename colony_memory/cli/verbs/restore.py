@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import asdict, names_of
-from colony_memory.cli.options import (
-    AllowSecretOption,
-    Argument,
-    CommonOptions,
-    DryRunOption,
-    LabelOption,
-    MapOption,
-    NoFillOption,
-    Option,
-    ProjectOption,
-    VerboseOption,
-)
 from colony_memory.exceptions import ColonyMemoryWarning, Hint
 from colony_memory.words.errors import FAILED, Failure
 from colony_memory.words.text import age, count, few, now_utc, users_line
@@ -28,75 +16,48 @@ if TYPE_CHECKING:
 
     from colony_memory.app.content import Filled
     from colony_memory.capture import Written
+    from colony_memory.cli.options import CommonOptions
     from colony_memory.reports import Salvaged
     from colony_memory.snapshot import SnapshotInfo
-
-RESTORE_EXAMPLES = (
-    "colony-memory restore ~/agent/memory",
-    "colony-memory restore latest~1 ./before",
-    "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
-    "colony-memory restore --at '3h ago' --snapshot-first ~/agent/memory",
-    "colony-memory restore --dry-run --agent claude-code --project ~/work/app",
-)
+#: How each verb is used, as its help has it.
+EXAMPLES = {
+    "restore": (
+        "colony-memory restore ~/agent/memory",
+        "colony-memory restore latest~1 ./before",
+        "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
+        "colony-memory restore --at '3h ago' --snapshot-first ~/agent/memory",
+        "colony-memory restore --dry-run --agent claude-code --project ~/work/app",
+    ),
+}
 
 
 def run_restore(
-    target: Annotated[list[str], Argument("[ID] DIR")],
+    target: list[str],
     *,
-    label: LabelOption = "default",
-    snapshot: Annotated[str | None, Option("--snapshot ID", "The same as ID.")] = None,
-    at: Annotated[
-        str | None,
-        Option(
-            "--at TIME",
-            "The newest that is not after this time: 2026-11-01T12:00 (local; add Z for UTC), a day, 3h ago, or "
-            "as 'list' shows it.",
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None, Option("--only GLOB", "Only files whose path matches; * matches / too. Repeatable.")
-    ] = None,
-    lens: Annotated[  # noqa: ARG001 - it is among --only by now
-        str | None, Option("--lens NAME", "Only files that the globs of this lens of the file match.")
-    ] = None,
-    project: ProjectOption = None,
-    move: MapOption = None,
-    force: Annotated[
-        bool,
-        Option("--force", "Replace what is saved nowhere, what a program has open, and real secrets by masked ones."),
-    ] = False,
-    merge: Annotated[bool, Option("--merge", "Join the snapshot with what DIR holds, and take nothing away.")] = False,
-    delete: Annotated[bool, Option("--delete", "Also remove files that the snapshot does not have.")] = False,
-    exclude: Annotated[
-        list[str] | None,
-        Option("--exclude GLOB", "With --snapshot-first, leave out of it what 'backup' leaves out so."),
-    ] = None,
-    allow_secret: AllowSecretOption = None,
-    snapshot_first: Annotated[
-        bool, Option("--snapshot-first", "First save what DIR holds, under the label LABEL-before-restore.")
-    ] = False,
-    dry_run: DryRunOption = False,
-    verbose: VerboseOption = False,
-    fallback: Annotated[
-        bool, Option("--fallback", "Where the snapshot is damaged, take the newest intact one.")
-    ] = False,
-    salvage: Annotated[
-        bool,
-        Option(
-            "--salvage",
-            "Where the snapshot is damaged, take of each file the newest text that is proven, and tell from when.",
-        ),
-    ] = False,
-    no_fill: NoFillOption = False,
+    label: str = "default",
+    snapshot: str | None = None,
+    at: str | None = None,
+    only: list[str] | None = None,
+    project: str | None = None,
+    move: list[str] | None = None,
+    force: bool = False,
+    merge: bool = False,
+    delete: bool = False,
+    exclude: list[str] | None = None,
+    allow_secret: list[str] | None = None,
+    snapshot_first: bool = False,
+    dry_run: bool = False,
+    verbose: bool = False,
+    fallback: bool = False,
+    salvage: bool = False,
+    no_fill: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Write a snapshot's files into a folder, all or none.
-
-    ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing, and is
-    not needed where a set or an agent says which it is. Files in it that the snapshot does not have are left alone,
+    """ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing, and
+    is not needed where a set or an agent says which it is. Files in it that the snapshot does not have are left alone,
     unless --delete is given. What it lacks because it never stood still or could not be read comes from the newest
-    snapshot that has it. A file whose text would be lost stops the restore: one that no snapshot has which this
-    folder was restored from or saved as; --snapshot-first saves it first. So does what a program has open.
+    snapshot that has it. A file whose text would be lost stops the restore: one that no snapshot has which this folder
+    was restored from or saved as; --snapshot-first saves it first. So does what a program has open.
     """
     from colony_memory.app.pick import parse_moment
     from colony_memory.app.restore import restore_folder

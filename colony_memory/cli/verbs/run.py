@@ -6,26 +6,10 @@ import os
 import shlex
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict, replace
 from colony_memory.cli import output as outputs
-from colony_memory.cli.options import (
-    Argument,
-    CommonOptions,
-    DryRunOption,
-    EveryOption,
-    FinalTimeoutOption,
-    MapOption,
-    NoFillOption,
-    OnErrorOption,
-    Option,
-    PingOption,
-    ProjectOption,
-    SavingOptions,
-    VerboseOption,
-    Without,
-)
 from colony_memory.words import commands
 from colony_memory.words.errors import FAILED, INTERRUPTED, cut, say, say_json
 from colony_memory.words.text import now_utc
@@ -37,42 +21,44 @@ if TYPE_CHECKING:
     from colony_memory.app.run import Begun
     from colony_memory.app.save import Saved
     from colony_memory.cli.memory import Opened
+    from colony_memory.cli.options import CommonOptions, SavingOptions
     from colony_memory.cli.output import Output
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.watch import Beside, LastRun
-
-
-RUN_EXAMPLES = (
-    "colony-memory run ~/agent/memory -- python agent.py",
-    "colony-memory run --agent claude-code -- claude",
-    "colony-memory run --every 5m --keep 96 --label research ~/agent/memory -- agent",
-)
+#: How each verb is used, as its help has it.
+EXAMPLES = {
+    "run": (
+        "colony-memory run ~/agent/memory -- python agent.py",
+        "colony-memory run --agent claude-code -- claude",
+        "colony-memory run --every 5m --keep 96 --label research ~/agent/memory -- agent",
+    ),
+    "guard": (
+        "colony-memory guard ~/agent/memory -- rm -r notes",
+        "colony-memory guard --label research ~/agent/memory -- agent tidy-up",
+    ),
+}
 
 
 def run_run(
-    command: Annotated[list[str], Argument("DIR COMMAND...")],
+    command: list[str],
     *,
-    saving: Annotated[SavingOptions, Without({"note", "tag"})],
-    every: EveryOption = "15m",
-    final_timeout: FinalTimeoutOption = "10s",
-    ping: PingOption = None,
-    on_error: OnErrorOption = None,
-    project: ProjectOption = None,
-    move: MapOption = None,
-    fallback: Annotated[
-        bool, Option("--fallback", "Where the latest snapshot is damaged, take the newest intact one.")
-    ] = False,
-    no_fill: NoFillOption = False,
-    dry_run: DryRunOption = False,
-    verbose: VerboseOption = False,
+    saving: SavingOptions,
+    every: str = "15m",
+    final_timeout: str = "10s",
+    ping: str | None = None,
+    on_error: str | None = None,
+    project: str | None = None,
+    move: list[str] | None = None,
+    fallback: bool = False,
+    no_fill: bool = False,
+    dry_run: bool = False,
+    verbose: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Restore a folder, run a command on it, and save it meanwhile and at the end.
-
-    DIR gets the latest snapshot where it is as it was when it was last saved or restored; where it is ahead of that it
-    stays, and where both went on they are merged. Where the vault is there and nothing is saved in it under the label,
-    it is a first start, and DIR stays as it is. Where the vault cannot be had, the command is not started, and the exit
-    code says why. --dry-run tells what would become of DIR, and starts nothing.
+    """DIR gets the latest snapshot where it is as it was when it was last saved or restored; where it is ahead of that
+    it stays, and where both went on they are merged. Where the vault is there and nothing is saved in it under the
+    label, it is a first start, and DIR stays as it is. Where the vault cannot be had, the command is not started, and
+    the exit code says why. --dry-run tells what would become of DIR, and starts nothing.
 
     The command has this terminal, and gets every signal that is sent here. DIR is saved now, then every so often, at
     once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
@@ -227,21 +213,13 @@ def _supervise(child: Child, beside: Beside, output: Output, *, again: str) -> i
     return code or FAILED
 
 
-GUARD_EXAMPLES = (
-    "colony-memory guard ~/agent/memory -- rm -r notes",
-    "colony-memory guard --label research ~/agent/memory -- agent tidy-up",
-)
-
-
 def run_guard(
-    command: Annotated[list[str], Argument("DIR COMMAND...")],
+    command: list[str],
     *,
-    saving: Annotated[SavingOptions, Without({"note", "tag"})],
+    saving: SavingOptions,
     common: CommonOptions,
 ) -> int:
-    """Save a folder, run a command that may spoil it, and say how to get back.
-
-    The snapshot is pinned for 30 days, so that no retention deletes it, and its note names the command; where the
+    """The snapshot is pinned for 30 days, so that no retention deletes it, and its note names the command; where the
     latest is pinned already and DIR is unchanged, that is kept on instead. Where DIR cannot be saved, all of it, the
     command is not started. The command has this terminal, and every signal that is sent here. After it, stderr tells
     the command that restores what was there. The exit code is the command's, 128 and the number where a signal ended

@@ -5,18 +5,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
-from colony_memory.cli.options import (
-    Argument,
-    CommonOptions,
-    DryRunOption,
-    LabelOption,
-    Option,
-    RetentionOptions,
-    YesOption,
-)
 from colony_memory.cli.output import confirm
 from colony_memory.words.commands import PROGRAM
 from colony_memory.words.errors import FAILED
@@ -26,32 +17,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from colony_memory.cli.memory import Opened
+    from colony_memory.cli.options import CommonOptions, RetentionOptions
     from colony_memory.client import ColonyMemory
 
 #: What stands in the place of a text that is taken out.
 _REMOVED = "***REMOVED***"
 _CHUNK = 1 << 20
-
-PRUNE_EXAMPLES = (
-    "colony-memory prune --keep 10 --dry-run",
-    "colony-memory prune --keep-daily 7 --keep-weekly 8 --keep-within 2d --yes",
-)
+#: How each verb is used, as its help has it.
+EXAMPLES = {
+    "prune": (
+        "colony-memory prune --keep 10 --dry-run",
+        "colony-memory prune --keep-daily 7 --keep-weekly 8 --keep-within 2d --yes",
+    ),
+    "delete": ("colony-memory delete --yes latest~3",),
+    "rewrite": (
+        "colony-memory rewrite --replace-text secrets.txt --dry-run",
+        "colony-memory rewrite --exclude notes/keys.md --yes",
+        "colony-memory rewrite --label research --format 2 --yes",
+    ),
+    "pin": ("colony-memory pin latest", "colony-memory pin --label research 20261101"),
+    "unpin": ("colony-memory unpin latest",),
+    "tag": ("colony-memory tag --add release latest", "colony-memory tag --remove draft --label research 20261101"),
+}
 
 
 def run_prune(
     *,
-    label: LabelOption = "default",
+    label: str = "default",
     rules: RetentionOptions,
-    leftovers: Annotated[
-        bool, Option("--leftovers", "Delete no snapshot, only what interrupted backups have left.")
-    ] = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    leftovers: bool = False,
+    dry_run: bool = False,
+    yes: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Delete old snapshots by rules, and the leftovers of interrupted backups.
-
-    A snapshot stays if any rule keeps it. The newest good one and the one that restore gives always stay, and what
+    """A snapshot stays if any rule keeps it. The newest good one and the one that restore gives always stay, and what
     cannot be read is not touched. On a terminal the plan is shown and you are asked; elsewhere, as in cron, --yes is
     needed.
     """
@@ -107,21 +106,16 @@ def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
         )
 
 
-DELETE_EXAMPLES = ("colony-memory delete --yes latest~3",)
-
-
 def run_delete(
-    snapshot: Annotated[str, Argument("ID")],
+    snapshot: str,
     *,
-    label: LabelOption = "default",
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    label: str = "default",
+    dry_run: bool = False,
+    yes: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Delete one snapshot, for good.
-
-    ID is a snapshot as 'show' takes it; one that is damaged goes by its whole id. Where it is the latest, restore then
-    gives the newest good one that is left. On a terminal you are asked; elsewhere --yes is needed.
+    """ID is a snapshot as 'show' takes it; one that is damaged goes by its whole id. Where it is the latest, restore
+    then gives the newest good one that is left. On a terminal you are asked; elsewhere --yes is needed.
     """
     from colony_memory.app.pick import find_id, naming_the_label
     from colony_memory.cli.memory import open_memory
@@ -144,33 +138,18 @@ def run_delete(
     return 0
 
 
-REWRITE_EXAMPLES = (
-    "colony-memory rewrite --replace-text secrets.txt --dry-run",
-    "colony-memory rewrite --exclude notes/keys.md --yes",
-    "colony-memory rewrite --label research --format 2 --yes",
-)
-
-
 def run_rewrite(
     *,
-    label: Annotated[list[str] | None, Option("--label NAME", "Only this label. Repeatable. Default: all.")] = None,
-    exclude: Annotated[
-        list[str] | None, Option("--exclude NAME", "Take this file out, or all that match. Repeatable.")
-    ] = None,
-    replace_text: Annotated[
-        str | None, Option("--replace-text FILE", "Replace texts: a line of FILE is TEXT, or TEXT==>OTHER.")
-    ] = None,
-    format: Annotated[  # noqa: A002 - the word for it
-        str | None, Option("--format 1|2", "Save in this format.")
-    ] = None,
-    sign: Annotated[bool, Option("--sign", "Save anew what --key-file has not signed.")] = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    label: list[str] | None = None,
+    exclude: list[str] | None = None,
+    replace_text: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word for it
+    sign: bool = False,
+    dry_run: bool = False,
+    yes: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Save all snapshots anew without a text or a file, in another format or under other keys.
-
-    Each snapshot keeps its time, note, tags and pin. The old ones are deleted, with every pack that they alone need;
+    """Each snapshot keeps its time, note, tags and pin. The old ones are deleted, with every pack that they alone need;
     what is younger than an hour goes with a later prune, which is said. Folders of this host that still hold the text
     are named. With --encrypt-to everything is encrypted. It may be stopped anywhere: do it again to go on. On a
     terminal the plan is shown and you are asked; elsewhere --yes is needed.
@@ -287,35 +266,25 @@ def _holds(file: Path, texts: list[bytes]) -> bool:
     return False
 
 
-PIN_EXAMPLES = ("colony-memory pin latest", "colony-memory pin --label research 20261101")
-
-
 def run_pin(
-    snapshot: Annotated[str, Argument("ID")],
+    snapshot: str,
     *,
-    label: LabelOption = "default",
+    label: str = "default",
     common: CommonOptions,
 ) -> int:
-    """Keep one snapshot whatever a retention says, until it is unpinned.
-
-    ID is a snapshot as 'show' takes it. Neither 'backup --keep' nor 'prune' deletes it; 'delete' does. 'list' marks it.
+    """ID is a snapshot as 'show' takes it. Neither 'backup --keep' nor 'prune' deletes it; 'delete' does. 'list' marks
+    it.
     """
     return _set_pin(common, label, snapshot, pinned=True)
 
 
-UNPIN_EXAMPLES = ("colony-memory unpin latest",)
-
-
 def run_unpin(
-    snapshot: Annotated[str, Argument("ID")],
+    snapshot: str,
     *,
-    label: LabelOption = "default",
+    label: str = "default",
     common: CommonOptions,
 ) -> int:
-    """Let the retention decide about one snapshot again.
-
-    ID is a snapshot as 'show' takes it. Nothing is deleted; that it was not pinned is no error.
-    """
+    """ID is a snapshot as 'show' takes it. Nothing is deleted; that it was not pinned is no error."""
     return _set_pin(common, label, snapshot, pinned=False)
 
 
@@ -332,20 +301,15 @@ def _set_pin(common: CommonOptions, label: str, snapshot: str, *, pinned: bool) 
     return 0
 
 
-TAG_EXAMPLES = ("colony-memory tag --add release latest", "colony-memory tag --remove draft --label research 20261101")
-
-
 def run_tag(
-    snapshot: Annotated[str, Argument("ID")],
+    snapshot: str,
     *,
-    add: Annotated[list[str] | None, Option("--add NAME", "Give it this tag. Repeatable.")] = None,
-    remove: Annotated[list[str] | None, Option("--remove NAME", "Take this tag from it. Repeatable.")] = None,
-    label: LabelOption = "default",
+    add: list[str] | None = None,
+    remove: list[str] | None = None,
+    label: str = "default",
     common: CommonOptions,
 ) -> int:
-    """Give one snapshot tags, or take some from it.
-
-    ID is a snapshot as 'show' takes it. The tags that it was saved with stay in its own file; 'list' shows and finds
+    """ID is a snapshot as 'show' takes it. The tags that it was saved with stay in its own file; 'list' shows and finds
     those of now. An export tells the former.
     """
     from colony_memory._engine.prune import require_tags

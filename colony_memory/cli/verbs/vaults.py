@@ -6,42 +6,48 @@ import shlex
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
-from colony_memory.cli.options import (
-    Argument,
-    CommonOptions,
-    DryRunOption,
-    FormatOption,
-    JsonOption,
-    LabelOption,
-    Option,
-    QuietOption,
-    VaultOption,
-)
 from colony_memory.words.errors import FAILED, Failure
 from colony_memory.words.text import age, count, now_utc, size, stored
 
 if TYPE_CHECKING:
+    from colony_memory.cli.options import CommonOptions
     from colony_memory.reports import VerifyReport
     from colony_memory.transfer import CopyReport, Export
-
-
-INIT_EXAMPLES = ("colony-memory init /mnt/nas/vault", "colony-memory init file:///mnt/nas/vault", "colony-memory init")
+#: How each verb is used, as its help has it.
+EXAMPLES = {
+    "init": ("colony-memory init /mnt/nas/vault", "colony-memory init file:///mnt/nas/vault", "colony-memory init"),
+    "export": (
+        "colony-memory export latest research.json --label research",
+        "colony-memory export 20261101 - | ssh other-host colony-memory import -",
+    ),
+    "import": (
+        "colony-memory import research.json",
+        "colony-memory import --vault file:///mnt/usb/vault research.json",
+    ),
+    "copy": (
+        "colony-memory copy --from colony: --to file:///mnt/usb/vault",
+        "colony-memory copy --to ~/second-vault --label research",
+    ),
+    "keygen": (
+        "colony-memory keygen",
+        "colony-memory keygen ~/agent/signing.pem",
+        "colony-memory keygen --age ~/agent/identity.txt",
+    ),
+}
 
 
 def run_init(
-    url: Annotated[str | None, Argument("[URL]")] = None,
+    url: str | None = None,
     *,
-    vault: VaultOption = None,
-    format: FormatOption = None,  # noqa: A002 - the word for it
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    vault: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word for it
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> int:
-    """Make a new vault, once.
-
-    URL is a directory, by default the vault that every other verb would use, or a place in an object store, such as
+    """URL is a directory, by default the vault that every other verb would use, or a place in an object store, such as
     s3://bucket/prefix; the bucket itself has to be there. The vault is made where it is not there yet, and marked as
     one. From then on, where that mark is missing, as while a disk is not mounted, there is no vault, and every verb
     says so with exit code 5. A vault that is there already stays as it is.
@@ -71,23 +77,15 @@ def run_init(
     return 0
 
 
-EXPORT_EXAMPLES = (
-    "colony-memory export latest research.json --label research",
-    "colony-memory export 20261101 - | ssh other-host colony-memory import -",
-)
-
-
 def run_export(
-    snapshot: Annotated[str, Argument("ID")],
-    file: Annotated[str, Argument("FILE")],
+    snapshot: str,
+    file: str,
     *,
-    label: LabelOption = "default",
-    force: Annotated[bool, Option("--force", "Replace FILE if it is there.")] = False,
+    label: str = "default",
+    force: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Write one snapshot into a file of its own, signature and all.
-
-    ID is a snapshot as 'show' takes it. FILE is made for its owner alone and holds the whole memory, encrypted only
+    """ID is a snapshot as 'show' takes it. FILE is made for its owner alone and holds the whole memory, encrypted only
     where it is so in the vault; - writes to the standard output. 'verify FILE' checks it without a vault, 'import FILE'
     puts it into one.
     """
@@ -147,23 +145,15 @@ def verify_file(path: str, common: CommonOptions) -> VerifyReport:
     return ColonyMemory(backend=vault, **trust_of(common)).verify(label=vault.label, snapshot_id=vault.snapshot_id)
 
 
-IMPORT_EXAMPLES = (
-    "colony-memory import research.json",
-    "colony-memory import --vault file:///mnt/usb/vault research.json",
-)
-
-
 def run_import(
-    file: Annotated[str, Argument("FILE")],
+    file: str,
     *,
-    label: Annotated[str | None, Option("--label NAME", "Refuse a file of another label than this.")] = None,
-    dry_run: DryRunOption = False,
+    label: str | None = None,
+    dry_run: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Put a snapshot that was exported into the vault.
-
-    FILE is what 'export' wrote; - reads the standard input. The snapshot keeps its id, its label and its signature. It
-    is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
+    """FILE is what 'export' wrote; - reads the standard input. The snapshot keeps its id, its label and its signature.
+    It is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
     """
     from colony_memory.cli.memory import open_memory
     from colony_memory.transfer import import_snapshot
@@ -187,23 +177,15 @@ def run_import(
     return 0
 
 
-COPY_EXAMPLES = (
-    "colony-memory copy --from colony: --to file:///mnt/usb/vault",
-    "colony-memory copy --to ~/second-vault --label research",
-)
-
-
 def run_copy(
     *,
-    source: Annotated[str | None, Option("--from URL", "Vault to copy from. Default: that of --vault.")] = None,
-    target: Annotated[str | None, Option("--to URL", "Vault to copy to. Default: that of --vault.")] = None,
-    label: Annotated[list[str] | None, Option("--label NAME", "Only this label. Repeatable. Default: all.")] = None,
-    dry_run: DryRunOption = False,
+    source: str | None = None,
+    target: str | None = None,
+    label: list[str] | None = None,
+    dry_run: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Copy every snapshot from one vault into another, signatures and all.
-
-    What is there already is not written again, and nothing is removed: a copy that was stopped goes on when it is
+    """What is there already is not written again, and nothing is removed: a copy that was stopped goes on when it is
     made again. Each snapshot is read back. What is damaged or not trusted is left out and named, and the exit code is
     then 1. With --key-file the copy is signed there too; a --witness is that of the vault to copy from.
     """
@@ -260,24 +242,15 @@ def _copy_lines(report: CopyReport, *, to: str) -> list[str]:
     ]
 
 
-KEYGEN_EXAMPLES = (
-    "colony-memory keygen",
-    "colony-memory keygen ~/agent/signing.pem",
-    "colony-memory keygen --age ~/agent/identity.txt",
-)
-
-
 def run_keygen(
-    file: Annotated[str | None, Argument("[FILE]")] = None,
+    file: str | None = None,
     *,
-    age: Annotated[bool, Option("--age", "Make one that opens what is encrypted, in place of one that signs.")] = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    age: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> int:
-    """Make a key for signing snapshots, in a file that only its owner can read.
-
-    FILE is by default signing.pem in the user's configuration directory, with --age identity.txt. What is there already
-    is never overwritten.
+    """FILE is by default signing.pem in the user's configuration directory, with --age identity.txt. What is there
+    already is never overwritten.
     """
     from colony_memory._os.machine import config_directory
     from colony_memory.app.open import settled
