@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._values import cached_property
@@ -18,7 +20,7 @@ from colony_memory.capture.secrets import TABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["KINDS", "Kind", "Span", "find", "find_behind_escapes"]
+__all__ = ["KINDS", "Kind", "Span", "find"]
 
 
 class Span(NamedTuple):
@@ -38,8 +40,11 @@ class Kind:
         self.name, hints, self.form = columns[:3]
         self.flags = frozenset(columns[3].split(",")) if len(columns) > 3 else frozenset[str]()
         self.by_hand = self.form.startswith("=")  # a function takes the place of a pattern
-        self.place = hints[0] if hints[0] in "*~" else ""  # of the literals: in a word, anywhere, or at its beginning
-        self.hints = tuple(each[len(self.place) :].encode("ascii") for each in hints.split())
+        # Of the literals: anywhere, or at the beginning of a word; or there is none, but a length.
+        self.place = hints[0] if hints[0] in "*~" else ""
+        self.hints = tuple(each[len(self.place) :].replace(r"\x20", " ").encode("ascii") for each in hints.split())
+        # Bytes before and behind the literal, in which escapes are undone.
+        self.reach = _BY_HAND[self.form][1] if self.by_hand else (32, 160) if self.place == "~" else (0, 0)
 
     @property
     def is_last(self) -> bool:
@@ -49,7 +54,7 @@ class Kind:
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
         """The pattern, compiled when it is first looked for."""
-        form = _SHORTHAND.sub(lambda match: _SHORT[match[0]], self.form.replace("<uuid>", _UUID))
+        form = _SHORTHAND.sub(lambda match: _SHORT[match[0]], self.form.replace("<uuid>", _UUID).replace("<is>", _IS))
         if self.place != "~":
             hints = "|".join(map(re.escape, map(bytes.decode, self.hints))) if not self.place else ""
             form = f"{_BEFORE}(?:{hints}){form}{_AFTER}"
@@ -58,7 +63,7 @@ class Kind:
     def match(self, text: bytes, place: int) -> Iterator[Span]:
         """Yield what is at a place, where one of the literals stands."""
         if self.by_hand:
-            for start, end, hidden in _BY_HAND[self.form](text, place):
+            for start, end, hidden in _BY_HAND[self.form][0](text, place):
                 yield from self._judged(start, end, hidden, text)
         elif (match := self.pattern.match(text, place)) is not None:
             yield from self.matched(match, next((len(each) for each in self.hints if text.startswith(each, place)), 0))
@@ -78,113 +83,109 @@ class Kind:
             yield Span(start, end, hidden, self)
 
 
-def find(text: bytes) -> list[Span]:
-    """Find what looks like a secret, in no order; two may overlap, but for two of a kind with the same literal."""
-    found: list[Span] = []
-    lowered = text.lower()
-    for stem, hints in _ANYWHERE.items():
-        at, size, behind = lowered.find(stem), len(stem), dict[Kind, int]()
-        while at >= 0:
+def find(text: bytes, near: list[tuple[int, int]] | None = None) -> list[Span]:
+    """Find what looks like a secret, in no order; two may overlap, but for two of a kind with the same literal.
+
+    ``near`` takes the windows in which escapes may hide one: those around a literal that stands in a context.
+    """
+    words = _Words(text)
+    found, start, lowered = words.find(), 0, text.lower()
+    for first, last in (*words.base64, (len(text), len(text))):
+        _in_contexts(text, lowered[:first], start, near, found)
+        start = last
+    return found
+
+
+def _in_contexts(
+    text: bytes, lowered: bytes, first: int, near: list[tuple[int, int]] | None, found: list[Span]
+) -> None:
+    for stem, (pattern, hints) in _ANYWHERE.items():
+        size, behind = len(stem), dict[Kind, int]()
+        for match in pattern.finditer(lowered, first):
+            at = match.start()
             # Told by the case of the stem, and by what stands before it.
             for shift, hint, kinds in (*hints.get(text[at : at + size], ()), *hints.get(text[at - 1 : at + size], ())):
                 place = at - shift
                 for kind in kinds if text.startswith(hint, place) and place >= 0 else ():
+                    if near is not None and kind.reach:
+                        near.append((place - kind.reach[0], place + kind.reach[1]))
                     if behind.get(kind, 0) <= place and (kind.by_hand or kind.pattern.match(text, place)):
                         for span in kind.match(text, place):
                             behind[kind] = span.end
                             found.append(span)
-            at = lowered.find(stem, at + size)
-    spaced = b" " + text.translate(_SPACED)
-    words = _Words(text, spaced)
-    for match in _STARTS.finditer(spaced):
-        start, letters = match.start(), match[0][1:4]
-        if letters in _BY_BEGIN or letters[:1] in _BY_BEGIN:
-            found += words.matches_at(start, letters)
-        end = words.end(start)
-        if end - start > _LONG_WORD:
-            found += _inside(text, spaced, start, end)
-    words = _Words(text, spaced)
-    for match in _BEHIND_SIGN.finditer(spaced):
-        if match.start() >= words.passed:
-            found += words.matches_at(match.start(), match[1])
-    return found
-
-
-def find_behind_escapes(text: bytes) -> Iterator[Span]:
-    """Find what begins behind a backslash, with a letter that the two are an escape with."""
-    windows = list[tuple[int, int]]()
-    for match in _BEHIND_BACKSLASH.finditer(text):
-        place = match.end()
-        for kind in (*_BY_BEGIN.get(text[place : place + 3], ()), *_BY_BEGIN.get(text[place : place + 1], ())):
-            if text.startswith(kind.hints, place):
-                yield from kind.match(text, place)
-        if text[max(0, place - _SHORTEST_WORD) : place].rstrip(b"\\ \t").endswith((b":", b"=")):
-            first = max(0, place - _LONGEST_WORD)
-            if windows and first < windows[-1][1]:
-                first = windows.pop()[0]
-            windows.append((first, place + _TRIED))
-    for first, last in windows:
-        for span in find(text[first:last]):
-            if _ESCAPE.search(text, span.start + first, span.hidden[0] + first + 1):
-                hidden = (span.hidden[0] + first, span.hidden[1] + first)
-                yield Span(span.start + first, span.end + first, hidden, span.kind)
 
 
 class _Words:
-    """A text's words, in each of which one kind is tried about as often as the word is long, however often its literal
-    stands there: so the time grows with the length of the text, whatever it is made of.
+    """The long words of a text, one behind the other with the sign before each: the few bytes that most kinds are in.
 
     Attributes:
-        passed: Up to where nothing more is tried, in a word that is all literals.
+        base64: Long stretches of base64, behind 60 characters of which no kind begins.
     """
 
-    def __init__(self, text: bytes, spaced: bytes) -> None:
-        self._text, self._spaced, self._end, self.passed = text, spaced, 0, 0
-        self._left, self._behind = dict[Kind, int](), dict[Kind, int]()
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self.base64: list[tuple[int, int]] = []
+        self._starts, pieces = list[int](), list[bytes]()
+        joined = b" " + text.translate(_JOINED) + b" "
+        find = joined.find
+        start = find(_RUN)
+        while start >= 0:
+            end = last = find(b" ", start + _SHORTEST_WORD)
+            if end - start > _GIANT and not text[start : end - 1].rstrip(b"=").translate(None, _BASE64):
+                end = start + _LONGEST_WORD
+                self.base64.append((end - 1, last - 1 - _LONGEST_WORD))
+            self._starts.append(start - 1)
+            pieces.append(text[start - 2 : end - 1] if start > 1 else b" " + text[: end - 1])
+            start = find(_RUN, last)
+        self._parts = b"".join(pieces).translate(_DIVIDED).split(b" ")
+        self._ends = [*accumulate(map(len, pieces))]
 
-    def end(self, place: int) -> int:
-        """The end of the word that a place is in."""
-        if place >= self._end:
-            end = self._spaced.find(b" ", place + 1)
-            self._end, self._left = len(self._spaced) if end < 0 else end, {}
-            self._whole = _TRIES * (self._end - place) + _TRIED
-            self._literals = (self._end - place) // _FEW + _FEW
-        return self._end
-
-    def matches_at(self, place: int, word: bytes) -> list[Span]:
-        """The matches at a place, where a literal may stand that begins so."""
-        found, end = list[Span](), self.end(place)
-        for kind in (*_BY_BEGIN.get(word, ()), *_BY_BEGIN.get(word[:1], ())):
-            if self._text.startswith(kind.hints, place) and self._behind.get(kind, 0) <= place:
-                self._literals -= 1
-                left = self._left.get(kind, self._whole)
-                if left > 0:
-                    self._left[kind] = left - min(end - place, _TRIED)
-                    found += kind.match(self._text, place)
-        for span in found:
-            self._behind[span.kind] = span.end
-        if self._literals < 0:
-            self.passed = end
+    def find(self) -> list[Span]:
+        """What begins a word, stands behind a sign in one, or is all between two."""
+        found, behind, parts, text = list[Span](), dict[Kind, int](), self._parts, self._text
+        likely = [at for at, part in enumerate(parts) if part[:3] in _HEADS or len(part) in _LENGTHS]
+        places = [0, *accumulate(map(len, parts))] if likely else []
+        end = 0
+        for number in likely:
+            place, part = places[number] + number, parts[number]
+            if place >= end:
+                word = bisect_right(self._ends, place)
+                start, end = self._ends[word - 1] if word else 0, self._ends[word]
+                left, whole, literals = dict[Kind, int](), _TRIES * (end - start) + _TRIED, (end - start) // _FEW + _FEW
+                shift = self._starts[word] - start - 1
+            # One kind is tried about as often as the word is long, however often its literal stands there: so the time
+            # grows with the length of the text, whatever it is made of.
+            begins = [0] if not part.startswith(b"\\") else [2, 1] if part[1:2] in _OF_ESCAPES else [1]
+            for skipped in begins if literals >= 0 else ():
+                at = place + skipped + shift
+                kinds = _BY_BEGIN.get(text[at : at + 3].translate(_SPACED), ())
+                for kind in (*kinds, *_BY_LENGTH.get(len(part) - skipped, ())):
+                    if behind.get(kind, 0) > at:
+                        continue
+                    if kind.place != "*":
+                        if not text.startswith(kind.hints, at):
+                            continue
+                        literals -= 1
+                        if left.setdefault(kind, whole) <= 0:
+                            continue
+                        left[kind] -= min(end - place, _TRIED)
+                    if skipped < 2 and kind.pattern.match(text, at) is None:
+                        continue
+                    for span in self._match(kind, at, skipped > 1):
+                        behind[kind] = span.end
+                        found.append(span)
         return found
 
-
-def _inside(text: bytes, spaced: bytes, start: int, end: int) -> Iterator[Span]:
-    """The places of a literal in a long word. Where several are near each other, they are searched at once."""
-    windows: list[tuple[int, int, set[bytes]]] = []
-    for hint in _HINT_INSIDE.finditer(spaced, start, end):
-        first, last = max(0, hint.start() - _LONGEST_WORD), hint.end() + _LONGEST_WORD
-        if windows and first < windows[-1][1]:
-            first, _, hints = windows.pop()
-            windows.append((first, last, hints | {hint[0]}))
-        else:
-            windows.append((first, last, {hint[0]}))
-    for first, last, hints in windows:
-        for kind in _INSIDE:
-            if not hints.isdisjoint(kind.hints):
-                for match in kind.pattern.finditer(text, first, last):
-                    yield from kind.matched(match, 0)
+    def _match(self, kind: Kind, place: int, is_behind_escape: bool) -> Iterator[Span]:
+        if not is_behind_escape:
+            yield from kind.match(self._text, place)
+            return
+        # The letter before it is no part of it.
+        for start, end, hidden, _ in kind.match(self._text[place : place + _TRIED + _LONGEST_WORD], 0):
+            yield Span(start + place, end + place, (hidden[0] + place, hidden[1] + place), kind)
 
 
+_IS = r"""[\\]{0,8}["']?\s{0,3}[:=]\s{0,3}[\\]{0,8}["']?"""
 _UUID = "#{8}-#{4}-#{4}-#{4}-#{12}"
 _SHORT = {"@": "[A-Za-z0-9]", "&": "[A-Za-z0-9_-]", "#": "[0-9a-f]", "!": "[a-z0-9]"}
 _SHORTHAND = re.compile(r"[@&#]|(?<![?<])!")
@@ -193,12 +194,19 @@ _BEFORE = r"(?<![A-Za-z0-9_-])(?<![A-Za-z0-9+/]{60})"
 _AFTER = r"(?![A-Za-z0-9_-])(?!\+[A-Za-z0-9+/]{24}|/[A-Za-z0-9+/]{60})"
 
 # Words hold dots here and the signs of base64, as some secrets do; others may stand behind one.
-_SHORTEST_WORD, _LONG_WORD, _LONGEST_WORD = 15, 35, 120
+_SHORTEST_WORD, _LONGEST_WORD = 17, 120
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 # Times its length that a word is gone through for one kind, and the length that one of them looks at, at most.
 _TRIES, _TRIED = 4, 3000
 _FEW = 64  # literals in one word, and one for each so many characters of it
-_SPACED = bytes(code if code in _LETTERS else 46 if code in b"+/=" else 32 for code in range(256))
+_SPACED = bytes(code if code in _LETTERS or code == 92 else 46 if code in b"+/=" else 32 for code in range(256))
+# What stands in a word or before it, a sign of base64 or a backslash, divides it.
+_DIVIDED = bytes(code if (code in _LETTERS and code != 46) or code == 92 else 32 for code in range(256))
+_OF_ESCAPES = b"ntr"  # letters that a word seems to begin with
+_GIANT = 1000  # letters of base64
+_JOINED = bytes(97 if code in _LETTERS or code in b"+/=" else 32 for code in range(256))
+_RUN = b"a" * _SHORTEST_WORD
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 _PLACEHOLDER = re.compile(rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|deadbeef|JBSWY3DPEHPK3PXP")
 _COUNTED = re.compile(rb"(?i)0?1234567890?|0123456789abc(?:def)?|abcdefgh(?:ijkl)?")  # as in documented examples
@@ -323,7 +331,10 @@ _PASSWORD = re.compile(rb"[Pp](?:assword|wd)=([^\s;&\"'<>\\]{3,128})")
 _SERVER = re.compile(rb"\b(?:(?:server|data source|host|address|addr|endpoint)\s?=|jdbc:[a-z]{2,12}:)[^\n]*[;?& ]\Z")
 _BEFORE_FIELD = frozenset({b";", b"?", b"&", b" "})
 _PRIVATE_PART = re.compile(rb"\"d\"\s{0,5}:\s{0,5}\"([A-Za-z0-9_-]{43,1400})\"")
-_NEAR, _LONGEST_JWK = 300, 4000
+_NETRC = re.compile(
+    rb"(machine)\s{1,40}[^\s]{1,253}\s{1,40}login\s{1,40}[^\s]{1,128}\s{1,40}(password)\s{1,40}((?:[^\s\\]|\\(?![nrt\"\\])){3,256})"
+)
+_NEAR, _LONGEST_JWK, _LONGEST_URL, _LONGEST_NETRC = 300, 4000, 400, 600
 
 Place = tuple[int, int, tuple[int, int]]
 
@@ -378,47 +389,72 @@ def _database_passwords(text: bytes, place: int) -> Iterator[Place]:
         yield *match.span(1), match.span(1)
 
 
+def _before_at(sign: bytes, form: str) -> Callable[[bytes, int], Iterator[Place]]:
+    """Finds passwords in an address, where its ``@`` stands."""
+    pattern = re.compile(sign + form.encode("ascii") + b"@")
+
+    def find_there(text: bytes, place: int) -> Iterator[Place]:
+        word = text[max(0, place - _LONGEST_URL) : place]
+        if word and not word[-1:].isspace() and sign in (word := word.rsplit(None, 1)[-1]):
+            match = pattern.match(text, place - len(word) + word.rfind(sign))
+            if match is not None and match.end() == place + 1:
+                yield *match.span(), match.span(1)
+
+    return find_there
+
+
+def _netrc_passwords(text: bytes, place: int) -> Iterator[Place]:
+    if text.rfind(b"login", max(0, place - _NEAR), place) >= 0:
+        for match in _NETRC.finditer(text, max(0, place - _LONGEST_NETRC), place + _NEAR):
+            if match.start(2) == place:
+                yield *match.span(), match.span(3)
+
+
 _KEYS = ("=private_keys", "=putty_keys")  # of which nothing else is asked
-_BY_HAND: dict[str, Callable[[bytes, int], Iterator[Place]]] = {
-    "=private_keys": _private_keys,
-    "=putty_keys": _putty_keys,
-    "=json_web_keys": _json_web_keys,
-    "=database_passwords": _database_passwords,
+_BY_HAND: dict[str, tuple[Callable[[bytes, int], Iterator[Place]], tuple[int, int]]] = {
+    "=private_keys": (_private_keys, (_HEADING, 3 * _LONGEST_KEY // 2)),
+    "=putty_keys": (_putty_keys, (0, 3 * _LONGEST_KEY // 2)),
+    "=json_web_keys": (_json_web_keys, (_LONGEST_JWK, _LONGEST_JWK)),
+    "=database_passwords": (_database_passwords, (_NEAR, _NEAR)),
+    "=netrc_passwords": (_netrc_passwords, (_LONGEST_NETRC, _NEAR)),
+    # No common escape is in one.
+    "=url_passwords": (_before_at(b"://", r"""[^\s/?#@:"'`<>\\]{0,128}:([^\s/@"'`<>\\]{3,256})"""), (0, 0)),
+    "=oracle_passwords": (_before_at(b"jdbc:oracle:", r"""[a-z]{2,6}:[^\s/:@]{1,64}/([^\s/@"'<>]{3,128})"""), (0, 0)),
 }
 
 KINDS = tuple(Kind(line) for line in TABLE.decode("ascii").splitlines() if line and not line.startswith("#"))
-_INSIDE = [kind for kind in KINDS if kind.place == "*"]
-_HINT_INSIDE = re.compile(b"|".join(re.escape(hint) for kind in _INSIDE for hint in kind.hints))
 # What is looked for in place of the literals that may stand anywhere: of many there are these parts, in one case.
-_STEMS = (b"token", b"secret", b"key", b"uth", b"pass", b"pwd", b"hook", b"~")
-_ANYWHERE: dict[bytes, dict[bytes, list[tuple[int, bytes, list[Kind]]]]] = {}
+_STEMS = (b"00d", b"xox", b"kty", b"ken", b"cret", b"key", b"uth", b"pass", b"wd", b"hook", b"~", b"@", b"g=")
+_ANYWHERE: dict[bytes, tuple[re.Pattern[bytes], dict[bytes, list[tuple[int, bytes, list[Kind]]]]]] = {}
 _BY_BEGIN: dict[bytes, list[Kind]] = {}  # by the first three letters of a literal, or by the only one
-_seconds: dict[str, set[str]] = {}
+_BY_LENGTH: dict[int, list[Kind]] = {}
+_HEADS: set[bytes] = set()  # where a part of a word begins with one, a literal may stand
 for _kind in KINDS:
-    for _hint in _kind.hints if _kind.place != "*" else ():
-        if _kind.place:
-            _low = _hint.lower()
-            _stem = next((each for each in _STEMS if each in _low), _low)
-            _shift = _low.index(_stem)
-            _hints = _ANYWHERE.setdefault(_stem, {}).setdefault(_hint[max(0, _shift - 1) : _shift + len(_stem)], [])
-            _same = next((each for _, literal, each in _hints if literal == _hint), None)
-            if _same is None:
-                _hints.append((_shift, _hint, [_kind]))
-            else:
-                _same.append(_kind)
+    if _kind.place == "*":
+        _shortest, _, _longest = _kind.hints[0].partition(b"-")
+        for _length in range(int(_shortest), int(_longest or _shortest) + 1):
+            _BY_LENGTH.setdefault(_length, []).append(_kind)
+        continue
+    for _hint in _kind.hints:
+        if not _kind.place:
+            for _before in (b"", b"\\", b"\\n", b"\\t", b"\\r"):
+                _HEADS.add(re.split(rb"[.+/=]", _before + _hint)[0][:3])
+            # Of a literal of two letters, each third one may follow.
+            for _third in [bytes([code]) for code in _LETTERS] if len(_hint) == 2 else [_hint[2:3]]:
+                _HEADS.add((_hint[:2] + _third).split(b".")[0])
+                _kinds = _BY_BEGIN.setdefault((_hint[:2] + _third).translate(_SPACED), [])
+                if _kind not in _kinds:
+                    _kinds.append(_kind)
             continue
-        # Of a literal of two letters, each third one may follow.
-        for _third in [bytes([code]) for code in _LETTERS] if len(_hint) == 2 else [_hint[2:3]]:
-            _kinds = _BY_BEGIN.setdefault(_hint[:2] + _third, [])
-            if _kind not in _kinds:
-                _kinds.append(_kind)
-        _seconds.setdefault(chr(_hint[0]), set()).add(chr(_hint[1]) if len(_hint) > 1 else "")
-_BEGINS = "|".join(
-    re.escape(first) + (rf"[{re.escape(''.join(sorted(seconds)))}]." if "" not in seconds else "..")
-    for first, seconds in _seconds.items()
-)
-_STARTS = re.compile(rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode("ascii"))
-_BEHIND_BACKSLASH = re.compile(rb"\\(?=[ntr][A-Za-z0-9_.+/=~-]{%d})" % (_SHORTEST_WORD - 1))
-_ESCAPE = re.compile(rb"\\[ntr]")
-# One may stand right behind another.
-_BEHIND_SIGN = re.compile(rf"\.(?=[^ ]{{{_SHORTEST_WORD}}})(?=({_BEGINS}))".encode("ascii"))
+        _low = _hint.lower()
+        _stem = next((each for each in _STEMS if each in _low), _low)
+        _shift = _low.index(_stem)
+        _pattern, _hints = _ANYWHERE.setdefault(_stem, (re.compile(re.escape(_stem)), {}))
+        _same = _hints.setdefault(_hint[max(0, _shift - 1) : _shift + len(_stem)], [])
+        _literal = next((each for _, literal, each in _same if literal == _hint), None)
+        if _literal is None:
+            _same.append((_shift, _hint, [_kind]))
+        else:
+            _literal.append(_kind)
+# A part of a word may have a backslash before it, and the letter of an escape.
+_LENGTHS = frozenset(length + before for length in _BY_LENGTH for before in range(3))

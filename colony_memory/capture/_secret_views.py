@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._values import cached_property
-from colony_memory.capture._secret_kinds import find, find_behind_escapes
+from colony_memory.capture._secret_kinds import find
 from colony_memory.capture.secrets import RULES
 
 if TYPE_CHECKING:
@@ -25,14 +25,13 @@ __all__ = ["Place", "places"]
 
 _BY = RULES.encode("ascii")  # by other rules something else is found
 _TIMES = 4  # how often escapes are undone
-_SIZE, _BEFORE, _BEHIND = 256 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
+_SIZE, _BEFORE, _BEHIND = 512 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
 _DENSE = 512  # bytes for each backslash, at most, in what is full of escapes
 _LEFT, _RIGHT = 64, 128  # bytes around an escape that are looked at again
 _GAP = b"\0"  # what was left out between two of these
 _LONGEST = 8192  # word that is followed
 # Text of Windows has a zero behind or before each letter; where so many are in a row, it is read as that.
-_WIDE = bytes(97 if 32 <= code < 127 else code and 32 for code in range(256))
-_WIDE_TEXT = b"a\0" * 12
+_WIDE = re.compile(rb"\0(?:[ -~]\0){11}")
 
 # A backslash may itself be escaped, as often as JSON lies within JSON; so may a percent sign.
 _ESCAPES = [
@@ -52,6 +51,16 @@ _ESCAPES = [
         (b"\xc2\xad", b""),
     )
 ]
+# The same, but for the escapes that divide words.
+_IN_WORDS = [
+    (
+        b"\\",
+        re.compile(rb"\\(?:[abefv!#-/:-@\[\]-`{-~]|u00[0-9A-Fa-f]{2}|u200[b-f]|ufeff|x[0-9A-Fa-f]{2}|0[0-7]{2}|\r?\n)"),
+    ),
+    _ESCAPES[1],
+    (b"\x1b", re.compile(rb"\x1b(?:\[|(?<=[A-Za-z0-9_.+/=-].)(?=[A-Za-z0-9_.+/=-]))")),
+    *_ESCAPES[3:],
+]
 _IN_ASCII = 4  # of the signs
 _LETTERS = {"a": b"\a", "b": b"\b", "e": b"\x1b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"}
 _NAMES = {"amp": b"&", "quot": b'"', "apos": b"'", "lt": b"<", "gt": b">"}
@@ -59,7 +68,7 @@ _NAMES = {"amp": b"&", "quot": b'"', "apos": b"'", "lt": b"<", "gt": b">"}
 _OF_JSON = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\r": b"\r"}
 _RUNS = re.compile(rb'\\+[n"tr]|\\{2,}')
 _KNOWN = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\\\n": b"\n", b'\\\\\\"': b'"'}  # those that there are most of
-_OF_WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=-")
+_OF_WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=-"
 _WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
 
 
@@ -162,7 +171,7 @@ def _digest(part: memoryview) -> str:
 
 def _of_part(text: bytes) -> Iterator[Place]:
     yield from _in_views(text)
-    if b"\0" in text and _WIDE_TEXT in text.translate(_WIDE):
+    if _WIDE.search(text):
         for odd in (0, 1):
             for place in _in_views(text[odd::2]):
                 start, end, *hidden = (2 * at + odd for at in (place.start, place.end, *place.hidden))
@@ -170,19 +179,43 @@ def _of_part(text: bytes) -> Iterator[Place]:
 
 
 def _in_views(text: bytes) -> Iterator[Place]:
-    # Nearly all is left of what is full of escapes, so that this is searched in place of the text.
-    views: list[_View] = [_Plain(text)] if text.count(b"\\") * _DENSE > len(text) else []
-    for span in find_behind_escapes(text) if views else find(text):
+    near: list[tuple[int, int]] = []
+    for span in find(text, near):
         yield Place(*span, text[slice(*span.hidden)])
-    if views:
-        yield from (_place(span, views) for span in find(views[0].text))
-    deepest = len(views) + _TIMES
-    while len(views) < deepest:
-        view = _undone(views[-1].text if views else text)
+    windows = _windows(text, near)
+    if not windows:
+        return
+    pieces, cuts, done = list[bytes](), list[tuple[int, int, bytes]](), 0
+    for first, last in windows:
+        cuts.append((done, first, _GAP))
+        pieces += (_GAP, text[first:last])
+        done = last
+    views = [_View(pieces, cuts)]
+    views.append(_Plain(views[0].text))
+    yield from (_place(span, views) for span in find(views[1].text))
+    while len(views) < 2 + _TIMES:
+        view = _undone(views[-1].text)
         if view is None:
             break
         views.append(view)
         yield from (_place(span, views) for span in find(view.text) if view.is_changed(span.start, span.end))
+
+
+def _windows(text: bytes, near: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where escapes may hide something: around those that a word may have within, and any near a literal."""
+    windows = [(max(0, first), last) for first, last in near if text.find(b"\\", max(0, first), last) >= 0]
+    for sign, pattern in _IN_WORDS[: _IN_ASCII if text.isascii() else None]:
+        if sign[:1] in text:
+            windows += [(max(0, match.start() - _LEFT), match.end() + _RIGHT) for match in pattern.finditer(text)]
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(windows):
+        if merged and end <= merged[-1][1]:
+            continue
+        first, last = _begin_of_word(text, begin), _end_of_word(text, end)
+        if merged and first <= merged[-1][1]:
+            first = merged.pop()[0]
+        merged.append((first, last))
+    return merged
 
 
 def _place(span: Span, views: list[_View]) -> Place:
@@ -246,7 +279,5 @@ def _end_of_word(text: bytes, place: int) -> int:
 
 
 def _begin_of_word(text: bytes, place: int) -> int:
-    least = max(place - _LONGEST, 0)
-    while place > least and text[place - 1] in _OF_WORD:
-        place -= 1
-    return place
+    before = text[max(place - _LONGEST, 0) : place]
+    return place - len(before) + len(before.rstrip(_OF_WORD))

@@ -166,6 +166,7 @@ ORDINARY = {
     "uuids": "\n".join(str(uuid.UUID(int=DRAW.getrandbits(128))) for _ in range(500)),
     "snapshots": "20261127T081500000000Z-0a1b2c cmem.default.20261127T081500000000Z-0a1b2c.p0.json\n" * 50,
     "did": "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd\n" * 50,
+    "addresses": "@ada @\n@ ada@example.invalid @" + "x" * 500 + "@",
     "times": "12:34:56 20261127:AAxx 1234567890:AA short\n" * 50,
 }
 
