@@ -127,33 +127,15 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815
 
 
-def encode(value: object) -> bytes:
-    """A JSON body."""
-    return json.dumps(value).encode()
-
-
 def ok(value: object, headers: Mapping[str, str] | None = None) -> Reply:
     """200 with a JSON body."""
-    return Reply(200, encode(value), headers or {})
+    return Reply(200, json.dumps(value).encode(), headers or {})
 
 
 def refuse(status: int, code: str | None, message: str, *, retry_after: int | None = None) -> Reply:
     """An error in the API's envelope."""
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-    return Reply(status, encode(error_envelope(status, code, message)), headers)
-
-
-def refuse_method() -> Reply:
-    """405: the path is known and the method is not."""
-    return refuse(405, "METHOD_NOT_ALLOWED", "no such method here")
-
-
-def tear(reply: Reply, *, whole: bool) -> Reply:
-    """Half of a reply's body, announced as the whole or as what it is; no body counts as ``{}``."""
-    body = reply.body or b"{}"
-    status = 200 if reply.body is None else reply.status
-    half = len(body) // 2
-    return Reply(status, body if whole else body[:half], reply.headers, sent=half)
+    return Reply(status, json.dumps(error_envelope(status, code, message)).encode(), headers)
 
 
 _FILES = "/vault/files/"
@@ -171,12 +153,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "status": {"status": 503, "code": None, "retry_after": None},
     "torn": {"declared": "whole"},
 }
-
-
-@dataclass(frozen=True)
-class _Fault:
-    kind: str
-    options: Mapping[str, Any]
 
 
 class VaultServer:
@@ -237,21 +213,13 @@ class VaultServer:
 
     @property
     def url(self) -> str:
-        """Base address for the SDK, ending in ``/api/v1``.
-
-        Raises:
-            RuntimeError: The server is not running.
-        """
+        """Base address for the SDK, ending in ``/api/v1``, while it runs."""
         if self._listener is None:
             raise RuntimeError("the server is not running: use it in a with statement, or call start()")
         return f"http://127.0.0.1:{self._listener.server_address[1]}{BASE}"
 
     def start(self) -> None:
-        """Listen on a free port. A server may be started again after :meth:`close`, with the same vault.
-
-        Raises:
-            RuntimeError: It is running already.
-        """
+        """Listen on a free port. A server may be started again after :meth:`close`, with the same vault."""
         if self._listener is not None:
             raise RuntimeError("the server is running already")
         self._closing.clear()
@@ -326,7 +294,7 @@ class VaultServer:
         for option, values in (("then", ("drop", "status")), ("declared", ("whole", "sent"))):
             if option in chosen and chosen[option] not in values:
                 raise ValueError(f"{option} must be one of {', '.join(values)}, not {chosen[option]!r}")
-        fault = Injection(method, path, times, skip, _Fault(kind, chosen))
+        fault = Injection(method, path, times, skip, (kind, chosen))
         with self._lock:
             self._faults.append(fault)
         return fault
@@ -343,22 +311,24 @@ class VaultServer:
             struck = next((f for f in self._faults if f.strike(request.method, request.path)), None)
         if struck is None:
             return self._answer(request)
-        fault: _Fault = struck.what
-        options = fault.options
-        if fault.kind == "expired":
+        kind, options = struck.what
+        if kind == "expired":
             with self._lock:
                 self._tokens.pop(request.bearer, None)
             return _refuse_token()
-        if fault.kind == "delay":
+        if kind == "delay":
             self._closing.wait(options["seconds"])
-        if fault.kind in ("delay", "torn"):
+            return self._answer(request)
+        if kind == "torn":
             answer = self._answer(request)
-            return answer if fault.kind == "delay" else tear(answer, whole=options["declared"] == "whole")
-        if options.get("applied") or fault.kind == "applied":
+            body, status = answer.body or b"{}", 200 if answer.body is None else answer.status
+            half = len(body) // 2
+            return Reply(status, body if options["declared"] == "whole" else body[:half], answer.headers, sent=half)
+        if options.get("applied") or kind == "applied":
             self._answer(request)
-        if fault.kind == "garbage":
+        if kind == "garbage":
             return Reply(200, _GARBAGE, {"Content-Type": "text/html"})
-        if fault.kind == "drop" or options.get("then") == "drop":
+        if kind == "drop" or options.get("then") == "drop":
             return None
         return refuse(options["status"], options["code"], "injected fault", retry_after=options["retry_after"])
 
@@ -368,18 +338,24 @@ class VaultServer:
         if not request.path:
             return refuse(404, "NOT_FOUND", f"there is nothing outside {BASE}")
         if request.path == "/auth/token":
-            return self._issue_token(request) if request.method == "POST" else refuse_method()
+            return (
+                self._issue_token(request)
+                if request.method == "POST"
+                else _refuse_method()
+            )
         if not self._is_authorized(request):
             return _refuse_token()
         try:
             reply = self._route(request)
         except ColonyAPIError as error:
-            wait = getattr(error, "retry_after", None)
-            headers = {} if wait is None else {"Retry-After": str(wait)}
-            reply = Reply(error.status, encode(error.response), headers)
-        if request.method in ("PUT", "DELETE") and request.path.startswith(_FILES):
-            return Reply(reply.status, reply.body, {**reply.headers, **self._rate_headers()})
-        return reply
+            reply = refuse(error.status, error.code, str(error), retry_after=getattr(error, "retry_after", None))
+        vault, limit = self.vault, self.vault.operations_per_hour
+        if limit is None or request.method not in ("PUT", "DELETE") or not request.path.startswith(_FILES):
+            return reply
+        reset = math.ceil(vault.clock() + vault.seconds_to_reset())
+        facts = {"Limit": limit, "Remaining": vault.vault_operations_left(), "Reset": reset}
+        counted = {f"X-RateLimit-{name}": str(fact) for name, fact in facts.items()}
+        return Reply(reply.status, reply.body, {**reply.headers, **counted})
 
     def _route(self, request: Request) -> Reply:
         path, method, vault = request.path, request.method, self.vault
@@ -388,7 +364,7 @@ class VaultServer:
         if path not in ("/vault/status", "/vault/files", "/me/capabilities"):
             return refuse(404, "NOT_FOUND", "no such route")
         if method != "GET":
-            return refuse_method()
+            return _refuse_method()
         if path == "/vault/status":
             return ok(vault.vault_status())
         if path == "/vault/files":
@@ -404,7 +380,7 @@ class VaultServer:
             self.vault.vault_delete_file(filename)
             return Reply(204, None)
         if request.method != "PUT":
-            return refuse_method()
+            return _refuse_method()
         content = request.fields.get("content")
         if not isinstance(content, str):
             return refuse(422, None, "content must be a string")
@@ -432,17 +408,10 @@ class VaultServer:
             issued = self._tokens.get(request.bearer)
         return issued is not None and self.clock() < issued + _TOKEN_SECONDS
 
-    def _rate_headers(self) -> dict[str, str]:
-        limit, left = self.vault.operations_per_hour, self.vault.vault_operations_left()
-        if limit is None:
-            return {}
-        reset = math.ceil(self.vault.clock() + self.vault.seconds_to_reset())
-        return {
-            "X-RateLimit-Limit": str(limit),
-            "X-RateLimit-Remaining": str(left),
-            "X-RateLimit-Reset": str(reset),
-        }
-
 
 def _refuse_token() -> Reply:
     return refuse(401, "AUTH_INVALID_TOKEN", "the token is missing, unknown or expired")
+
+
+def _refuse_method() -> Reply:
+    return refuse(405, "METHOD_NOT_ALLOWED", "no such method here")

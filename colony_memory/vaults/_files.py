@@ -39,7 +39,6 @@ def encode_text(filename: str, content: str) -> bytes:
 
 
 def etag_of(data: bytes) -> str:
-    """The etag of a vault that makes its own."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -65,17 +64,14 @@ def check_none_match(if_none_match: str | None) -> None:
 
 
 def no_such_file(place: object, filename: str) -> VaultError:
-    """The error that proves a file's absence."""
     return VaultError(f"no such file in {place}: {filename}", status=404, code="NOT_FOUND")
 
 
 def not_a_name(place: object, filename: str) -> VaultError:
-    """The error about a name that no file can have."""
     return VaultError(f"not a name of a file in {place}: {filename!r}", status=400, code="INVALID_INPUT")
 
 
 def too_large(place: object, filename: str, size: int, most: int) -> VaultError:
-    """The error about a file that is larger than one may be."""
     return VaultError(
         f"{filename} takes {size} bytes; a file in {place} may take {most}", status=400, code="QUOTA_EXCEEDED"
     )
@@ -122,7 +118,6 @@ def held_place(name: str) -> str | None:
 
 
 def is_ours(name: str) -> bool:
-    """True if a name is one that only files of snapshots have."""
     return name.startswith("cmem.")
 
 

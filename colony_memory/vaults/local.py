@@ -205,20 +205,9 @@ class LocalVault(MarkedVault):
         }
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
-        """Create or replace one file, whole or not at all; on disk when this returns.
-
-        Raises:
-            VaultError: ``status`` 400: a name or text that cannot be stored, or a limit of this vault.
-            QuotaExceeded: The disk is full.
-        """
         return self.vault_upload_file_if(filename, content)
 
     def vault_delete_file(self, filename: str) -> dict[str, Any]:
-        """Remove one file.
-
-        Raises:
-            VaultError: ``status`` 404: it is not there.
-        """
         target = self._locate(filename)
         with self._opened(target) as directory, self._locked(directory):
             try:
@@ -276,12 +265,10 @@ class LocalVault(MarkedVault):
             return self._free()
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
-        """Like :meth:`vault_list_files`, for names that start with the literal ``prefix``."""
         with self._opened() as directory:
             return _list(directory, _scan(directory, prefix))
 
     def vault_look_up_files(self, filenames: Sequence[str]) -> dict[str, Any]:
-        """Like :meth:`vault_list_files`, for those of these files that are there."""
         with self._opened() as directory:
             # Where the directory has many, a fraction of the work of a look at all.
             places = ((name, *placeholders_of(name)) for name in filenames if is_plain_name(name))

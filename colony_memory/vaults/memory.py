@@ -72,41 +72,27 @@ class MemoryVault:
         self._lock = threading.RLock()
 
     def vault_status(self) -> dict[str, Any]:
-        """``quota_bytes``, ``used_bytes``, ``available_bytes`` (never below 0) and ``file_count``."""
         with self._lock:
             self._enter("status", "")
             return self._status()
 
     def vault_list_files(self) -> dict[str, Any]:
-        """Every file without content, sorted by name: ``{"items", "total", "has_more"}``."""
         with self._lock:
             self._enter("list", "")
             return self._listing("")
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
-        """Like :meth:`vault_list_files`, for names that start with the literal ``prefix``."""
         with self._lock:
             self._enter("list", prefix)
             return self._listing(prefix)
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
-        """One file: its metadata, ``content`` and ``etag`` (hex SHA-256 of the text in UTF-8).
-
-        Raises:
-            VaultError: Status 404, code NOT_FOUND: there is no such file.
-        """
         with self._lock:
             self._enter("get", filename)
             entry = self._find(filename)
             return {**_describe(filename, entry), "content": entry.content, "etag": entry.etag}
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
-        """Create or replace a file. Returns its metadata, without content.
-
-        Raises:
-            VaultError: Status 400, code QUOTA_EXCEEDED: over a limit. Status 422: UTF-8 cannot encode the
-                text. Nothing is written then.
-        """
         with self._lock:
             self._enter("upload", filename)
             return self._upload(filename, content)
@@ -114,29 +100,12 @@ class MemoryVault:
     def vault_upload_file_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> dict[str, Any]:
-        """Like :meth:`vault_upload_file`, if the file is still the one that was read.
-
-        Args:
-            filename: Name of the file.
-            content: Its new text.
-            if_match: Write only if the file is there and has this ``etag``.
-            if_none_match: ``"*"``: write only if the file is not there.
-
-        Raises:
-            VaultError: Status 412, code PRECONDITION_FAILED, and nothing written: the condition does not hold.
-            ValueError: ``if_none_match`` is something else than ``"*"``.
-        """
         check_none_match(if_none_match)
         with self._lock:
             self._enter("upload", filename)
             return self._upload(filename, content, if_match=if_match, absent=if_none_match == "*")
 
     def vault_delete_file(self, filename: str) -> dict[str, Any]:
-        """Remove a file for good. Returns an empty dict.
-
-        Raises:
-            VaultError: Status 404, code NOT_FOUND: there is no such file.
-        """
         with self._lock:
             self._enter("delete", filename)
             self._admit_delete(filename)

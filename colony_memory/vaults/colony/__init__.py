@@ -56,53 +56,40 @@ class ColonyVault:
         return repr(self._calls).replace(type(self._calls).__name__, "ColonyVault", 1)
 
     def vault_status(self) -> Any:
-        """Quota in bytes and number of files; all zero before the first upload."""
         return drive(self._calls.vault_status())
 
     def vault_list_files(self) -> Any:
-        """Every file's name, size and times."""
         return drive(self._calls.vault_list_files())
 
     def vault_list_prefix(self, prefix: str) -> Any:
-        """The files whose names start with the literal ``prefix``, of at most 255 characters."""
         return drive(self._calls.vault_list_prefix(prefix))
 
     def vault_get_file(self, filename: str) -> Any:
-        """One file with ``content`` and ``etag``; a VaultError with ``status`` 404 where it is not there."""
         return drive(self._calls.vault_get_file(filename))
 
     def vault_upload_file(self, filename: str, content: str) -> Any:
-        """Create or replace one file, whole or not at all."""
         return drive(self._calls.vault_upload_file(filename, content))
 
     def vault_upload_file_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> Any:
-        """Upload if the file still has the etag ``if_match``, or is not there (``if_none_match="*"``); see
-        :meth:`AsyncColonyVault.vault_upload_file_if`.
-        """
         return drive(
             self._calls.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
         )
 
     def vault_delete_file(self, filename: str) -> Any:
-        """Remove one file; a VaultError with ``status`` 404 where it is not there."""
         return drive(self._calls.vault_delete_file(filename))
 
     def vault_operations_left(self) -> int | None:
-        """Uploads and deletes left this hour by the latest reply to one of them, None where it is not known."""
         return drive(self._calls.vault_operations_left())
 
     def vault_operations_reset(self) -> int | None:
-        """Seconds until all of them are back, None where that reply did not say."""
         return drive(self._calls.vault_operations_reset())
 
     def vault_may_write(self) -> bool | None:
-        """True if the account may upload, which takes 10 karma; None where the service does not tell."""
         return drive(self._calls.vault_may_write())
 
     def identity(self) -> str:
-        """What this vault is: its address. Which account it is of shows in the history of a label."""
         return self._calls.identity()
 
 

@@ -123,11 +123,9 @@ class Hosted:
         return f"colony:{(self._base_url if self._given is None else self._given.base_url) or ''}"
 
     async def vault_status(self) -> Any:
-        """Quota in bytes and number of files; all zero before the first upload."""
         return await self._request("vault_status", "", "GET", "/vault/status")
 
     async def vault_list_files(self) -> Any:
-        """Every file's name, size and times."""
         return await self._request("vault_list_files", "", "GET", "/vault/files")
 
     async def vault_list_prefix(self, prefix: str) -> Any:
@@ -138,15 +136,12 @@ class Hosted:
         return await self._request("vault_list_prefix", prefix, "GET", prefix_path(prefix))
 
     async def vault_get_file(self, filename: str) -> Any:
-        """One file with ``content`` and ``etag``; a VaultError with ``status`` 404 where it is not there."""
         return await self._request("vault_get_file", filename, "GET", file_path(filename))
 
     async def vault_delete_file(self, filename: str) -> Any:
-        """Remove one file; a VaultError with ``status`` 404 where it is not there."""
         return await self._request("vault_delete_file", filename, "DELETE", file_path(filename))
 
     async def vault_upload_file(self, filename: str, content: str) -> Any:
-        """Create or replace one file, whole or not at all."""
         return await self._request("vault_upload_file", filename, "PUT", file_path(filename), body={"content": content})
 
     async def vault_upload_file_if(

@@ -71,7 +71,6 @@ class Unanswered(Exception):
 
 
 def file_path(filename: str) -> str:
-    """Where a file is, below the address of the API; no name makes the address of something else."""
     if any(part in {"", ".", ".."} for part in filename.split("/")):
         raise VaultError(f"not a name of a vault file: {filename!r}", status=400, code="INVALID_INPUT")
     check_text(filename)
@@ -79,7 +78,6 @@ def file_path(filename: str) -> str:
 
 
 def prefix_path(prefix: str) -> str:
-    """Where the listing of the names under a prefix is."""
     return f"/vault/files?{urlencode({'prefix': prefix})}"
 
 
@@ -184,7 +182,6 @@ def check_text(text: str) -> None:
 
 
 def is_plain(text: str) -> bool:
-    """True if a text can stand in a header."""
     return bool(text) and text.isascii() and text.isprintable()
 
 
@@ -310,7 +307,6 @@ class _Https(urllib.request.HTTPSHandler):
 
 @functools.cache
 def tls_context() -> ssl.SSLContext:
-    """The certificates that this machine trusts, read once."""
     import ssl
 
     context = ssl.create_default_context()

@@ -160,7 +160,6 @@ class ObjectVault(MarkedVault):
         }
 
     def vault_list_files(self) -> dict[str, Any]:
-        """Every file's name, size in bytes and time of its last upload, by name; all of them or an error."""
         return self.vault_list_prefix("")
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
@@ -183,20 +182,9 @@ class ObjectVault(MarkedVault):
         }
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
-        """Create or replace one file, whole or not at all.
-
-        Raises:
-            VaultError: ``status`` 400: a name or text that cannot be stored, or more than ``max_file_bytes``.
-            VaultUnavailable: There was no answer: it may have been written.
-        """
         return self._upload(filename, content, "overwrite")
 
     def vault_delete_file(self, filename: str) -> dict[str, Any]:
-        """Remove one file.
-
-        Raises:
-            VaultError: ``status`` 404: it is not there.
-        """
         key, doing = self._locate(filename), f"deleting {filename}"
         self.require()
         try:
@@ -226,10 +214,6 @@ class ObjectVault(MarkedVault):
     # --- what the hosted vault has besides
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
-        """Like :meth:`vault_list_files`, for names that start with the literal ``prefix``.
-
-        For a prefix with a whole label, ``cmem.<label>.``, only that label's folder is asked for.
-        """
         self.require()
         items, strays = [], []
         for meta in self._bucket.objects(folder_of(prefix), f"listing {prefix}*"):
