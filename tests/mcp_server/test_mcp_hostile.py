@@ -86,12 +86,6 @@ def test_notes_and_tags_do_not_make_an_answer_large(desk):
     assert sum(map(len, every_text(desk.call("history", file="MEMORY.md", limit=100)))) < 40_000
 
 
-def test_what_a_vault_says_is_no_sentence_of_an_error(hostile):
-    told = hostile.refused("show", file=f"{ORDER}.txt")
-    assert told.startswith(f"there is no '{ORDER}.txt' in snapshot ")
-    assert f"; the nearest is '{ORDER}.md'" in told
-
-
 def test_giant_names_and_addresses_are_not_repeated(desk):
     desk.call("backup")
 
@@ -172,22 +166,6 @@ def test_a_link_that_took_the_place_of_the_folder_is_not_followed(tmp_path):
     assert [each.name for each in outside.iterdir()] == ["key.md"]
     assert desk.call("list")["total"] == 1
     assert desk.call("show", file="MEMORY.md")["content"]["text"] == "two years\n"
-
-
-def test_a_link_that_comes_while_the_folder_is_read_saves_nothing(tmp_path, monkeypatch):
-    from colony_memory.app.save import FolderSave
-
-    desk, real = Desk(tmp_path), FolderSave.read
-
-    def read_and_swap(*args, **options):
-        capture = real(*args, **options)
-        desk.root.rename(tmp_path / "moved")
-        desk.root.symlink_to(tmp_path / "moved")
-        return capture
-
-    monkeypatch.setattr(FolderSave, "read", read_and_swap)
-    assert "a link stands there" in desk.refused("backup")
-    assert ColonyMemory(backend=desk.place.backend).list_snapshots() == []
 
 
 def test_the_path_of_the_vault_is_not_told_however_it_is_spelled(tmp_path):

@@ -7,7 +7,7 @@ import json
 import pytest
 from mcp_calls import ERAS, Desk, desk
 
-from colony_memory import ColonyMemory, Retention
+from colony_memory import Retention
 
 __all__ = ["desk"]
 
@@ -44,11 +44,6 @@ def test_a_backup_that_removes_is_called_destructive(tmp_path, rule):
     second = desk.call("backup")["snapshot"]["id"]
     assert [each["id"] for each in desk.call("list")["snapshots"]] == [second]
     assert first != second
-
-
-def test_there_is_no_restore_unless_it_was_allowed(desk):
-    assert "restore" not in [each.name for each in desk.run(lambda client: client.list_tools()).tools]
-    assert desk.refused("restore").startswith("there is no such tool: the tools are backup, list, ")
 
 
 def test_a_note_and_tags_are_kept(desk):
@@ -108,23 +103,6 @@ def test_a_long_text_comes_in_parts_that_join(desk):
     assert len(parts) == 3
     assert "".join(parts) == text
     assert "is behind the end" in desk.refused("show", file="long.md", offset=10**9)
-
-
-def test_many_names_come_in_parts_that_join(tmp_path):
-    desk = Desk(tmp_path)
-    names = [f"notes/{number:03} {'x' * 80}.md" for number in range(300)]
-    ColonyMemory(backend=desk.place.backend).backup(dict.fromkeys(names, "x"))
-
-    async def work(client):
-        found, offset = [], 0
-        while offset is not None:
-            shown = (await client.call_tool("show", {"offset": offset})).structured_content
-            assert len(shown["files"]) <= 200
-            found += [each["name"] for each in shown["files"]]
-            offset = shown["next_offset"]
-        return found
-
-    assert desk.run(work) == names
 
 
 def test_what_differs_is_told_and_a_patch_is_cut(desk):
@@ -206,15 +184,3 @@ def test_a_warning_of_the_library_is_in_the_answer(desk):
     (warning,) = desk.call("backup")["warnings"]
     assert "less than half" in warning
     assert warning.endswith(f"try: ask the person to restore snapshot {before}")
-
-
-def test_another_label_is_neither_read_nor_told_of(tmp_path):
-    desk = Desk(tmp_path, label="Notes ")
-    other = ColonyMemory(backend=desk.place.backend).backup({"secret.md": "other"}, label="other")
-    desk.call("backup")
-    assert [each["note"] for each in desk.call("list")["snapshots"]] == [None]
-    for name in ("show", "verify"):
-        told = desk.refused(name, snapshot=other.snapshot_id[:24])
-        assert "'other'" not in told
-        assert "other" not in desk.refused(name, snapshot=other.snapshot_id)
-    assert desk.call("status")["snapshots"] == 1

@@ -65,11 +65,6 @@ def test_a_hint_is_a_tool_or_something_to_ask_for(hint, without, with_restore):
         assert told == ("it failed" if advice is None else f"it failed; try: {advice}")
 
 
-def test_a_vault_that_the_first_backup_makes():
-    error = ColonyMemoryError("none", hint=Hint("init", "create", value=True))
-    assert Words(ROOT, LOOK, makes_vault=True).sentence(error).endswith("try: backup, which makes it")
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,9 +19,9 @@ import pytest
 from colony_memory._os import directory as module
 from colony_memory._os import disk
 from colony_memory._os.files import Files as Directory
-from colony_memory._os.files import create_file, make_directory, read_file
+from colony_memory._os.files import make_directory, read_file
 from colony_memory._os.files import open_files as open_directory
-from colony_memory._os.paths import UnfitFile, name_kind
+from colony_memory._os.paths import UnfitFile
 from colony_memory.exceptions import ColonyMemoryWarning
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links, pipes and owners")
@@ -130,23 +129,6 @@ def test_a_link_is_followed_where_the_name_is_a_users(tmp_path):
 
 
 @on_posix
-@pytest.mark.parametrize("linked", [False, True])
-def test_what_is_made_while_it_is_read_is_read(tmp_path, monkeypatch, linked):
-    (tmp_path / "link").symlink_to("a")
-    opens = Directory.open_file
-
-    def open_too_early(self, name, **more):
-        monkeypatch.undo()
-        with pytest.raises(FileNotFoundError) as caught:
-            opens(self, name, **more)
-        (tmp_path / "a").write_text("made since")
-        raise caught.value
-
-    monkeypatch.setattr(Directory, "open_file", open_too_early)
-    assert read_file(tmp_path / ("link" if linked else "a"), 10, follow=True).data == b"made since"
-
-
-@on_posix
 def test_a_device_is_not_even_opened(monkeypatch):
     def refuse(*args, **kwargs):
         pytest.fail("opened")
@@ -154,11 +136,6 @@ def test_a_device_is_not_even_opened(monkeypatch):
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(UnfitFile, match="a device, not a plain file"):
         read_file(Path("/dev/zero"), 10)
-
-
-def test_kinds_are_told_apart():
-    assert name_kind(stat.S_IFREG | 0o600) is None
-    assert name_kind(stat.S_IFBLK) == name_kind(stat.S_IFCHR) == "a device"
 
 
 @on_posix
@@ -332,30 +309,6 @@ def test_without_hard_links_a_file_is_made_all_the_same(directory, tmp_path, mon
     monkeypatch.setattr(module.os, "replace", refuse)
     with pytest.raises(OSError, match="Input/output"):
         directory.create("b", b"mine")
-    assert names(tmp_path) == ["a"]
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_of_several_who_make_one_file_one_does(tmp_path, monkeypatch, links):
-    if not links:
-        monkeypatch.setattr(module.os, "link", no_links)
-    start, made = threading.Barrier(6), []
-
-    def work(number):
-        start.wait()
-        try:
-            create_file(tmp_path / "a", str(number).encode())
-        except FileExistsError:
-            return
-        made.append(number)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (winner,) = made
-    assert (tmp_path / "a").read_text() == str(winner)
     assert names(tmp_path) == ["a"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -105,18 +104,6 @@ def test_a_child_forked_meanwhile_does_not_keep_it(lock):
         os.close(go)
         os.close(stay)
         os.waitpid(child, 0)
-
-
-def test_the_file_is_the_owners_empty_and_left_as_it_is(lock):
-    with locked(lock):
-        pass
-    assert lock.read_bytes() == b""
-    if os.name != "nt":
-        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
-    lock.write_bytes(b"kept")
-    with locked(lock):
-        pass
-    assert lock.read_bytes() == b"kept"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX links and pipes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import os
 import signal
@@ -13,7 +12,7 @@ import threading
 import time
 
 import pytest
-from agents import end_of_timers, wait_until
+from agents import end_of_timers
 
 from colony_memory import AsyncColonyMemory, ColonyMemory
 from colony_memory.exceptions import VaultUnavailable
@@ -104,18 +103,6 @@ def test_backup_now_and_errors_are_as_in_the_other_one(amem, store, memory):
 
     asyncio.run(agent())
     assert saved(store) == {"MEMORY.md": "second"}
-
-
-def test_collect_cannot_ask_for_a_backup(amem):
-    async def agent():
-        async def collect():
-            return await auto.backup_now()
-
-        async with amem.autobackup(collect, every=FOREVER) as auto:
-            await auto.backup_now()
-            assert "must not call backup_now()" in str(auto.last_error)
-
-    asyncio.run(agent())
 
 
 @pytest.mark.parametrize(
@@ -267,18 +254,6 @@ def test_an_event_loop_that_is_closed_during_the_final_backup_ends_the_thread(am
     assert "the final backup of label 'default' failed: ColonyMemoryError: the event loop was closed" in caplog.text
 
 
-def test_an_event_loop_that_is_closed_between_backups_is_an_error_like_others(amem, memory):
-    event_loop = asyncio.new_event_loop()
-    auto = amem.autobackup(memory, every=0.2)
-    event_loop.run_until_complete(auto.__aenter__())
-    event_loop.close()
-    wait_until(lambda: auto.last_error is not None)
-    assert "closed" in str(auto.last_error)
-    assert auto.running
-    with contextlib.suppress(StopIteration):
-        auto.__aexit__(GeneratorExit).send(None)
-
-
 # Signals.
 
 
@@ -412,28 +387,3 @@ asyncio.run(main())
     )
     assert done.returncode == -signal.SIGTERM
     assert "the final backup was not done within 0.2 s" in done.stderr
-
-
-@on_posix
-def test_a_forked_child_saves_nothing(tmp_path):
-    done = run(
-        """
-import warnings
-warnings.simplefilter("ignore", DeprecationWarning)  # of fork() beside a thread
-
-async def main():
-    auto = mem.autobackup(lambda: memory, every=900)
-    async with auto:
-        child = os.fork()
-        if child == 0:
-            assert not auto.running
-            await auto.__aexit__(None)
-            os._exit(7)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        assert auto.last_success is None
-
-asyncio.run(main())
-""",
-        tmp_path / "vault",
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")

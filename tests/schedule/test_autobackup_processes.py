@@ -86,30 +86,6 @@ with Autobackup(mem, collect, every=900):
 
 
 @on_posix
-def test_sigterm_interrupts_a_backup_of_the_main_thread(run, saved):
-    status, err, _ = end(
-        run("""
-def collect():
-    if threading.current_thread() is threading.main_thread():
-        print("ready", flush=True)
-        time.sleep(0.5)
-        memory["MEMORY.md"] = "last words"
-        return {"MEMORY.md": "first"}
-    return memory
-
-with Autobackup(mem, collect, every=900) as auto:
-    auto.backup_now()
-    memory["MEMORY.md"] = "too late"
-    any(time.sleep(0.05) for _ in range(1200))  # a signal just before a long sleep would not cut it short
-""")
-    )
-    assert status == -signal.SIGTERM
-    assert err == ""
-    assert saved.restore() == {"MEMORY.md": "last words"}
-    assert len(saved.list_snapshots()) == 2
-
-
-@on_posix
 def test_sigterm_ends_a_backup_of_the_main_thread_that_hangs(run, saved):
     status, err, seconds = end(
         run("""

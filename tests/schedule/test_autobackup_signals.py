@@ -7,7 +7,6 @@ import math
 import os
 import signal
 import threading
-import time
 
 import pytest
 from agents import end_of_timers, wait_until
@@ -135,26 +134,6 @@ def test_a_late_answer_to_sigterm_does_not_spare_the_next_wait(mem, memory, sigt
 
 
 @on_posix
-@pytest.mark.parametrize("when", ["inside", "leaving"])
-def test_a_second_sigterm_during_the_final_backup_changes_nothing(mem, memory, sigterm, when):
-    def collect():
-        if when == "leaving" or memory.calls == 0:
-            for _ in range(3):
-                os.kill(os.getpid(), signal.SIGTERM)
-                time.sleep(0.005)
-        return memory()
-
-    with Autobackup(mem, collect, every=FOREVER) as auto:
-        if when == "inside":
-            signal.raise_signal(signal.SIGTERM)
-            assert sigterm == [signal.SIGTERM]
-            assert memory.calls == 1
-    assert sigterm == [signal.SIGTERM]
-    assert auto.last_error is None
-    assert mem.restore() == {"MEMORY.md": "first"}
-
-
-@on_posix
 def test_ctrl_c_while_sigterm_waits_does_not_disarm_it(mem, memory, sigterm):
     gate = threading.Event()
 
@@ -194,40 +173,6 @@ def test_sigterm_lets_a_backup_of_the_main_thread_finish_first(mem, memory, sigt
         assert mem.restore(snapshot_id=first.snapshot_id) == {"MEMORY.md": "first"}
         signal.raise_signal(signal.SIGTERM)
         assert sigterm == [signal.SIGTERM] * 2
-
-
-@on_posix
-def test_sigterm_does_not_wait_for_a_backup_of_the_main_thread_that_hangs(mem, memory, sigterm, caplog):
-    seen = []
-
-    def collect():
-        if not seen:
-            seen.append("interrupted")
-            signal.raise_signal(signal.SIGTERM)
-            wait_until(lambda: sigterm)
-            seen.append("passed on")
-        return memory()
-
-    with Autobackup(mem, collect, every=FOREVER, final_timeout=0.1) as auto:
-        begin = time.monotonic()
-        assert auto.backup_now() is not None
-        assert 0.1 <= time.monotonic() - begin < 10
-        assert seen == ["interrupted", "passed on"]
-        assert "the final backup was not done within 0.1 s" in caplog.text
-        signal.raise_signal(signal.SIGTERM)
-        assert sigterm == [signal.SIGTERM] * 2
-        wait_until(lambda: memory.calls == 2)  # which may take longer than it waited for
-
-
-def test_where_no_handler_was_there_the_process_dies_of_the_signal(mem, memory, sigterm, monkeypatch):
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    killed = []
-    with Autobackup(mem, memory, every=FOREVER):
-        monkeypatch.setattr(os, "kill", lambda *args: killed.append((*args, signal.getsignal(signal.SIGTERM))))
-        signal.raise_signal(signal.SIGTERM)
-        monkeypatch.undo()
-    assert killed == [(os.getpid(), signal.SIGTERM, signal.SIG_DFL)]
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_a_handler_that_was_set_meanwhile_is_left_alone(mem, memory, sigterm):

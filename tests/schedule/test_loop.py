@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
-from agents import wait_until
 
 from colony_memory.schedule.loop import Clock
 
@@ -50,8 +48,3 @@ def test_the_clock_counts_suspend_and_ignores_a_wall_clock_that_is_set_back(monk
     before = clock.now()
     machine.wall -= 1e9
     assert clock.now() == before
-
-
-def end(loop):
-    loop.ask(20.0, end=True)
-    wait_until(lambda: not any(each.name == "loop" for each in threading.enumerate()))

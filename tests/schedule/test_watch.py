@@ -135,12 +135,6 @@ def test_a_run_that_hangs_is_told_each_interval_and_ends_when_it_ends():
     assert runs.told[1].next_run is None
 
 
-def test_a_short_interval_leaves_a_run_a_minute_before_it_is_told():
-    runs = Runs(saved("a"), HANG)
-    runs.go(every=1, stop=130, final_timeout=0.05)
-    assert runs.lines[1:3] == [f"failed: not done after {seconds} s, still waiting" for seconds in (60, 120)]
-
-
 @pytest.mark.parametrize("stop", [1000, 500])
 def test_the_last_backup_is_bounded_where_a_run_or_itself_hangs(stop):
     runs = Runs(saved("a"), HANG)
@@ -249,18 +243,6 @@ def test_a_run_that_hangs_does_not_keep_the_end_waiting():
     assert isinstance(ended[0].error, VaultUnavailable)
     assert watch.busy
     let_go.set()
-
-
-def test_where_no_thread_can_be_started_it_raises_and_leaves_nothing(monkeypatch):
-    before = signal.getsignal(signal.SIGTERM)
-
-    def fail(self):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", fail)
-    with pytest.raises(RuntimeError, match="start new thread"):
-        Runs(saved("a")).go()
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @POSIX
