@@ -338,11 +338,7 @@ class VaultServer:
         if not request.path:
             return refuse(404, "NOT_FOUND", f"there is nothing outside {BASE}")
         if request.path == "/auth/token":
-            return (
-                self._issue_token(request)
-                if request.method == "POST"
-                else _refuse_method()
-            )
+            return self._issue_token(request) if request.method == "POST" else _refuse_method()
         if not self._is_authorized(request):
             return _refuse_token()
         try:
