@@ -45,13 +45,3 @@ def test_what_needs_no_key_works(vault):
     assert mem.verify().sealed
     assert [info.encrypted for info in mem.list_snapshots()] == [True, True]
     assert mem.prune(keep=1) == 1
-
-
-def test_a_client_that_had_it_says_what_is_missing(vault, monkeypatch):
-    monkeypatch.undo()
-    age._age.cache_clear()
-    mem = ColonyMemory(backend=vault, identities=keys.SECRET)
-    age._age.cache_clear()
-    monkeypatch.setitem(sys.modules, "pyrage", None)
-    with pytest.raises(DecryptionError, match=r"colony-memory\[encrypt\]"):
-        mem.restore()

@@ -11,9 +11,7 @@ from faces import PlainVault
 
 from colony_memory import (
     ColonyMemory,
-    ColonyMemoryError,
     Ed25519Signer,
-    Retention,
     RollbackDetected,
     VaultUnavailable,
 )
@@ -107,31 +105,6 @@ def test_one_list_that_lags_takes_no_pointer_back(verb):
     assert fake.files == there
     vault.lacks = ()
     assert ColonyMemory(backend=vault).restore() == {"n": "6"}
-
-
-@pytest.mark.parametrize("pins", [False, True])
-def test_who_signs_nothing_prunes_nothing_under_a_signed_pointer(pins, signer):
-    fake = FakeVault(operations_per_hour=None)
-    saved(fake, signer=signer)
-    there = dict(fake.files)
-    options = {"trusted_issuers": [signer.did_key]} if pins else {}
-    with pytest.raises(ColonyMemoryError, match="only a client that signs"):
-        ColonyMemory(backend=fake, **options).prune(keep=1)
-    assert fake.files == there
-    assert ColonyMemory(backend=fake, **options).prune(keep=7) == 0
-    assert fake.files == there
-
-
-def test_an_incomplete_snapshot_is_no_newest_good_one_while_a_complete_one_is_left():
-    fake = FakeVault(operations_per_hour=None)
-    mem = ColonyMemory(backend=fake)
-    whole = mem.backup({"MEMORY.md": "all of it"}).snapshot_id
-    later = [mem.backup({"MEMORY.md": f"all but {n}"}, incomplete=["b.md: is a socket"]).snapshot_id for n in range(3)]
-    plan = mem.plan_prune(retention=Retention(keep_last=0))
-    assert plan.reasons[whole] == ("newest",)
-    assert plan.reasons[later[-1]] == ("latest",)
-    assert mem.prune(retention=Retention(keep_last=0)) == 2
-    assert [each.snapshot_id for each in mem.list_snapshots()] == [later[-1], whole]
 
 
 def test_a_full_vault_gives_up_incomplete_snapshots_before_the_newest_complete_one():

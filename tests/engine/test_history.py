@@ -18,8 +18,6 @@ from colony_memory import (
     Ed25519Signer,
     RollbackDetected,
     SnapshotCorrupt,
-    UntrustedSnapshot,
-    VaultDenied,
     VaultError,
     VaultUnavailable,
 )
@@ -176,21 +174,6 @@ def test_a_forged_one_is_passed_over(face, vault, signers):
         assert list(face(vault).search("tea").passed_over) == [ids[1]]
 
 
-def test_another_signers_is_passed_over(vault, signers):
-    ours, theirs = signers
-    ids = fill(vault, signer=ours)
-    with pytest.raises(UntrustedSnapshot):
-        ColonyMemory(backend=vault, signer=theirs).history("a.md")
-    other = FakeVault(operations_per_hour=None)
-    (foreign,) = fill(other, [{"a.md": "forged\n"}], signer=theirs)
-    vault.files |= {name: text for name, text in other.files.items() if foreign in name}
-    with pytest.warns(ColonyMemoryWarning, match=f"snapshot {foreign} .* passed over"):
-        report = ColonyMemory(backend=vault, signer=ours).search("forged|two")
-    assert [each.line for each in report.matches] == ["two"]
-    assert list(report.passed_over) == [foreign]
-    assert report.searched == len(ids)
-
-
 def test_a_label_that_was_set_back_tells_nothing(face, vault, signers):
     signer = signers[0]
     fill(vault, STATES[:3], signer=signer)
@@ -229,14 +212,6 @@ def test_an_outage_at_any_call_is_no_answer(name, vault):
                 run(FACES[name](faulty))
 
 
-def test_a_refusal_is_no_answer(vault):
-    fill(vault)
-    faulty = FaultyVault(vault)
-    faulty.fail("get", lambda: VaultDenied("no", status=403), match=".p0.")
-    with pytest.raises(VaultDenied):
-        ColonyMemory(backend=faulty).search("tea")
-
-
 def test_a_file_that_is_elsewhere_costs_its_own_snapshot_alone(face, vault):
     ids = fill(vault)
     faulty = FaultyVault(vault)
@@ -258,16 +233,6 @@ def test_a_list_that_is_cut_is_refused(vault):
 
 
 # --- what it costs
-
-
-def test_each_file_is_read_once(vault, face):
-    ids = fill(vault, [*STATES, STATES[0], {"a.md": "new"}, STATES[0]])
-    for run in (lambda memory: memory.history("a.md"), lambda memory: memory.search("tea")):
-        faulty = FaultyVault(vault)
-        run(face(faulty))
-        reads = [name for verb, name in faulty.calls if verb == "get"]
-        assert len(reads) == len(set(reads)) == 1 + 2 * (len(ids) - 2)
-        assert [verb for verb, _ in faulty.calls if verb != "get"] == ["list"]
 
 
 def test_files_are_asked_for_several_at_once(vault, monkeypatch):
@@ -324,14 +289,6 @@ def test_what_comes_again_is_kept_within_bounds(vault):
         memory = ColonyMemory(backend=faulty, max_bytes=room)
         assert len(memory.history("a")) == 5
         assert sum(".p0." in name for _, name in faulty.calls) == reads
-
-
-def test_progress_is_told_of_all_files_together(vault):
-    fill(vault, [{"a": f"{number}\n"} for number in range(30)])
-    events = []
-    ColonyMemory(backend=vault, on_event=events.append).history("a")
-    assert [each.done for each in events] == list(range(1, 61))
-    assert {each.total for each in events} == {60}
 
 
 def test_patches_take_no_more_memory_than_there_is_for_them(vault, monkeypatch):

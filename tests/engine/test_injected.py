@@ -207,19 +207,6 @@ def test_what_a_witness_is_told_comes_in_order():
     asyncio.run(inside())
 
 
-def test_the_end_of_a_loop_waits_too():
-    slow = None
-
-    async def left() -> None:
-        nonlocal slow
-        _, slow, _ = await begun(pin, 2)
-        threading.Timer(0.05, slow.may_go_on.set).start()
-
-    asyncio.run(left())
-    files = dict(slow.files)
-    assert any(name.endswith(".pin.json") for name in files)
-
-
 class Text(str):
     """A text that says another thing to whoever asks its methods."""
 

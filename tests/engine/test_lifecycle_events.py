@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 
 import pytest
@@ -136,21 +135,6 @@ def test_nothing_saved_yet_is_a_fault_only_where_it_raises(open_memory, vault):
         ("backup", "ValueError"),
         ("pin", "SnapshotNotFound"),
     ]
-
-
-def test_one_that_fails_is_asked_again_and_breaks_nothing(open_memory, vault, caplog):
-    told = []
-
-    def fail(event):
-        told.append(event)
-        raise SystemError("broken")
-
-    mem = open_memory(vault, on_event=fail)
-    mem.backup(SMALL)
-    assert [type(event).__name__ for event in told] == ["Event", "LifecycleEvent"]
-    assert mem.restore() == SMALL
-    assert len(told) == 4
-    assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
 async def _coroutine(event):

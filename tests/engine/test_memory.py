@@ -18,14 +18,11 @@ from colony_memory import (
     ColonyMemory,
     ColonyMemoryError,
     ColonyMemoryWarning,
-    ConflictDetected,
     PruneIncomplete,
     QuotaExceeded,
     Retention,
     SnapshotCorrupt,
     SnapshotNotFound,
-    UnsupportedFormat,
-    UntrustedSnapshot,
     VaultDenied,
     VaultError,
     VaultUnavailable,
@@ -45,10 +42,6 @@ def later(mem, vault):
     moment = datetime.now(timezone.utc) + timedelta(hours=2)
     fake.clock = moment.timestamp
     mem._session.now = lambda: moment
-
-
-def pointer_of(vault, label="default"):
-    return json.loads(vault.files[f"cmem.{label}.latest.json"])
 
 
 def test_restore_takes_globs(open_memory, vault):
@@ -172,13 +165,6 @@ def large_noise():
     return "".join(chr(0x4E00 + (n * n * 7919 + n) % 20000) for n in range(700_000))
 
 
-def test_a_part_over_the_cap_is_refused_before_the_first_write(open_memory, vault, monkeypatch):
-    monkeypatch.setattr(colony_memory.snapshot, "PART_CHARS", 2_000_000)
-    with pytest.raises(QuotaExceeded, match="part"):
-        open_memory(vault).backup({"noise": large_noise()})
-    assert not vault.files
-
-
 def test_nothing_saved_yet_is_proven(open_memory, vault):
     mem = open_memory(vault)
     with pytest.raises(SnapshotNotFound):
@@ -230,21 +216,6 @@ def test_a_useless_pointer_leads_to_the_newest_whole_snapshot(open_memory, vault
     assert open_memory(vault).restore() == {"n": "3"}
 
 
-def test_a_pointer_to_nothing_at_all_is_not_an_empty_vault(open_memory, vault):
-    mem = open_memory(vault)
-    info = mem.backup(DOCS)
-    for name in files_of(vault, info.snapshot_id):
-        del vault.files[name]
-    other = open_memory(vault)
-    with pytest.raises(SnapshotCorrupt, match=info.snapshot_id):
-        other.restore(default={})
-    with pytest.raises(SnapshotCorrupt, match=info.snapshot_id):
-        other.latest()
-    assert not other.verify()
-    other.backup({"n": "again"})
-    assert other.restore() == {"n": "again"}
-
-
 def test_a_damaged_part_is_named_and_fallback_walks_back(open_memory, vault):
     mem = open_memory(vault)
     mem.backup({"n": "1"})
@@ -261,19 +232,6 @@ def test_a_damaged_part_is_named_and_fallback_walks_back(open_memory, vault):
     with pytest.raises(SnapshotCorrupt, match="missing part file") as caught:
         open_memory(vault).restore()
     assert caught.value.file == part
-
-
-def test_a_newer_format_is_not_passed_over_in_silence(open_memory, vault):
-    mem = open_memory(vault)
-    mem.backup({"n": "1"})
-    newest = mem.backup({"n": "2"})
-    name = f"cmem.default.{newest.snapshot_id}.manifest.json"
-    vault.files[name] = vault.files[name].replace("colony-memory/1", "colony-memory/7")
-    del vault.files["cmem.default.latest.json"]
-    with pytest.raises(UnsupportedFormat):
-        open_memory(vault).restore()
-    with pytest.warns(ColonyMemoryWarning):
-        assert open_memory(vault).restore(fallback=True) == {"n": "1"}
 
 
 def test_a_snapshot_that_is_deleted_while_it_is_read(open_memory, vault):
@@ -426,68 +384,6 @@ def test_a_cut_listing_prunes_nothing(open_memory, vault):
     assert len(mem.list_snapshots()) == 4
 
 
-def test_a_full_vault_rotates(open_memory):
-    vault = FakeVault(operations_per_hour=None, quota_bytes=6_500)
-    mem = open_memory(vault)
-    noise = ["".join(chr(0x4E00 + (n * n * 7919 + n * seed) % 20000) for n in range(300)) for seed in range(1, 9)]
-    for text in noise:
-        mem.backup({"m": text}, prune_keep=3)
-        assert mem.restore() == {"m": text}
-    assert vault.vault_status()["used_bytes"] > 5_000
-    assert len(mem.list_snapshots()) == 3
-    big = {"m": "".join(noise)}
-    with pytest.raises(QuotaExceeded, match="free"):
-        mem.backup(big, prune_keep=3)
-    assert set(mem.restore().values()) == {noise[-1]}
-    before = dict(vault.files)
-    with pytest.raises(QuotaExceeded, match=r"free in the vault$") as caught:  # and no prune would make room for it
-        mem.backup(big)
-    assert caught.value.needed > caught.value.available
-    assert vault.files == before
-
-
-def test_another_writer_in_between_is_told(open_memory, vault):
-    faulty = FaultyVault(vault)
-    mem, other = open_memory(faulty), ColonyMemory(backend=vault)
-    mem.backup({"n": "0"})
-    # After this client's id is made, so that theirs is the newer one.
-    faulty.hook("upload", lambda: other.backup({"n": "theirs"}), match=".manifest.")
-    with pytest.raises(ConflictDetected) as caught:
-        mem.backup({"n": "mine"})
-    assert other.restore() == {"n": "theirs"}
-    assert other.latest().snapshot_id == caught.value.theirs
-    assert ColonyMemory(backend=vault).restore(snapshot_id=caught.value.snapshot_id) == {"n": "mine"}
-    assert len(other.list_snapshots()) == 3
-    with pytest.warns(ColonyMemoryWarning, match="met a conflict"):
-        assert mem.restore() == {"n": "theirs"}
-    faulty.hook("upload", lambda: other.backup({"n": "theirs again"}), match=".manifest.")
-    info = mem.backup({"n": "mine again"}, on_conflict="continue")
-    assert info.diverged_from == other.latest().snapshot_id
-    assert not info.head
-
-
-def test_a_backup_over_an_older_snapshot_of_another_writer(open_memory, vault):
-    """A writer whose clock is behind moved the pointer in between: ours is the newer one, and is told of theirs."""
-    faulty = FaultyVault(vault)
-    mem = open_memory(faulty)
-    mem.backup({"n": "0"})
-
-    def slow_clock():
-        built = colony_memory.snapshot.build(
-            {"n": "theirs"}, label="default", snapshot_id="20200101T000000000000Z-abcdef", created_at="t"
-        )
-        vault.files.update(built.files)
-        pointer = pointer_of(vault)
-        pointer.update(snapshot_id="20200101T000000000000Z-abcdef", manifest_file=built.manifest_file)
-        vault.files["cmem.default.latest.json"] = json.dumps(pointer)
-
-    faulty.hook("upload", slow_clock, match=".manifest.")
-    info = mem.backup({"n": "mine"}, on_conflict="continue")
-    assert info.head
-    assert info.diverged_from == "20200101T000000000000Z-abcdef"
-    assert mem.restore() == {"n": "mine"}
-
-
 class Restless:
     """Another client that saves, keeping one snapshot, whenever a manifest is about to be read."""
 
@@ -521,35 +417,6 @@ def test_a_prune_in_between_is_no_conflict(open_memory, vault):
     faulty.hook("upload", lambda: other.prune(label="default", keep=1), match=".manifest.")
     assert mem.backup({"n": "mine"}).head
     assert mem.restore() == {"n": "mine"}
-
-
-def test_a_signed_memory():
-    pytest.importorskip("cryptography")
-    from colony_memory import Ed25519Signer
-
-    vault = FakeVault(operations_per_hour=None)
-    signer = Ed25519Signer(bytes(range(32)))
-    mem = ColonyMemory(backend=vault, signer=signer)
-    info = mem.backup(DOCS)
-    assert info.issuer == signer.did_key
-    assert mem.backup(DOCS).reused
-    assert ColonyMemory(backend=vault, signer=signer).backup(DOCS).reused
-    with pytest.warns(ColonyMemoryWarning, match="signed until now"):
-        assert not ColonyMemory(backend=vault).backup(DOCS).reused  # another trust
-    with pytest.raises(ValueError, match="not among those that are trusted"):
-        mem.backup(DOCS, signer=Ed25519Signer.generate())
-    mem.signer = None
-    assert not mem.backup(DOCS, signer=Ed25519Signer.generate()).reused
-    assert mem.signer is None
-    name = f"cmem.default.{info.snapshot_id}.manifest.json"
-    vault.files[name] = vault.files[name].replace("2026-", "2025-", 1)
-    other = ColonyMemory(backend=vault)
-    with pytest.raises(UntrustedSnapshot, match="does not verify"):
-        other.restore(snapshot_id=info.snapshot_id)
-    assert other.restore(snapshot_id=info.snapshot_id, verify=False) == DOCS
-    check = other.verify(snapshot_id=info.snapshot_id).snapshots[0]
-    assert (check.digest, check.signature) == ("ok", "bad")
-    assert not check
 
 
 def test_a_signing_client_does_not_reuse_what_only_claims_its_signature():

@@ -386,12 +386,6 @@ def test_an_unchanged_side_gives_the_other_exactly(base: dict[str, str], changed
 
 
 @unhurried
-@given(st.none() | MEMORIES, MEMORIES)
-def test_equal_memories_are_that_memory(base: dict[str, str] | None, both: dict[str, str]) -> None:
-    assert merge(base, both, both, theirs_name="x") == Merged(dict(sorted(both.items())))
-
-
-@unhurried
 @given(MEMORIES, MEMORIES, MEMORIES)
 def test_what_was_merged_and_is_merged_again_stays_as_it_is(
     base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]

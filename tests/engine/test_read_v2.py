@@ -137,23 +137,6 @@ def test_a_manifest_that_cannot_be_read_keeps_every_pack(text):
     assert len(held.packs()) == 7
 
 
-def test_a_manifest_that_is_not_trusted_keeps_what_it_needs():
-    pytest.importorskip("cryptography")
-    from colony_memory import Ed25519Signer
-
-    held = Held(7)
-    signer = Ed25519Signer.generate()
-    mem = ColonyMemory(backend=held.vault, signer=signer, accept_legacy_pointer=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
-        for text in "abc":
-            mem.backup({"MEMORY.md": text})
-        mem.prune(keep=1)
-    assert len(held.packs()) == 7
-    for n, documents in enumerate(held.history):
-        assert ColonyMemory(backend=held.vault).restore(snapshot_id=snapshot_id(n)) == documents
-
-
 def test_what_the_pointer_lists_is_asked_for_at_once(monkeypatch):
     held = Held()
     writer = ColonyMemory(backend=held.vault, format=2)

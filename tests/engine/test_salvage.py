@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import warnings
 
@@ -12,7 +11,6 @@ import pytest
 from chains import growing
 
 from colony_memory import (
-    AsyncColonyMemory,
     ColonyMemory,
     ColonyMemoryWarning,
     DecryptionError,
@@ -321,13 +319,6 @@ def test_the_next_backup_becomes_the_latest_and_builds_on_nothing_that_is_damage
     if wire == 2:
         packs = json.loads(world.vault.files[manifest_filename("default", info.snapshot_id)])["packs"]
         assert world.ids[5] not in packs
-
-
-def test_awaited():
-    world = World()
-    world.spoil(5)
-    salvaged = asyncio.run(AsyncColonyMemory(backend=world.vault).salvage(snapshot_id=world.ids[5]))
-    assert salvaged.documents == HISTORY[4]
 
 
 # --- what it costs

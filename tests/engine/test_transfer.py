@@ -24,11 +24,9 @@ from colony_memory import (
     ColonyMemoryWarning,
     ConflictDetected,
     QuotaExceeded,
-    RateLimited,
     SnapshotCorrupt,
     SnapshotNotFound,
     VaultError,
-    VaultUnavailable,
     snapshot,
 )
 from colony_memory._engine import files as engine_files
@@ -92,23 +90,6 @@ def test_the_pointer_never_moves_to_an_older_snapshot(vault):
     assert (pointer.snapshot_id, pointer.generation) == (own[0], 2)
     assert {entry.info.snapshot_id for entry in pointer.entries} == {own[0], ids[0]}  # else it were not committed
     assert not memory.backup({"own": "memory"}, skip_unchanged=False).reused
-
-
-def test_the_pointer_of_0_1_1_gains_a_catalogue(vault):
-    source, ids = filled()
-    older, own = filled([{"own": "memory"}], vault=vault)
-    raw = json.loads(vault.files[POINTER])
-    vault.files[POINTER] = json.dumps({key: raw[key] for key in raw if key not in ("generation", "catalog")})
-    import_snapshot(older, export_snapshot(source, snapshot_id=ids[0]))
-    pointer = read_pointer(vault.files[POINTER], label="default")
-    assert pointer.snapshot_id == own[0]
-    assert {entry.snapshot_id for entry in pointer.entries} == {own[0], ids[0]}
-    later, (newest,) = filled([{"later": "memory"}])
-    import_snapshot(older, export_snapshot(later, snapshot_id=newest))
-    pointer = read_pointer(vault.files[POINTER], label="default")
-    assert pointer.snapshot_id == newest
-    assert older.restore() == {"later": "memory"}
-    assert len(older.list_snapshots()) == 3
 
 
 @pytest.mark.parametrize("spoil", [lambda files: files.pop(POINTER), lambda files: files.update({POINTER: "?"})])
@@ -228,17 +209,6 @@ def test_what_an_interrupted_import_left_is_not_relied_upon(vault):
     assert len(ColonyMemory(backend=vault).list_snapshots()) == 2
 
 
-def test_what_an_interrupted_import_left_is_written_again_where_there_is_no_pointer(vault):
-    source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
-    faulty = FaultyVault(vault)
-    faulty.fail("upload", VaultUnavailable("503", status=503), match="manifest")
-    with pytest.raises(VaultUnavailable, match="importing again goes on"):
-        import_snapshot(ColonyMemory(backend=faulty), exported)
-    assert import_snapshot(ColonyMemory(backend=vault), exported).head
-    assert ColonyMemory(backend=vault).restore() == LARGE
-
-
 def test_a_whole_snapshot_that_nobody_committed_is_not_relied_upon_before_it_is_old(vault):
     source, ids = filled()
     exported = export_snapshot(source, snapshot_id=ids[1])
@@ -299,17 +269,6 @@ def test_what_another_client_removes_in_between_is_not_listed_again(kind):
     assert import_snapshot(memory, exported)
 
 
-def test_an_import_that_the_hour_has_no_room_for_is_not_begun():
-    source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
-    vault = fake(operations_per_hour=4)  # four files and the pointer
-    with nothing_uploaded(vault), pytest.raises(RateLimited, match=r"takes 4 more.*needs 5.*importing again") as caught:
-        import_snapshot(ColonyMemory(backend=vault), exported)
-    assert caught.value.retry_after == 3600
-    vault.operations_per_hour = 5
-    assert import_snapshot(ColonyMemory(backend=vault), exported).head
-
-
 def test_a_pointer_is_left_to_the_backup_under_way():
     source, ids = filled()
     memory, _ = filled([])
@@ -351,15 +310,6 @@ def test_what_does_not_read_back_is_told(lie):
     with pytest.raises(VaultError, match="read back, it holds another text"):
         import_snapshot(ColonyMemory(backend=vault), export_snapshot(source))
     assert POINTER not in vault.vault.files
-
-
-def test_what_is_gone_when_it_is_read_back_is_told():
-    source, ids = filled()
-    vault = FaultyVault(fake())
-    part = f"cmem.default.{ids[2]}.p0.json"
-    vault.hook("get", lambda: vault.vault.files.pop(part), match=part)
-    with pytest.raises(VaultError, match="read back, it is not there"):
-        import_snapshot(ColonyMemory(backend=vault), export_snapshot(source))
 
 
 def test_another_client_in_between_keeps_what_it_wrote(vault):

@@ -17,7 +17,6 @@ from transfers import (
     files,
     filled,
     no_pointers,
-    nothing_uploaded,
 )
 
 from colony_memory import (
@@ -169,16 +168,6 @@ def test_what_is_damaged_is_left_out_and_named(vault):
     assert [info.snapshot_id for info in memory.list_snapshots()] == [ids[2], ids[0]]
 
 
-def test_another_content_at_the_destination_is_left_out_and_stays(vault):
-    source, ids = filled()
-    part = f"cmem.default.{ids[0]}.p0.json"
-    vault.files[part] = "another"
-    report = copy(source, ColonyMemory(backend=vault))
-    assert "something else" in report.left_out[f"cmem.default.{ids[0]}.manifest.json"]
-    assert vault.files[part] == "another"
-    assert report.latest == {"default": ids[2]}
-
-
 def test_a_snapshot_that_goes_while_others_are_copied_is_passed_over(vault):
     source, ids = filled()
     faulty = FaultyVault(backend_of(source))
@@ -188,20 +177,6 @@ def test_a_snapshot_that_goes_while_others_are_copied_is_passed_over(vault):
     report = copy(ColonyMemory(backend=faulty), ColonyMemory(backend=vault))
     assert report
     assert [info.snapshot_id for info in report.copied] == ids[1:]
-
-
-def test_what_does_not_fit_is_not_begun():
-    source, _ids = filled()
-    need = sum(map(len, files(source).values()))
-    memory, _ = filled([{"a": "b"}], label="own")
-    vault = backend_of(memory)
-    vault.quota_bytes = sum(map(len, vault.files.values())) + need - 1
-    with (
-        nothing_uploaded(vault),
-        pytest.raises(QuotaExceeded, match=r"copy does not fit.*nothing was copied") as caught,
-    ):
-        copy(source, memory)
-    assert (caught.value.needed, caught.value.available) == (need, need - 1)
 
 
 def test_a_list_that_is_cut_is_not_copied_from_nor_to():

@@ -153,15 +153,6 @@ def test_a_signed_label_stays_signed_without_the_key(vault):
     assert pinned(vault).verify()
 
 
-def test_where_there_is_more_the_pointer_is_not_copied_as_it_is(vault):
-    _, own = filled([{"own": "memory"}], vault=vault)
-    source, _ = signed()
-    del vault.files[POINTER]
-    with pytest.warns(ColonyMemoryWarning, match="not signed here"):
-        copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
-    assert own[0] in {info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots()}
-
-
 def test_the_key_signs_the_pointer_anew(vault, tmp_path):
     source, ids = signed(witness=FileWitness(tmp_path / "witness.json"))
     memory = ColonyMemory(backend=vault, signer=SIGNER, witness=FileWitness(tmp_path / "witness.json"))

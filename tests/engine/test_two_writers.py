@@ -34,26 +34,6 @@ def pair(open_memory, vault):
     return ours, theirs
 
 
-def test_what_another_client_saved_is_not_taken_back_unsaid(pair, vault):
-    ours, theirs = pair
-    other = theirs.backup({**BASE, "b.md": "theirs"})
-    with pytest.raises(ConflictDetected, match="not based on") as caught:
-        ours.backup({**BASE, "a.md": "ours"})
-    assert caught.value.theirs == other.snapshot_id
-    assert caught.value.hint.option == "on_conflict"
-    new = ColonyMemory(backend=vault)
-    assert new.restore() == {**BASE, "b.md": "theirs"}
-    assert new.restore(snapshot_id=caught.value.snapshot_id) == {**BASE, "a.md": "ours"}
-    # It is in the catalogue, so that nobody takes it for a leftover.
-    assert caught.value.snapshot_id in {entry.snapshot_id for entry in catalogue(vault)}
-
-
-def catalogue(vault):
-    from colony_memory._format.pointer import read_pointer
-
-    return read_pointer(vault.files["cmem.default.latest.json"], label="default").entries
-
-
 def test_the_same_conflict_is_told_again_and_stored_once(pair, vault):
     ours, theirs = pair
     theirs.backup({**BASE, "b.md": "theirs"})
@@ -68,29 +48,6 @@ def test_the_same_conflict_is_told_again_and_stored_once(pair, vault):
     info = ours.backup(BASE)
     assert (info.reused, info.diverged_from) == (True, told[0][0])
     assert len(ids_of(vault)) == 3
-
-
-def test_restoring_what_is_there_settles_it(pair):
-    ours, theirs = pair
-    theirs.backup({**BASE, "b.md": "theirs"})
-    with pytest.raises(ConflictDetected):
-        ours.backup({**BASE, "a.md": "ours"})
-    with pytest.warns(ColonyMemoryWarning, match="met a conflict") as told:
-        latest = ours.restore()
-    assert told[0].message.hint.action == "merge"
-    assert ours.backup({**latest, "a.md": "ours"}).head
-
-
-def test_reading_the_own_side_of_a_conflict_does_not_settle_it(pair, vault):
-    ours, theirs = pair
-    other = theirs.backup({**BASE, "b.md": "theirs"})
-    with pytest.raises(ConflictDetected) as caught:
-        ours.backup({**BASE, "a.md": "ours"})
-    mine = ours.restore(snapshot_id=caught.value.snapshot_id)
-    with pytest.raises(ConflictDetected) as caught:
-        ours.backup({**mine, "c.md": "more"})
-    assert caught.value.theirs == other.snapshot_id
-    assert ColonyMemory(backend=vault).restore() == {**BASE, "b.md": "theirs"}
 
 
 def test_a_save_that_is_called_off_ends_with_its_write_and_is_no_other_writer(vault):
@@ -131,16 +88,6 @@ def test_a_save_that_may_be_the_latest_is_no_other_writer(open_memory, vault):
         mem.backup({**BASE, "a.md": "not answered"})
     faulty.heal()
     assert mem.backup({**BASE, "a.md": "on"}).head
-
-
-def test_a_race_is_a_conflict_for_whoever_has_no_base_too(open_memory, vault):
-    ColonyMemory(backend=vault).backup(BASE)
-    faulty = FaultyVault(vault)
-    faulty.hook("upload", lambda: ColonyMemory(backend=vault).backup({"m": "theirs"}), match=".manifest.")
-    with pytest.raises(ConflictDetected) as caught:
-        open_memory(faulty).backup({"m": "ours"})
-    assert ColonyMemory(backend=vault).restore() == {"m": "theirs"}
-    assert caught.value.snapshot_id in {entry.snapshot_id for entry in catalogue(vault)}
 
 
 # --- merge
@@ -241,14 +188,3 @@ def test_a_conflict_whose_row_was_written_over_stays_unmerged():
         client().backup({**BASE, "b.md": f"theirs at {now[0]}"})
     client().prune(keep=1)
     assert client().restore(snapshot_id=caught.value.snapshot_id) == {**BASE, "a.md": "ours"}
-
-
-def test_a_save_that_meets_a_conflict_deletes_what_it_takes_off_the_list(pair, vault):
-    ours, theirs = pair
-    theirs.backup({**BASE, "b.md": "theirs"})
-    for number in range(5):
-        with pytest.raises(ConflictDetected):
-            ours.backup({**BASE, "a.md": f"ours {number}"}, prune_keep=1)
-    listed = ids_of(vault)
-    assert len(listed) < 5
-    assert {name.split(".")[2] for name in vault.files if name.endswith(".manifest.json")} == listed

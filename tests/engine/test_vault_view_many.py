@@ -65,15 +65,6 @@ def test_only_slow_reads_are_worth_a_thread(monkeypatch: pytest.MonkeyPatch, ste
     assert (backend.threads != {threading.current_thread().name}) is threaded
 
 
-def test_a_slow_listing_before_tells_that_reads_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faces, "time", Clock(1.0))
-    vault, backend = view(FILES)
-    drive(vault.list(""))
-    backend.threads.clear()
-    drive(vault.gather(FILES))
-    assert threading.current_thread().name not in backend.threads
-
-
 @pytest.mark.parametrize("step", [0.0, 1.0])
 def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
     monkeypatch.setattr(faces, "time", Clock(step))
@@ -164,15 +155,6 @@ def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.Mo
     found = drive(vault.get_many(FILES))
     assert {name: file.content for name, file in found.items() if file} == FILES
     assert backend.threads == {threading.current_thread().name}
-
-
-def test_a_long_computation_does_not_hold_up_the_loop() -> None:
-    async def main() -> tuple[threading.Thread, int]:
-        return await AsyncVault(Dictionary()).compute(lambda number: (threading.current_thread(), number), number=7)
-
-    thread, number = asyncio.run(main())
-    assert thread is not threading.current_thread()
-    assert number == 7
 
 
 def test_reads_wait_together_and_no_more_than_so_many_at_once() -> None:

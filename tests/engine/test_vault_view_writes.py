@@ -140,15 +140,6 @@ def test_a_write_that_can_not_be_read_back_is_unanswered(error: Exception, unrea
     assert caught.value.__cause__.__cause__ is error
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_write_that_was_sent_elsewhere_is_read_back(status: int) -> None:
-    vault, backend = view({NAME: "new"}, upload=ColonyAPIError("Found", status))
-    drive(vault.put(NAME, "new"))
-    assert backend.calls == ["upload", "get"]
-    with pytest.raises(VaultUnavailable, match="redirects are not followed"):
-        drive(vault.put(NAME, "newer"))
-
-
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -232,14 +223,6 @@ def test_a_delete_that_was_refused_is_not_looked_into(error: Exception) -> None:
     with pytest.raises(VaultError):
         drive(vault.delete(NAME))
     assert backend.calls == ["delete"]
-
-
-def test_a_delete_that_was_sent_elsewhere_is_looked_into() -> None:
-    vault, backend = view({NAME: "x"}, delete=ColonyAPIError("Found", 302))
-    with pytest.raises(VaultUnavailable, match="redirects are not followed"):
-        drive(vault.delete(NAME))
-    backend.files.clear()
-    drive(vault.delete(NAME))
 
 
 # --- what leaves the package

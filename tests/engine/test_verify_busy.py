@@ -29,15 +29,6 @@ def mem(vault, wire):
     return mem
 
 
-def test_another_verb_of_the_same_client_removes_what_is_being_verified(mem, vault):
-    oldest = mem.list_snapshots()[-1].snapshot_id
-    newest = mem.latest().snapshot_id
-    # The newest is read first, and the rest once it is gone.
-    vault.hook("get", lambda: mem.delete_snapshot(label="default", snapshot_id=newest), match=f"{oldest}.manifest")
-    assert mem.verify()
-    assert len(mem.list_snapshots()) == 3
-
-
 def test_another_client_removes_what_is_being_verified(mem, vault, wire):
     """Each time that it looks again."""
     other = ColonyMemory(backend=vault.vault, format=wire)

@@ -117,9 +117,6 @@ def test_a_digest_is_that_of_a_manifest(digest: Any) -> None:
         write_head(1, digest)
 
 
-# --- the protocol
-
-
 # --- the file
 
 
@@ -284,14 +281,6 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
         later.record("default", head(1))
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_may_not_be_read_raises(witness: FileWitness) -> None:
-    witness.record("default", head(1))
-    witness.path.chmod(0)
-    with pytest.raises(ColonyMemoryError, match="cannot be read: Permission denied"):
-        witness.read("default")
-
-
 def test_a_failing_disk_is_told_from_nothing_seen(witness: FileWitness, monkeypatch: pytest.MonkeyPatch) -> None:
     witness.record("default", head(1))
 
@@ -347,30 +336,6 @@ def test_a_writer_that_was_overtaken_while_it_waited_changes_nothing(witness: Fi
     waiting.join(10)
     assert not waiting.is_alive()
     assert witness.read("default") == head(3)
-
-
-def test_threads_lose_nothing_to_each_other(witness: FileWitness) -> None:
-    failures: list[BaseException] = []
-
-    def work(number: int) -> None:
-        try:
-            own = FileWitness(witness.path)
-            for turn in range(1, 11):
-                own.record(f"label-{number}", head(turn))
-                own.record("shared", head(turn))
-                seen = own.read("shared")
-                assert seen is not None
-                assert read_head(seen)[0] >= turn
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert not failures
-    assert heads_in(witness.path) == {**{f"label-{number}": head(10) for number in range(6)}, "shared": head(10)}
 
 
 def test_processes_lose_nothing_to_each_other(witness: FileWitness) -> None:

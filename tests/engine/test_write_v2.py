@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 from chains import growing
-from faces import FACES, PlainVault
+from faces import PlainVault
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, QuotaExceeded
 from colony_memory._format.v2 import chain as chains
@@ -30,31 +30,6 @@ def vault():
 def packs_of(vault, info):
     text = vault.files[f"cmem.{info.label}.{info.snapshot_id}.manifest.json"]
     return read_manifest(text, label=info.label, snapshot_id=info.snapshot_id).packs
-
-
-@pytest.mark.parametrize("face", sorted(FACES))
-def test_every_state_of_a_history(face):
-    vault = FakeVault(operations_per_hour=None)
-    mem = FACES[face](vault, format=2)
-    infos = [mem.backup(documents) for documents in HISTORY]
-    assert {info.format for info in infos} == {"colony-memory/2"}
-    assert len({packs_of(vault, info)[0] for info in infos}) < 5
-    for info, documents in zip(infos, HISTORY, strict=True):
-        assert ColonyMemory(backend=vault).restore(snapshot_id=info.snapshot_id) == documents
-    assert ColonyMemory(backend=vault).verify()
-    assert mem.backup(HISTORY[-1]).reused
-
-
-def test_three_writes_and_three_reads_and_a_listing(vault):
-    mem = ColonyMemory(backend=vault, format=2)
-    for documents in HISTORY[:3]:
-        mem.backup(documents)
-    vault.calls.clear()
-    mem.backup(HISTORY[3])
-    verbs = [verb for verb, _ in vault.calls]
-    assert verbs.count("upload") == 3
-    assert verbs.count("list") == 1
-    assert verbs.count("get") + verbs.count("status") <= 3
 
 
 class Listed(LocalVault):
@@ -165,9 +140,3 @@ def test_a_vault_without_conditions_is_refused(vault):
     with pytest.raises(ColonyMemoryError, match="conditional writes"):
         ColonyMemory(backend=PlainVault(vault), format=2).backup(HISTORY[0])
     assert not vault.files
-
-
-@pytest.mark.parametrize("number", [0, 3, "2", True, 2.5])
-def test_a_format_that_is_none_is_refused(vault, number):
-    with pytest.raises(ValueError, match="format must be 1 or 2"):
-        ColonyMemory(backend=vault, format=number)
