@@ -179,7 +179,7 @@ def test_a_listing_of_a_directory_looks_at_what_was_asked_for_alone(
     assert vault.vault_free_bytes() is not None
     assert LocalVault(tmp_path / "vault", quota_bytes=10_000).vault_free_bytes() is None
     ColonyMemory(backend=vault).backup({"a": "b"})
-    monkeypatch.setattr("colony_memory.vaults.local.scan", lambda *_: pytest.fail("it looked at every file"))
+    monkeypatch.setattr("colony_memory.vaults.local._scan", lambda *_: pytest.fail("it looked at every file"))
     ColonyMemory(backend=vault).backup({"a": "c"})
 
 

@@ -145,6 +145,12 @@ def test_checks_come_in_the_documented_order() -> None:
     assert vault.vault_upload_file("a.md", "x" * 5)["content_size"] == 5
 
 
+def test_names_to_the_character() -> None:
+    vault = FakeVault()
+    vault.vault_upload_file("folder/" + "a" * 245 + ".md", "x")
+    assert vault.vault_list_prefix("folder/")["total"] == 1
+
+
 def test_one_bucket_for_uploads_and_deletes() -> None:
     clock = Clock()
     vault = FakeVault(clock=clock)
