@@ -22,8 +22,7 @@ from colony_memory.app.options import BackupOptions, run_before
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.capture._identity import unmoved
 from colony_memory.capture._metadata import at_known_times
-from colony_memory.capture._sources import find_sources, require_directory
-from colony_memory.capture.folder import Capture, end_unfinished, read_by_index
+from colony_memory.capture.folder import Capture, end_unfinished, find_sources, read_by_index, require_directory
 from colony_memory.capture.index import FolderIndex, open_index
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, ConflictDetected, VaultError
 from colony_memory.snapshot import digest

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from colony_memory._format.payload import digests_of, document_digest, of_file, sha256, tree_of_digests
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.paths import PERMISSIONS
-from colony_memory._values import replace
+from colony_memory._values import dataclass, replace
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._ignore import VAULT
 from colony_memory.capture._metadata import (
@@ -31,7 +31,7 @@ from colony_memory.capture._tree import PART, Row, is_settled
 from colony_memory.capture.secrets import RULES, Pieces, is_allowed, judge_secrets, shown_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from colony_memory.capture._reading import Found
     from colony_memory.capture.index import FolderIndex
@@ -41,8 +41,19 @@ if TYPE_CHECKING:
 _GONE = (VANISHED, NO_FILE, VAULT)
 
 
+@dataclass
+class _File:
+    """A file that was read and searched."""
+
+    is_text: bool  # it is a document of its own
+    digest: str  # empty without an index
+    clean: str = ""  # the version of the rules by which no likely secret is in it
+    pieces: str = ""  # of a large one, those in which none is
+    is_masked: bool = False
+
+
 class Survey:
-    """What is to be saved of a folder.
+    """Everything that is to be saved of a folder.
 
     Args:
         found: What is in it, read but for what the index knows.
@@ -54,6 +65,7 @@ class Survey:
 
     Attributes:
         found: As it was given, read further.
+        index: As it was given.
         tree: Digest of all that is to be saved; empty without an index, and where it takes reading to tell.
         digests: Those of the documents, of which it is made; empty where it is.
         findings: The likely secrets, those that are allowed among them.
@@ -72,18 +84,16 @@ class Survey:
         index: FolderIndex | None,
         began: int,
     ) -> None:
-        self.found, self._index, self._began = found, index, began
+        self.found, self.index, self._began = found, index, began
         self._secrets, self._allowed, self._with_attributes = secrets, allowed, attributes
-        self._attributes = ""
-        self._digests: dict[str, str] = {}
-        self._clean: dict[str, str] = {}
-        self._pieces: dict[str, str] = {}
-        self._texts: set[str] = set()
-        self._masked: set[str] = set()
-        self._described = ""
+        self._files: dict[str, _File] = {}
+        self._attributes = self._described = ""
         self._documents: dict[str, str] = {}
         self.findings: tuple[SecretFinding, ...] = ()
-        self._take_in({}, self._names())
+        # No file that the index knows to be clean has a likely secret in its name.
+        clean = {parent for name in found.unread for parent in parents_of(name)}
+        names = [*found.contents, *found.tree.directories, *(each.name for each in found.tree.left_out)]
+        self._take_in({}, [name for name in names if name not in clean])
         self.digests = {} if index is None else self._known_digests()
         self.tree = self._tree_of(self.digests) if self.digests else ""
 
@@ -95,29 +105,20 @@ class Survey:
     @property
     def masked(self) -> tuple[str, ...]:
         """The files in which secrets were masked, sorted."""
-        return tuple(sorted(self._masked))
-
-    @property
-    def has_index(self) -> bool:
-        """Whether there is an index to ask, and to tell."""
-        return self._index is not None
-
-    @property
-    def is_read(self) -> bool:
-        """Whether every file was read."""
-        return not self.found.unread
+        return tuple(sorted(name for name, file in self._files.items() if file.is_masked))
 
     @property
     def contents(self) -> Contents:
         """The names of what is to be saved."""
-        names, others = sorted([*self._digests, *self.found.unread]), self._others()
-        texts, rest = [name for name in names if self._is_text(name)], [n for n in names if not self._is_text(n)]
-        return Contents(tuple(texts), tuple(rest), dict(sorted(others.links.items())), tuple(sorted(others.empty_dirs)))
+        names, others = sorted(self._names()), self._others()
+        texts = tuple(name for name in names if self._is_text(name))
+        rest = tuple(name for name in names if not self._is_text(name))
+        return Contents(texts, rest, dict(sorted(others.links.items())), tuple(sorted(others.empty_dirs)))
 
     @property
     def size(self) -> int:
         """Bytes of the files that are to be saved."""
-        return sum(self.found.status[name].st_size for name in self._all_names() if name in self.found.status)
+        return sum(self.found.status[name].st_size for name in self._names() if name in self.found.status)
 
     def read_rest(self) -> None:
         """Read what was passed over. What has changed meanwhile is as it is now.
@@ -131,7 +132,7 @@ class Survey:
 
     @property
     def fresh(self) -> dict[str, str | bytes]:
-        """What was read, as long as the digests of all are known, with what describes the folder."""
+        """Everything that was read, as long as the digests of all are known, with what describes the folder."""
         described = {METADATA_NAME: self._described} if METADATA_NAME in self.digests else {}
         return {**self.found.contents, **described, **({ATTRIBUTES_NAME: self._attributes} if self._attributes else {})}
 
@@ -143,28 +144,27 @@ class Survey:
         # Taken out one by one: large files should not stand twice in memory.
         for name in sorted(self.found.contents):
             content = self.found.contents.pop(name)
-            if name in self._texts and isinstance(content, str):
+            if isinstance(content, str) and name in self._files and self._files[name].is_text:
                 documents[name] = content
             else:
                 files[name] = content.encode("utf-8") if isinstance(content, str) else content
         if files or others:
             documents[METADATA_NAME] = "".join(metadata_pieces(files, others))
-        digests = {} if self._index is None else self._known_digests() or digests_of(documents)
-        self.tree = self._tree_of(digests)
+        self.tree = self._tree_of({} if self.index is None else self._known_digests() or digests_of(documents))
         if self._attributes:
             documents[ATTRIBUTES_NAME] = self._attributes
         return documents
 
     def note(self, index: FolderIndex) -> None:
         """Let the index know what every file is."""
-        there, rows = self.found.status, dict[str, Row]()
-        for name, (_, row) in self.found.unread.items():
-            mode = there[name].st_mode
+        found, rows = self.found, dict[str, Row]()
+        for name, (_, row) in found.unread.items():
+            mode = found.status[name].st_mode
             rows[name] = row if row.mode == mode else replace(row, mode=mode)
-        for name, digest in self._digests.items():
-            if name in there:
-                rows[name] = self._row(name, digest)
-        for name, status in self.found.parts.items():
+        for name, file in self._files.items():
+            if name in found.status:
+                rows[name] = self._row(name, file)
+        for name, status in found.parts.items():
             rows[name] = Row.of(status, PART, began=sys.maxsize, is_text=False)
         for name, row in index.rows.items():
             # Readers of a database come and go, and with them what holds nothing.
@@ -175,74 +175,63 @@ class Survey:
         described = document_digest(self._described) if self._described else ""
         index.update(rows=rows, described=described, attributes=self._attributes)
 
-    def _row(self, name: str, digest: str) -> Row:
+    def _row(self, name: str, file: _File) -> Row:
         is_database = name in self.found.databases
         parts = [self.found.parts.get(part) for part in companions_of(name)] if is_database else []
         young = any(part is not None and not is_settled(part, self._began) for part in parts)
         return Row.of(
             self.found.status[name],
-            "" if young or name in self.masked else digest,
+            "" if young or file.is_masked else file.digest,
             began=self._began,
-            clean=self._clean.get(name, ""),
-            pieces=self._pieces.get(name, ""),
-            is_text=name in self._texts,
+            clean=file.clean,
+            pieces=file.pieces,
+            is_text=file.is_text,
             is_database=is_database,
         )
-
-    def _names(self) -> list[str]:
-        """What there is, but for what the index knows to be clean: no file is that has a likely secret in its name."""
-        tree, clean = self.found.tree, {parent for name in self.found.unread for parent in parents_of(name)}
-        names = [*self.found.contents, *tree.directories, *(each.name for each in tree.left_out)]
-        return [name for name in names if name not in clean]
 
     def _take_in(self, known: Mapping[str, Row], names: list[str]) -> None:
         """Search what has been read for secrets, unless it is what was searched before, and take its digests.
 
         What links lead to is always searched: it is short.
         """
-        contents = self.found.contents
-        fresh = {name: contents[name] for name in contents if name in self.found.fresh or name not in self._digests}
+        contents, files = self.found.contents, self._files
+        fresh = {name: contents[name] for name in contents if name in self.found.fresh or name not in files}
         self.found.fresh.clear()
-        self._forget({*fresh, *(self._digests.keys() - contents.keys())})
-        self._texts |= {name for name, each in fresh.items() if isinstance(each, str) and name not in METADATA_NAMES}
+        gone = {*fresh, *(files.keys() - contents.keys())}
+        self.findings = tuple(each for each in self.findings if each.name not in gone)
+        for name in gone:
+            files.pop(name, None)
+        searched = dict[str, str | bytes]()
         for name, content in fresh.items():
-            self._digests[name] = "" if self._index is None else _digest(content)
-        same = {name for name, row in known.items() if row.digest == self._digests.get(name)}
-        self._clean |= {name: known[name].clean for name in same}
-        self._pieces |= {name: known[name].pieces for name in same}
+            is_text = isinstance(content, str) and name not in METADATA_NAMES
+            file = files[name] = _File(is_text, "" if self.index is None else _digest(content))
+            row = known.get(name)
+            if row is not None and row.digest == file.digest:
+                file.clean, file.pieces = row.clean, row.pieces
+            else:
+                searched[name] = content
         if self._secrets == "allow":
             return
-        searched = {name: content for name, content in fresh.items() if name not in same}
-        links = self.found.tree.links if names else {}
-        before = {} if self._index is None else self._index.rows
-        rows = [row for name in searched if (row := before.get(name)) is not None]
-        pieces = None if self._index is None else Pieces(each for row in rows for each in row.pieces.split())
+        links, pieces = self.found.tree.links if names else {}, None
+        if self.index is not None:
+            rows = [row for name in searched if (row := self.index.rows.get(name)) is not None]
+            pieces = Pieces(each for row in rows for each in row.pieces.split())
         findings = judge_secrets(searched, self._secrets, self._allowed, names, links, pieces=pieces, depth=5)
         suspicious = {*shown_names(searched), *(each.name for each in findings)}
-        self._clean |= {name: "" if name in suspicious else RULES for name in searched}
-        self._pieces |= {} if pieces is None else {name: " ".join(each) for name, each in pieces.clean.items() if each}
-        masked = {name for name, content in searched.items() if content is not fresh[name]}
-        contents.update({name: searched[name] for name in masked})
-        self._digests |= {name: _digest(contents[name]) for name in masked}
-        self._masked |= masked
+        for name, content in searched.items():
+            file = files[name]
+            file.clean = "" if name in suspicious else RULES
+            file.pieces = " ".join(pieces.clean.get(name, ())) if pieces is not None else ""
+            if content is not fresh[name]:
+                contents[name], file.digest, file.is_masked = content, _digest(content), True
         self.findings += findings
 
-    def _forget(self, names: set[str]) -> None:
-        """Files that are gone, or were read again, are not what they were."""
-        for name in names:
-            self._digests.pop(name, None)
-            self._clean.pop(name, None)
-            self._pieces.pop(name, None)
-        self._texts -= names
-        self._masked -= names
-        self.findings = tuple(each for each in self.findings if each.name not in names)
-
-    def _all_names(self) -> list[str]:
-        return [*self._digests, *self.found.unread]
+    def _names(self) -> list[str]:
+        return [*self._files, *self.found.unread]
 
     def _known_digests(self) -> dict[str, str]:
         """The digests of which the tree is made; none where a file has the name of what describes the folder."""
-        names, others = self._all_names(), self._others()
+        names, others = self._names(), self._others()
         digests = {name: self._digest_of(name) for name in names if self._is_text(name)}
         if len(digests) < len(names) or others:
             files = {name: of_file(self._digest_of(name)) for name in names if not self._is_text(name)}
@@ -259,8 +248,8 @@ class Survey:
         either is the same in all else, neither is told.
         """
         if self._with_attributes:
-            found, known = self.found, "" if self._index is None else self._index.attributes
-            told = {name: found.status[name] for name in self._all_names() if name in found.status}
+            found, known = self.found, "" if self.index is None else self.index.attributes
+            told = {name: found.status[name] for name in self._names() if name in found.status}
             told |= {f"{name}/": status for name, status in found.tree.directories.items()}
             modes = {name: status.st_mode & PERMISSIONS for name, status in told.items()}
             if os.name == "nt":  # which has no such bits: those that others have are not lost here
@@ -270,39 +259,32 @@ class Survey:
             for self._attributes in ("", at_known_times(now, known), now):
                 if self._attributes:
                     digests[ATTRIBUTES_NAME] = document_digest(self._attributes)
-                if self._index is not None and tree_of_digests(digests) == self._index.read().tree:
+                if self.index is not None and tree_of_digests(digests) == self.index.read().tree:
                     break
-        return "" if self._index is None else tree_of_digests(digests)
+        return "" if self.index is None else tree_of_digests(digests)
 
     def _is_text(self, name: str) -> bool:
-        return name in self._texts or (name in self.found.unread and self.found.unread[name][1].is_text)
+        return self._files[name].is_text if name in self._files else self.found.unread[name][1].is_text
 
     def _digest_of(self, name: str) -> str:
-        return self._digests[name] if name in self._digests else self.found.unread[name][1].digest
+        return self._files[name].digest if name in self._files else self.found.unread[name][1].digest
 
     def _others(self) -> Metadata:
-        """What there is to say beside the files themselves."""
-        found, names = self.found, {*self._digests, *self.found.unread}
+        """Everything beside the files themselves."""
+        found, tree, names = self.found, self.found.tree, {*self._names()}
         implied = {
-            parent
-            for name in [*names, *found.tree.directories, *found.tree.links, *found.sets]
-            for parent in parents_of(name)
+            parent for name in [*names, *tree.directories, *tree.links, *found.sets] for parent in parents_of(name)
         }
+        executable = [name for name in names & found.status.keys() if found.status[name].st_mode & stat.S_IXUSR]
         return Metadata(
             # Of nested ones, the innermost.
-            empty_dirs=tuple(name for name in found.tree.directories if name not in implied),
-            executable=frozenset(self._executable(names)),
-            links=found.tree.links,
-            left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
-            unread=frozenset(entry.name for entry in found.tree.left_out if entry.unread and entry.reason not in _GONE),
+            empty_dirs=tuple(name for name in tree.directories if name not in implied),
+            executable=frozenset() if os.name == "nt" else frozenset(executable),  # which has no such bits
+            links=tree.links,
+            left_out={entry.name: entry.reason for entry in tree.left_out if entry.reason != VAULT},
+            unread=frozenset(entry.name for entry in tree.left_out if entry.unread and entry.reason not in _GONE),
             masked=self.masked,
         )
-
-    def _executable(self, names: set[str]) -> Iterator[str]:
-        if os.name != "nt":  # which has no such bits
-            for name, status in self.found.status.items():
-                if name in names and status.st_mode & stat.S_IXUSR:
-                    yield name
 
 
 def _digest(content: str | bytes) -> str:

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
+import unicodedata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from colony_memory._boundary import require_call, require_type, several
+from colony_memory._boundary import require_call, require_named, require_type, several
 from colony_memory._format import MAX_BYTES
 from colony_memory._os.held import settling
-from colony_memory._os.paths import real_path
+from colony_memory._os.paths import decode_name, real_path
 from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import name_problem, quoted
 from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._journal import list_records
 from colony_memory.capture._metadata import contents_of, split_documents
 from colony_memory.capture._reading import Found
-from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._sparse import Sparse
+from colony_memory.capture._steady import reason_of
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._tree import Known, LeftOut, Note, Room, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._ignore import Following
     from colony_memory.capture._metadata import Contents
-    from colony_memory.capture._sources import Source
     from colony_memory.capture.index import FolderIndex
     from colony_memory.capture.secrets import SecretFinding
 
@@ -178,22 +180,10 @@ def read_paths(
     Of several, each is saved under its base name, a directory's files under ``name/…``. Where two would meet there, as
     many directories above as it takes tell them apart: ``a/notes`` and ``b/notes``. A path given twice counts once.
 
-    Args:
-        paths: Files and directories.
-        git: As for read_folder().
-        exclude: As for read_folder(), by the names under which files are saved.
-        secrets: As for read_folder().
-        allow_secrets: As for read_folder().
-        max_bytes: As for read_folder().
-        attributes: As for read_folder().
-        dry_run: As for read_folder().
-        on_progress: As for read_folder().
+    All else is as for read_folder(); ``exclude`` goes by the names under which files are saved.
 
     Raises:
-        ValueError: A path is missing or not readable, two cannot be told apart, or nothing can be saved; as for
-            read_folder() otherwise.
-        SecretsFound: As for read_folder().
-        ColonyMemoryError: As for read_folder().
+        ValueError: A path is missing or not readable, or two cannot be told apart. All else is as for read_folder().
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
@@ -250,10 +240,16 @@ def _survey(
     end_unfinished(sources, dry_run=dry_run)
     began, fixed = time.time_ns(), Tree()
     found = Found(_walks(sources, excluded, follow, fixed), fixed, Room(max_bytes))
-    unless = ("",) if anew else (BUNDLE_NAME,) if git else ()
-    _read(
-        found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, unless=unless), on_progress
-    )
+
+    def work() -> None:
+        found.find()
+        if index is not None and index.rows and not any(entry.name in index.rows for entry in found.tree.files):
+            # Somebody began it anew: it is based on nothing that it holds nothing of.
+            index.forget()
+        unless = ("",) if anew else (BUNDLE_NAME,) if git else ()
+        found.read(None if index is None else Known(index.rows, None if secrets == "allow" else RULES, unless))
+
+    _read(found, work, on_progress)
     if git:
         found.take_repositories()
     else:
@@ -266,24 +262,13 @@ def _survey(
 
 
 @settling()
-def _read(found: Found, known: Callable[[], Known | None], on_progress: Callable[[int, int, str], None] | None) -> None:
-    def work() -> None:
-        found.find()
-        found.read(known())
-
+def _read(found: Found, work: Callable[[], None], on_progress: Callable[[int, int, str], None] | None) -> None:
     found.within_reach(work, on_progress)
-
-
-def _known(index: FolderIndex, tree: Tree, *, secrets: str, unless: tuple[str, ...]) -> Known:
-    if index.rows and not any(entry.name in index.rows for entry in tree.files):
-        # Somebody began it anew: it is based on nothing that it holds nothing of.
-        index.forget()
-    return Known(index.rows, None if secrets == "allow" else RULES, unless)
 
 
 def _captured(survey: Survey, *, reading: bool = True) -> Capture:
     """The capture of a survey, with the documents where they are to be read."""
-    if reading and not survey.is_read:
+    if reading and survey.found.unread:
         survey.read_rest()
     tree = survey.found.tree
     return Capture(
@@ -293,7 +278,7 @@ def _captured(survey: Survey, *, reading: bool = True) -> Capture:
         notes=tuple(sorted(survey.found.notes, key=lambda note: note.name)),
         secrets=survey.acted_on,
         allowed=tuple(each for each in survey.findings if each not in survey.acted_on),
-        survey=survey if survey.has_index else None,
+        survey=None if survey.index is None else survey,
     )
 
 
@@ -322,31 +307,9 @@ def read_choices(
     Raises:
         ValueError: One of them cannot be read, whatever there is to be saved.
     """
-    _require_choice(secrets)
-    return read_allowed(allow_secrets), read_excluded(exclude)
-
-
-def _require_choice(secrets: str) -> None:
     if secrets not in _CHOICES:
         raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
-
-
-def _walks(sources: list[Source], excluded: Excluded, follow: Following | None, fixed: Tree) -> list[Walk | NamedFile]:
-    """The walks that find the files of each source; what need not be looked for is noted at once."""
-    walks: list[Walk | NamedFile] = []
-    # A database goes before the files beside it that are a part of it.
-    for source in sorted(sources, key=lambda source: str(source.path)):
-        shown = f"{source.prefix}{'/' if source.is_directory else ''}"
-        problem = name_problem(source.prefix) if source.prefix else None
-        if source.prefix and excluded.covers(source.prefix, is_directory=source.is_directory):
-            fixed.ignored.append(shown)
-        elif problem:
-            fixed.left_out.append(LeftOut(shown, f"{problem}; rename it", unread=False))
-        elif source.is_directory:
-            walks.append(Walk(source.path, f"{source.prefix}/" if source.prefix else "", excluded, follow))
-        else:
-            walks.append(NamedFile(source.path, source.prefix))
-    return walks
+    return read_allowed(allow_secrets), read_excluded(exclude)
 
 
 class NothingToSave(ValueError):
@@ -366,3 +329,102 @@ def _refuse_nothing(sources: list[Source], found: Found) -> None:
     if not why and tree.ignored:
         why = f": {tree.ignored[0]!r} is excluded" + (", and more" if len(tree.ignored) > 1 else "")
     raise NothingToSave(f"{where}: nothing to back up{why}")
+
+
+# --- the paths that a caller names, and the names under which what is in them is saved
+
+
+@dataclass(frozen=True)
+class Source:
+    """A path that the caller named."""
+
+    path: Path  # as it was given
+    is_directory: bool  # links followed
+    # The name of a file; for a directory the beginning of its files' names, without the slash, empty where it is the
+    # only source
+    prefix: str = ""
+
+
+def find_sources(paths: Iterable[str | os.PathLike[str]]) -> list[Source]:
+    """Look at the paths and give each its name. A path that is given twice counts once.
+
+    Raises:
+        ValueError: A path is missing, not readable, or neither a file nor a directory, or two cannot be told apart.
+    """
+    found: dict[tuple[str, ...], Source] = {}
+    for path in paths:
+        source = _look_at(path)
+        # From the root, spelled out, with links left in: a link's own name is the one that was chosen.
+        parts = Path(os.path.abspath(source.path)).parts[1:]  # noqa: PTH100 - Path.absolute() keeps '..'
+        found.setdefault(parts, source)
+    if len(found) == 1:
+        ((parts, source),) = found.items()
+        return [source if source.is_directory else Source(source.path, False, decode_name(parts[-1]))]
+    names = _tell_apart(found)
+    return [Source(source.path, source.is_directory, names[parts]) for parts, source in found.items()]
+
+
+def require_directory(path: str | os.PathLike[str]) -> Source:
+    """Look at a path that has to be a directory.
+
+    Raises:
+        ValueError: It is none, or cannot be looked at.
+    """
+    source = _look_at(path)
+    if not source.is_directory:
+        raise ValueError(f"{os.fspath(path)!r} is not a directory")
+    return source
+
+
+def _look_at(path: str | os.PathLike[str]) -> Source:
+    require_named(path)
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError as error:
+        raise ValueError(f"{os.fspath(path)!r}: no such file or directory") from error
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)!r} cannot be read: {reason_of(error)}") from error
+    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{os.fspath(path)!r} is neither a file nor a directory")
+    return Source(Path(path), stat.S_ISDIR(status.st_mode))
+
+
+def _tell_apart(found: dict[tuple[str, ...], Source]) -> dict[tuple[str, ...], str]:
+    """Give each path the shortest end of it that is neither another's nor a directory above another's."""
+    length = dict.fromkeys(found, 1)
+
+    def end(parts: tuple[str, ...]) -> tuple[str, ...]:
+        # Names that some file systems take for one are told apart too.
+        return tuple(unicodedata.normalize("NFC", part).casefold() for part in parts[-length[parts] :])
+
+    while True:
+        ends = {parts: end(parts) for parts in found}
+        longer = {
+            one for one in found for other in found if one != other and ends[other][: len(ends[one])] == ends[one]
+        }
+        if not longer:
+            return {parts: "/".join(map(decode_name, parts[-length[parts] :])) for parts in found}
+        for parts in longer:
+            if length[parts] >= len(parts):
+                raise ValueError(
+                    f"{str(found[parts].path)!r} would share its name with another path: back it up separately"
+                )
+            length[parts] += 1
+
+
+def _walks(sources: list[Source], excluded: Excluded, follow: Following | None, fixed: Tree) -> list[Walk | NamedFile]:
+    """The walks that find the files of each source; what need not be looked for is noted at once."""
+    walks: list[Walk | NamedFile] = []
+    # A database goes before the files beside it that are a part of it.
+    for source in sorted(sources, key=lambda source: str(source.path)):
+        shown = f"{source.prefix}{'/' if source.is_directory else ''}"
+        problem = name_problem(source.prefix) if source.prefix else None
+        if source.prefix and excluded.covers(source.prefix, is_directory=source.is_directory):
+            fixed.ignored.append(shown)
+        elif problem:
+            fixed.left_out.append(LeftOut(shown, f"{problem}; rename it", unread=False))
+        elif source.is_directory:
+            walks.append(Walk(source.path, f"{source.prefix}/" if source.prefix else "", excluded, follow))
+        else:
+            walks.append(NamedFile(source.path, source.prefix))
+    return walks

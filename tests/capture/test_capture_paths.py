@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from capture_trees import contents, make, posix
 
-from colony_memory.capture import _sources, folder, read_folder, read_paths
+from colony_memory.capture import folder, read_folder, read_paths
 from colony_memory.capture._metadata import split_documents
 
 
@@ -50,10 +50,10 @@ def test_equal_names_are_told_apart_by_what_is_above(tmp_path: Path, paths: list
 def test_paths_without_a_name_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="'/' would share its name with another path: back it up separately"):
         read_paths(["/", tmp_path])
-    looked_at = {("a",): _sources.Source(Path("/a"), True), ("a", "n"): _sources.Source(Path("/a/n"), True)}
-    looked_at[("b", "n")] = _sources.Source(Path("/b/n"), True)
+    looked_at = {("a",): folder.Source(Path("/a"), True), ("a", "n"): folder.Source(Path("/a/n"), True)}
+    looked_at[("b", "n")] = folder.Source(Path("/b/n"), True)
     with pytest.raises(ValueError, match="'/a' would share its name"):
-        _sources._tell_apart(looked_at)
+        folder._tell_apart(looked_at)
 
 
 @posix
