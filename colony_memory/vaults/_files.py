@@ -127,7 +127,7 @@ MARKER = ".cmem-vault.json"
 MARKER_BYTES = 4096
 
 _FAMILY = "colony-memory/vault/"
-#: The layout that a marker names: files side by side in a directory, or keys as :mod:`.objects.bucket` makes them. A
+#: The layout that a marker names: files side by side in a directory, or keys as :mod:`.objects` makes them. A
 #: vault of one kind that was copied file by file into the other is no vault there, and not an empty one either.
 IN_DIRECTORY, IN_OBJECTS = f"{_FAMILY}1", f"{_FAMILY}objects/1"
 _NAMES = {1: FORMAT, 2: FORMAT_2}

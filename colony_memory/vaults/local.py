@@ -28,30 +28,8 @@ from colony_memory.exceptions import (
     VaultError,
     VaultUnavailable,
 )
-from colony_memory.vaults._files import (
-    ELSEWHERE,
-    MARKER,
-    MARKER_BYTES,
-    MOST_BYTES,
-    UNFIT_FILE,
-    Marked,
-    MarkedVault,
-    check_format,
-    check_none_match,
-    encode_text,
-    etag_of,
-    held_place,
-    is_ours,
-    is_plain_name,
-    marker_id,
-    no_such_file,
-    no_vault,
-    not_a_name,
-    placeholders_of,
-    read_marked,
-    time_at,
-    too_large,
-)
+from colony_memory.vaults import _files as files
+from colony_memory.vaults._files import MARKER, MOST_BYTES, Marked, MarkedVault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -157,7 +135,7 @@ class LocalVault(MarkedVault):
             VaultError: Nobody can tell.
         """
         with self._opened() as directory:
-            known = marker_id(self._marked(directory).data)
+            known = files.marker_id(self._marked(directory).data)
         return f"vault:{known}" if known else f"file:{real_path(self.path)}"
 
     # --- the five methods
@@ -201,7 +179,7 @@ class LocalVault(MarkedVault):
         return {
             **_describe(filename, len(found.data), found.facts.st_mtime),
             "content": found.data.decode("utf-8", "replace"),
-            "etag": etag_of(found.data),
+            "etag": files.etag_of(found.data),
         }
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
@@ -229,9 +207,9 @@ class LocalVault(MarkedVault):
             ValueError: ``if_none_match`` is neither None nor ``"*"``.
             VaultError: ``status`` 412: the condition failed and nothing was written.
         """
-        check_none_match(if_none_match)
+        files.check_none_match(if_none_match)
         target = self._locate(filename)
-        data = encode_text(filename, content)
+        data = files.encode_text(filename, content)
         with self._opened(target, needed=len(data)) as directory, self._locked(directory):
             if directory.look(filename) is None:
                 _refuse_placeholder(directory, filename)
@@ -242,7 +220,7 @@ class LocalVault(MarkedVault):
                 elif if_none_match is not None:
                     state = "is there"
                 else:
-                    state = None if etag_of(found.data) == if_match else "has changed"
+                    state = None if files.etag_of(found.data) == if_match else "has changed"
                 if state is not None:
                     raise VaultError(f"{target} {state}: not written", status=412, code="PRECONDITION_FAILED")
             self._require_room(directory, filename, len(data))
@@ -255,7 +233,7 @@ class LocalVault(MarkedVault):
                 self._cleared = now
             directory.replace(filename, data)
             written = directory.look(filename)
-        return {**_describe(filename, len(data), written and written.st_mtime), "etag": etag_of(data)}
+        return {**_describe(filename, len(data), written and written.st_mtime), "etag": files.etag_of(data)}
 
     def vault_free_bytes(self) -> int | None:
         """What the disk has free; None with a quota, which only a look at all files can compare."""
@@ -271,7 +249,7 @@ class LocalVault(MarkedVault):
     def vault_look_up_files(self, filenames: Sequence[str]) -> dict[str, Any]:
         with self._opened() as directory:
             # Where the directory has many, a fraction of the work of a look at all.
-            places = ((name, *placeholders_of(name)) for name in filenames if is_plain_name(name))
+            places = ((name, *files.placeholders_of(name)) for name in filenames if files.is_plain_name(name))
             found = (
                 next(((each, facts) for each in names if (facts := directory.look(each)) is not None), None)
                 for names in places
@@ -281,13 +259,13 @@ class LocalVault(MarkedVault):
     # --- on disk
 
     def _locate(self, filename: str) -> Path:
-        if not is_plain_name(filename):
-            raise not_a_name(self.path, filename)
+        if not files.is_plain_name(filename):
+            raise files.not_a_name(self.path, filename)
         return self.path / filename
 
     def _absent(self, directory: Files, filename: str) -> VaultError:
         _refuse_placeholder(directory, filename)
-        return no_such_file(self.path, filename)
+        return files.no_such_file(self.path, filename)
 
     @contextlib.contextmanager
     def _opened(self, place: Path | None = None, *, needed: int | None = None) -> Iterator[Files]:
@@ -296,7 +274,7 @@ class LocalVault(MarkedVault):
             try:
                 directory = opened.enter_context(open_files(self.path, keep_owner=True))
             except FileNotFoundError:
-                raise no_vault(self.path, _WHY_MISSING) from None
+                raise files.no_vault(self.path, _WHY_MISSING) from None
             with _errors_named(self.path / MARKER):
                 self.snapshot_format = self._marked(directory).require(
                     self.path, used=lambda: _holds_snapshots(directory), why_missing=_WHY_MISSING
@@ -305,13 +283,13 @@ class LocalVault(MarkedVault):
 
     def _marked(self, directory: Files) -> Marked:
         try:
-            found = directory.read(MARKER, limit=MARKER_BYTES)
+            found = directory.read(MARKER, limit=files.MARKER_BYTES)
         except UnfitFile as error:
             return Marked(error.strerror)
-        return read_marked(None if found is None else found.data, self.path)
+        return files.read_marked(None if found is None else found.data, self.path)
 
     def _make(self, asked: Literal[1, 2] | None) -> None:
-        check_format(asked)
+        files.check_format(asked)
         with _errors_named(self.path):
             if self.path.is_symlink() and not self.path.exists():
                 # Whoever made the link makes what it leads to, or its disk brings it.
@@ -339,7 +317,7 @@ class LocalVault(MarkedVault):
     def _require_room(self, directory: Files, filename: str, size: int) -> None:
         most = min(MOST_BYTES, self._max_file_bytes or MOST_BYTES)
         if size > most:
-            raise too_large(self.path, filename, size, most)
+            raise files.too_large(self.path, filename, size, most)
         if self._quota_bytes is not None:
             held = _scan(directory)
             free = self._quota_bytes - held.used + (held.files.get(filename, (0, None))[0] or 0)
@@ -371,25 +349,27 @@ def _scan(directory: Files, prefix: str = "") -> _Holdings:
     """Every entry that is a file whose name starts with ``prefix``, or that keeps the place of one."""
 
     def wanted(name: str) -> bool:
-        return name.startswith(prefix) or (not is_ours(name) and (held_place(name) or "").startswith(prefix))
+        return name.startswith(prefix) or (
+            not files.is_ours(name) and (files.held_place(name) or "").startswith(prefix)
+        )
 
     return _hold(directory.entries(wanted))
 
 
 def _hold(entries: Iterable[tuple[str, os.stat_result]]) -> _Holdings:
-    files: dict[str, tuple[int | None, float | None]] = {}
+    there: dict[str, tuple[int | None, float | None]] = {}
     elsewhere: dict[str, tuple[None, None]] = {}
     strays: dict[str, str] = {}
     for name, facts in entries:
-        held, kind = held_place(name), name_kind(facts.st_mode)
+        held, kind = files.held_place(name), name_kind(facts.st_mode)
         if held is not None:
             if held != MARKER:
                 elsewhere[held] = None, None
-        elif kind is None and is_plain_name(name):
-            files[name] = facts.st_size, facts.st_mtime
-        elif is_ours(name):
+        elif kind is None and files.is_plain_name(name):
+            there[name] = facts.st_size, facts.st_mtime
+        elif files.is_ours(name):
             strays[name] = f"{kind}, not a plain file" if kind else "not a name that a file of a vault may have"
-    return _Holdings({**elsewhere, **files}, strays)
+    return _Holdings({**elsewhere, **there}, strays)
 
 
 def _list(directory: Files, held: _Holdings) -> dict[str, Any]:
@@ -403,7 +383,7 @@ def _list(directory: Files, held: _Holdings) -> dict[str, Any]:
     for name, what in held.strays.items():
         _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
     items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
-    return {"items": items, "total": len(items), "has_more": False, "now": time_at(time.time())}
+    return {"items": items, "total": len(items), "has_more": False, "now": files.time_at(time.time())}
 
 
 def _describe(filename: str, size: int | None, modified: float | None) -> dict[str, Any]:
@@ -412,25 +392,26 @@ def _describe(filename: str, size: int | None, modified: float | None) -> dict[s
     return {
         "filename": filename,
         "content_size": size,
-        "updated_at": None if modified is None else time_at(modified),
+        "updated_at": None if modified is None else files.time_at(modified),
     }
 
 
 def _holds_snapshots(directory: Files) -> bool:
     """True if there is a file of a snapshot, here or elsewhere."""
     return any(
-        held_place(name) or (is_ours(name) and not stat.S_ISDIR(facts.st_mode)) for name, facts in directory.entries()
+        files.held_place(name) or (files.is_ours(name) and not stat.S_ISDIR(facts.st_mode))
+        for name, facts in directory.entries()
     )
 
 
 def _refuse_placeholder(directory: Files, filename: str) -> None:
     """Raise if a file that is not there is elsewhere rather than absent."""
-    for name in placeholders_of(filename):
+    for name in files.placeholders_of(filename):
         if directory.look(name) is not None:
             raise VaultUnavailable(
                 f"{directory.path / filename} is elsewhere: a sync service has only the placeholder {name!r} here; "
                 "have it download the file, and try again",
-                code=ELSEWHERE,
+                code=files.ELSEWHERE,
             )
 
 
@@ -441,7 +422,7 @@ def _errors_named(place: Path, *, needed: int | None = None) -> Iterator[None]:
         yield
     except UnfitFile as exc:
         # Not "from exc": whoever catches this must not take it for a file that is missing.
-        raise VaultUnavailable(f"{exc.filename}: {exc.strerror}", code=UNFIT_FILE) from None
+        raise VaultUnavailable(f"{exc.filename}: {exc.strerror}", code=files.UNFIT_FILE) from None
     except OSError as exc:
         msg = f"{place}: {exc.strerror or type(exc).__name__}"
         if exc.errno in {errno.ENOSPC, errno.EDQUOT}:

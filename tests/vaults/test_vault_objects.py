@@ -196,7 +196,7 @@ def test_a_huge_object_is_refused_before_it_is_read(server):
 
 
 def test_more_objects_than_anybody_reads_are_refused(server, vault, monkeypatch):
-    monkeypatch.setattr("colony_memory.vaults.objects.bucket._MOST_OBJECTS", 5)
+    monkeypatch.setattr("colony_memory.vaults.objects._MOST_OBJECTS", 5)
     for number in range(6):
         vault.vault_upload_file(f"cmem.default.x.p{number}.json", "x")
     with pytest.raises(VaultUnavailable, match="more than 5 objects"):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from colony_memory._format.names import latest_filename
+from colony_memory._format.names import latest_filename, leading_label
 from colony_memory.vaults._files import is_plain_name
-from colony_memory.vaults.objects.bucket import folder_of, key_of, name_of, read_tag, tag_of
+from colony_memory.vaults.objects import key_of, name_of, read_tag, tag_of
 
 LABELS = st.from_regex(r"[a-z0-9_]([a-z0-9_-]{0,8}[a-z0-9_])?", fullmatch=True)
 NAMES = st.one_of(
@@ -54,7 +54,7 @@ def test_a_key_is_that_of_one_name_or_foreign(key):
 @given(LABELS, st.text(max_size=20))
 def test_what_begins_with_a_whole_label_lies_in_its_folder(label, rest):
     start = f"cmem.{label}."
-    assert folder_of(start + rest) == label
+    assert leading_label(start + rest) == label
     assert not is_plain_name(start + rest) or key_of(start + rest).startswith(f"{label}/")
     assert key_of(latest_filename(label)) == f"{label}/cmem.{label}.latest.json"
 
@@ -63,7 +63,7 @@ def test_what_begins_with_a_whole_label_lies_in_its_folder(label, rest):
     "prefix", ["", "cmem", "cmem.", "cmem.a", "cmem.a-", "cmem.A.", "cmem.-a.", "cmem.a-.", "x.cmem.a."]
 )
 def test_what_leaves_more_than_one_label_is_looked_for_everywhere(prefix):
-    assert folder_of(prefix) is None
+    assert leading_label(prefix) is None
 
 
 @pytest.mark.parametrize("e_tag", ['"abc"', "0x1", 'W/"a|b"', "|", "a|"])

@@ -1,58 +1,89 @@
 """A vault in an object store: S3 and what speaks its language, Google Cloud Storage, Azure Blob Storage.
 
-One object for each file of the vault, under the keys of :mod:`.keys`. Needs the extra ``objects`` (obstore).
+One object for each file of the vault, in one folder a label, ``<label>/<file name>``, so that a label's listing costs
+what that label holds; what is of no label lies above them. Whatever is not the key of a file, exactly as written here,
+is foreign. Needs the extra ``objects`` (obstore).
 
 **What counts as absence.** A store answers alike for an object that is missing and for one whose bucket is missing. So
 whenever something is absent, the marker is read again: if it is there, so is the bucket, and that is the proof. A
 bucket with neither the marker nor any file of a snapshot is no vault: :class:`VaultMissing`.
+
+>>> key_of("cmem.default.latest.json")
+'default/cmem.default.latest.json'
+>>> name_of("default/cmem.default.latest.json")
+'cmem.default.latest.json'
+>>> key_of("a b.json")
+'a=20b.json'
 """
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format.names import leading_label
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
-from colony_memory.vaults._files import (
-    IN_OBJECTS,
-    MARKER,
-    MOST_BYTES,
-    MarkedVault,
-    check_format,
-    check_none_match,
-    encode_text,
-    is_ours,
-    is_plain_name,
-    marker_id,
-    no_such_file,
-    not_a_name,
-    too_large,
-)
+from colony_memory.vaults import _files as files
+from colony_memory.vaults._files import MARKER, MOST_BYTES, Marked, MarkedVault
 from colony_memory.vaults.memory import UNLIMITED_BYTES
-from colony_memory.vaults.objects.bucket import (
-    WHY_MISSING,
-    Bucket,
-    describe_object,
-    folder_of,
-    holds_snapshots,
-    key_of,
-    look_at_marker,
-    name_of,
+from colony_memory.vaults.objects.stores import (
+    asking,
+    deleting_singly,
+    describe,
     probe_conditions,
-    read_tag,
-    tag_of,
+    writes_on_condition,
 )
-from colony_memory.vaults.objects.stores import deleting_singly, describe, writes_on_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Literal
 
+    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 __all__ = ["ObjectVault"]
+
+_MOST_OBJECTS = 100_000
+_PAGE = 1000
+_WHY_MISSING = "or its bucket does not exist"
+# Every store takes these as they are, in a key, in an address and in its XML. All names of ours are made of them.
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+_ESCAPE = re.compile(rb"=([0-9A-F]{2})")
+
+
+def key_of(name: str) -> str:
+    """The key of a file, below the vault's own place; bytes that a store might change are written ``=XX``."""
+    label = leading_label(name)
+    written = "".join(chr(byte) if byte in _PLAIN else f"={byte:02X}" for byte in name.encode("utf-8"))
+    return written if label is None else f"{label}/{written}"
+
+
+def name_of(key: str) -> str | None:
+    """The file that a key is of, None where it is of none and so foreign."""
+    try:
+        raw = key.rpartition("/")[2].encode("ascii")
+        name = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), raw).decode("utf-8")
+    except UnicodeError:
+        return None
+    return name if files.is_plain_name(name) and key_of(name) == key else None
+
+
+def tag_of(found: Any) -> str | None:
+    """Whatever the store needs to know a state of an object again, as one text: its e_tag, its version before it."""
+    tag, version = found.get("e_tag"), found.get("version")
+    if not tag:
+        return None
+    return f"{version or ''}|{tag}" if version or "|" in tag else str(tag)
+
+
+def read_tag(filename: str, tag: str) -> dict[str, str]:
+    """The tag that :func:`tag_of` made, for a write on condition."""
+    version, _, e_tag = tag.partition("|") if "|" in tag else ("", "", tag)
+    if not e_tag or not (tag.isascii() and tag.isprintable()):
+        raise VaultError(f"not an etag of {filename}: {tag!r}", status=400, code="INVALID_INPUT")
+    return {"e_tag": e_tag, "version": version} if version else {"e_tag": e_tag}
 
 
 class ObjectVault(MarkedVault):
@@ -112,7 +143,8 @@ class ObjectVault(MarkedVault):
         if max_file_bytes < 1:
             raise ValueError(f"max_file_bytes must be at least 1, not {max_file_bytes!r}")
         self.url = describe(store)
-        self._bucket, self._store = Bucket(deleting_singly(store), self.url), store
+        self._store: Any = deleting_singly(store)
+        self._deletes_many: Any = store
         self._most = max_file_bytes
         self._known, self._id = False, ""
         if conditional and writes_on_condition(store):
@@ -133,7 +165,7 @@ class ObjectVault(MarkedVault):
             VaultError: The store cannot be reached, or refused.
         """
         if not self._id:
-            self._id = marker_id(look_at_marker(self._bucket).data) or ""
+            self._id = files.marker_id(self._marked().data) or ""
         return f"vault:{self._id}" if self._id else self.url
 
     def require(self) -> None:
@@ -169,29 +201,25 @@ class ObjectVault(MarkedVault):
             VaultError: ``status`` 404: it is not there.
             VaultUnavailable: It cannot be read. With the ``code`` ``"UNFIT_FILE"``, it is too large.
         """
-        key, doing = self._locate(filename), f"reading {filename}"
+        key = self._locate(filename)
         self.require()
         try:
-            data, meta = self._bucket.read(key, doing, self._most)
+            data, meta = self._read(key, f"reading {filename}", self._most)
         except FileNotFoundError:
             raise self._absent(filename) from None
-        return {
-            **describe_object(filename, meta),
-            "content": data.decode("utf-8", "replace"),
-            "etag": tag_of(meta),
-        }
+        return {**_describe(filename, meta), "content": data.decode("utf-8", "replace"), "etag": tag_of(meta)}
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
         return self._upload(filename, content, "overwrite")
 
     def vault_delete_file(self, filename: str) -> dict[str, Any]:
-        key, doing = self._locate(filename), f"deleting {filename}"
+        key = self._locate(filename)
         self.require()
         try:
-            with self._bucket.asking(doing):
+            with asking(f"deleting {filename}"):
                 # Some stores claim to have deleted what was never there.
-                self._bucket.store.head(key)
-                self._bucket.store.delete(key)
+                self._store.head(key)
+                self._store.delete(key)
         except FileNotFoundError:
             raise self._absent(filename) from None
         return {}
@@ -205,8 +233,8 @@ class ObjectVault(MarkedVault):
         keys = [self._locate(filename) for filename in filenames]
         self.require()
         try:
-            with self._bucket.asking(f"deleting {len(keys)} files"):
-                self._store.delete(keys)
+            with asking(f"deleting {len(keys)} files"):
+                self._deletes_many.delete(keys)
         except FileNotFoundError:
             raise self._absent(filenames[0]) from None
         return {}
@@ -216,14 +244,15 @@ class ObjectVault(MarkedVault):
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         self.require()
         items, strays = [], []
-        for meta in self._bucket.objects(folder_of(prefix), f"listing {prefix}*"):
+        # Of a prefix with a whole label, every file lies in that label's folder.
+        for meta in self._objects(leading_label(prefix), f"listing {prefix}*"):
             name = name_of(meta["path"])
             if name is None:
                 last = meta["path"].rpartition("/")[2]
-                if is_ours(last) and last.startswith(prefix):
+                if files.is_ours(last) and last.startswith(prefix):
                     strays.append(meta["path"])
             elif name.startswith(prefix):
-                items.append(describe_object(name, meta))
+                items.append(_describe(name, meta))
         if strays:
             _warn(
                 f"{self.url}: names of snapshot files in places where none belong, {len(strays)} of them, such as "
@@ -237,13 +266,7 @@ class ObjectVault(MarkedVault):
     def _upload_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> dict[str, Any]:
-        """Like :meth:`vault_upload_file`, if the file still has the etag ``if_match``, or does not exist (``"*"``).
-
-        Raises:
-            ValueError: ``if_none_match`` is neither None nor ``"*"``.
-            VaultError: ``status`` 412: the condition failed and nothing was written.
-        """
-        check_none_match(if_none_match)
+        files.check_none_match(if_none_match)
         if if_match is not None and if_none_match is not None:
             # No file both has a tag and does not exist.
             raise VaultError(f"{filename}: not written", status=412, code="PRECONDITION_FAILED")
@@ -254,20 +277,53 @@ class ObjectVault(MarkedVault):
     # --- in the store
 
     def _locate(self, filename: str) -> str:
-        if not is_plain_name(filename):
-            raise not_a_name(self.url, filename)
+        if not files.is_plain_name(filename):
+            raise files.not_a_name(self.url, filename)
         return key_of(filename)
+
+    def _read(self, key: str, doing: str, most: int) -> tuple[bytes, ObjectMeta]:
+        """An object of at most so many bytes; FileNotFoundError if it, or its bucket, is absent."""
+        with asking(doing):
+            found = self._store.get(key)
+            meta: ObjectMeta = found.meta
+            if meta["size"] > most:
+                raise VaultUnavailable(
+                    f"{doing} failed: it takes {meta['size']} bytes, and {most} are read at most", code=files.UNFIT_FILE
+                )
+            data = bytes(found.bytes())
+        if len(data) != meta["size"]:
+            raise VaultUnavailable(f"{doing} failed: {len(data)} bytes came of {meta['size']}, try again")
+        return data, meta
+
+    def _objects(self, folder: str | None, doing: str) -> Iterator[ObjectMeta]:
+        """Every object in a folder, or of the whole vault; all of them or an error."""
+        number = 0
+        try:
+            with asking(doing):
+                for page in self._store.list(folder, chunk_size=_PAGE):
+                    number += len(page)
+                    if number > _MOST_OBJECTS:
+                        raise VaultUnavailable(
+                            f"{doing} failed: there are more than {_MOST_OBJECTS} objects; give the vault a prefix of "
+                            "its own"
+                        )
+                    yield from page
+        except FileNotFoundError:
+            raise files.no_vault(self.url, _WHY_MISSING) from None
+        except VaultError as error:
+            # Of a listing, only the bucket can be absent.
+            raise (files.no_vault(self.url, _WHY_MISSING) if error.status == 404 else error) from None
 
     def _upload(self, filename: str, content: str, mode: Any) -> dict[str, Any]:
         key, doing = self._locate(filename), f"writing {filename}"
-        data = encode_text(filename, content)
+        data = files.encode_text(filename, content)
         if len(data) > self._most:
-            raise too_large(self.url, filename, len(data), self._most)
+            raise files.too_large(self.url, filename, len(data), self._most)
         self.require()
         try:
-            with self._bucket.asking(doing):
+            with asking(doing):
                 # In one piece: only then is it whole or not there at all, and leaves nothing behind.
-                reply = self._bucket.store.put(key, data, mode=mode, use_multipart=False)
+                reply = self._store.put(key, data, mode=mode, use_multipart=False)
         except FileNotFoundError:
             self._look_again()
             raise VaultUnavailable(f"{doing} failed: the store does not find the place for it, try again") from None
@@ -278,40 +334,58 @@ class ObjectVault(MarkedVault):
     def _absent(self, filename: str) -> VaultError:
         """The error for a file that is not there, once that is proven."""
         self._look_again()
-        return no_such_file(self.url, filename)
+        return files.no_such_file(self.url, filename)
+
+    # --- whether it is a vault
+
+    def _marked(self) -> Marked:
+        try:
+            data, _ = self._read(MARKER, f"reading the marker of {self.url}", files.MARKER_BYTES)
+        except FileNotFoundError:
+            return Marked("")
+        except VaultUnavailable as error:
+            if error.code != files.UNFIT_FILE:
+                raise
+            return Marked("it is too large")
+        return files.read_marked(data, self.url, files.IN_OBJECTS)
+
+    def _holds_snapshots(self) -> bool:
+        objects = self._objects(None, f"looking into {self.url}")
+        return any(files.is_ours(name_of(meta["path"]) or "") for meta in objects)
 
     def _look_again(self) -> None:
         """See that this is a vault: by its marker, or by the files of snapshots in it."""
         self._known = False
-        marked = look_at_marker(self._bucket)
-        used = partial(holds_snapshots, self._bucket)
-        self.snapshot_format = marked.require(self.url, used=used, why_missing=WHY_MISSING)
-        self._known = True
-        self._id = marker_id(marked.data) or ""
+        marked = self._marked()
+        self.snapshot_format = marked.require(self.url, used=self._holds_snapshots, why_missing=_WHY_MISSING)
+        self._known, self._id = True, files.marker_id(marked.data) or ""
 
     def _make(self, asked: Literal[1, 2] | None) -> None:
-        doing = f"making a vault in {self.url}"
         conditional = hasattr(self, "vault_upload_file_if")
-        check_format(asked, conditional=conditional)
-        marked = look_at_marker(self._bucket)
-        if marked.is_fine(asked):
-            self.snapshot_format, self._known = marked.snapshots, True
-            return
-        try:
-            with self._bucket.asking(doing):
-                if conditional:
-                    probe_conditions(self._bucket.store, f".cmem-probe.{os.urandom(16).hex()}", self.url)
-                used = partial(holds_snapshots, self._bucket)
-                marked = marked.renewed(asked, IN_OBJECTS, conditional=conditional, used=used)
-                self._bucket.store.put(MARKER, marked.data, mode="overwrite", use_multipart=False)
-        except FileNotFoundError:
-            raise VaultMissing(f"there is no bucket or container for {self.url}: make that first") from None
+        files.check_format(asked, conditional=conditional)
+        marked = self._marked()
+        if not marked.is_fine(asked):
+            try:
+                with asking(f"making a vault in {self.url}"):
+                    if conditional:
+                        probe_conditions(self._store, f".cmem-probe.{os.urandom(16).hex()}", self.url)
+                    marked = marked.renewed(
+                        asked, files.IN_OBJECTS, conditional=conditional, used=self._holds_snapshots
+                    )
+                    self._store.put(MARKER, marked.data, mode="overwrite", use_multipart=False)
+            except FileNotFoundError:
+                raise VaultMissing(f"there is no bucket or container for {self.url}: make that first") from None
+            if not conditional:
+                _warn(
+                    f"{self.url} has no conditional writes: let one program at a time save there, since two might "
+                    "overwrite each other's latest snapshot unseen"
+                )
         self.snapshot_format, self._known = marked.snapshots, True
-        if not conditional:
-            _warn(
-                f"{self.url} has no conditional writes: let one program at a time save there, since two might "
-                "overwrite each other's latest snapshot unseen"
-            )
+
+
+def _describe(filename: str, meta: ObjectMeta) -> dict[str, Any]:
+    """A file without its content; its time is the store's."""
+    return {"filename": filename, "content_size": meta["size"], "updated_at": files.written_time(meta["last_modified"])}
 
 
 def _warn(text: str) -> None:

@@ -54,11 +54,19 @@ _EXPIRED = frozenset({"ExpiredToken", "InvalidToken", "TokenRefreshRequired"})
 
 
 @contextlib.contextmanager
-def errors_translated(doing: str) -> Iterator[None]:
-    """Turn what obstore raises into errors of this package, but for ``FileNotFoundError``.
+def asking(doing: str) -> Iterator[None]:
+    """Around every call of a store: what obstore raises leaves as an error of this package, but ``FileNotFoundError``.
 
     That says that something is not there, be it the object or the bucket: what it means is for the caller to find out.
+    Obstore's threads do not follow into a fork of the process that asked a store first, where this refuses.
     """
+    if not _asked_in:
+        _asked_in.append(os.getpid())
+    if _asked_in[0] != os.getpid():
+        raise VaultUnavailable(
+            f"{doing} failed: object stores were asked before this process was forked, and obstore does not work in a "
+            "fork: start processes with 'spawn'"
+        )
     try:
         yield
     except (FileNotFoundError, ColonyMemoryError):
@@ -193,17 +201,6 @@ def deleting_singly(store: Any) -> Any:
     )
 
 
-def refuse_fork(doing: str) -> None:
-    """Go on only in the process that asked a store first: obstore's threads do not follow into a fork of it."""
-    if not _asked_in:
-        _asked_in.append(os.getpid())
-    if _asked_in[0] != os.getpid():
-        raise VaultUnavailable(
-            f"{doing} failed: object stores were asked before this process was forked, and obstore does not work in a "
-            "fork: start processes with 'spawn'"
-        )
-
-
 def _read_address(scheme: str, rest: str) -> tuple[str, str]:
     found = _ADDRESS.fullmatch(rest)
     prefix = found[2][1:] if found else ""
@@ -224,3 +221,64 @@ def _import_stores() -> Any:
             "object stores need Python 3.11 or later and obstore: pip install 'colony-memory[objects]'"
         ) from error
     return obstore.store
+
+
+_ANOTHER = '"00000000000000000000000000000000"'
+
+
+def probe_conditions(store: Any, key: str, place: str) -> None:
+    """Write an object of this key, which nobody has, on conditions that hold and that do not, and remove it."""
+    try:
+        heeds = _try_conditions(store, key)
+    except Exception as error:
+        if translate_store(error, "").code != "NOT_SUPPORTED":
+            with contextlib.suppress(Exception):  # it may be there all the same, and what was raised says more
+                store.delete(key)
+            raise
+        heeds = False
+    _remove(store, key, place)
+    if not heeds:
+        raise VaultError(
+            f"{place} has no conditional writes, so two writers could overwrite each other's latest snapshot unseen; "
+            "where one program at a time saves to an S3 store, set AWS_CONDITIONAL_PUT=disabled",
+            status=501,
+            code="NOT_SUPPORTED",
+        )
+
+
+def _try_conditions(store: Any, key: str) -> bool:
+    store.put(key, b"0", mode="create", use_multipart=False)
+    meta = store.get(key).meta
+    if not meta["e_tag"] or not _refuses(store, key, "create"):
+        return False
+    version = {"version": "1"} if meta["version"] else {}
+    if not _refuses(store, key, {"e_tag": _ANOTHER, **version}):
+        return False
+    now = {"e_tag": meta["e_tag"], **({"version": meta["version"]} if version else {})}
+    return not _refuses(store, key, now)
+
+
+def _remove(store: Any, key: str, place: str) -> None:
+    try:
+        store.delete(key)
+    except FileNotFoundError:
+        pass  # the store took none on condition
+    except Exception as error:
+        if translate_store(error, "").code != "NOT_SUPPORTED":
+            raise
+        raise VaultError(
+            f"{place} did not delete {key}, which is left there: a vault has to be able to delete its files",
+            status=501,
+            code="NOT_SUPPORTED",
+        ) from None
+
+
+def _refuses(store: Any, key: str, mode: Any) -> bool:
+    """True if the store says that the condition does not hold."""
+    try:
+        store.put(key, b"1", mode=mode, use_multipart=False)
+    except Exception as error:
+        if translate_store(error, "").status != 412:
+            raise
+        return True
+    return False
