@@ -44,6 +44,7 @@ LAST_WORDS = 5.0
 AT_LEISURE = 35.0
 
 _DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _REDRAW = 0.05  # seconds
 _GATHERED: ContextVar[list[object] | None] = ContextVar("gathered", default=None)
 
@@ -103,9 +104,11 @@ class Output:
     def answer_patch(self, text: str) -> None:
         """Write differences to stdout byte for byte, so that they apply; to a terminal in colour and spelled out."""
         if _is_terminal(sys.stdout):
-            from colony_memory.cli.summary import patch_lines
+            from colony_memory.cli.tables import styled
 
-            self.answer("\n".join(patch_lines(text)))
+            lines = text.removesuffix("\n").split("\n")
+            styles = ("bold" if line.startswith("diff --git ") else _STYLES.get(line[:1], "") for line in lines)
+            self.answer("\n".join(map(styled, map(shown_with_tabs, lines), styles)))
         else:
             self.answer_content(text, name="")
 

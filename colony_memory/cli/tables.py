@@ -1,4 +1,4 @@
-"""Tables of the vault for people, fitted to a terminal, and never cut where they go into a file or a pipe."""
+"""What people are told of snapshots and differences: tables, fitted to a terminal and whole everywhere else."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
-from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
-from colony_memory.words.text import age, columns_of, count, draws, shown, signer, size, stored, width_of
+from colony_memory.app.pick import made_at, number_left_out, stamp
+from colony_memory.words.text import age, columns_of, count, draws, few, shown, signer, size, stored, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from colony_memory.app.verdict import Protection
-    from colony_memory.reports import LabelMap, VaultMap, VerifyReport
+    from colony_memory.capture._metadata import Contents
+    from colony_memory.reports import SnapshotDiff
     from colony_memory.snapshot import SnapshotInfo
-
 
 _GAP = 2
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
@@ -72,40 +71,15 @@ _SNAPSHOTS = (
     Column("size", right=True, spare=1),
     Column("stored", right=True, spare=3),
     Column("signed by", spare=2),
-)
-#: Only where there are any.
-_REMARKS = Column("remarks", wraps=True)
-_LABELS = (
-    Column("label"),
-    Column("state"),
-    Column("snapshots", right=True),
-    Column("newest"),
-    Column("oldest", spare=3),
-    Column("size", right=True, spare=1),
-    Column("stored", right=True, spare=2),
-    Column("problems", wraps=True),
-)
-#: Each fact is a column of the name of its field.
-_CHECKS = (
-    Column("id"),
-    Column("manifest"),
-    Column("parts", spare=1),
-    Column("digest"),
-    Column("signature"),
-    Column("trust", spare=2),
-    Column("catalog", spare=4),
-    Column("chain", spare=3),
+    Column("remarks", wraps=True),  # only where there are any
 )
 
 
 def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], now: datetime) -> str:
-    """One row for each snapshot, in the order given; ``latest`` are the ids to mark.
-
-    The last line says what the mark means, if it is there.
-    """
+    """One row for each snapshot, in the order given; ``latest`` are the ids to mark."""
     if not infos:
         return "no snapshots"
-    before = {info.shrunk_from for info in infos}
+    shrunk = {info.shrunk_from for info in infos}
     rows = [
         (
             ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
@@ -114,16 +88,13 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
             size_of(info),
             stored(info),
             signer(info),
-            ", ".join(_remarks(info, shrank=info.snapshot_id in before)),
+            ", ".join(_remarks(info, shrank=info.snapshot_id in shrunk)),
         )
         for info in infos
     ]
-    shows = len(_SNAPSHOTS) + any(row[-1] for row in rows)
-    total = count(len(infos), "snapshot")
-    if any(info.snapshot_id in latest for info in infos):
-        total += "; * is the latest, which restore gives"
-    table = draw((*_SNAPSHOTS, _REMARKS)[:shows], [row[:shows] for row in rows])
-    return f"{table}\n{total}"
+    shows = len(_SNAPSHOTS) - (not any(row[-1] for row in rows))
+    marks = "; * is the latest, which restore gives" if any(info.snapshot_id in latest for info in infos) else ""
+    return f"{draw(_SNAPSHOTS[:shows], [row[:shows] for row in rows])}\n{count(len(infos), 'snapshot')}{marks}"
 
 
 def size_of(info: SnapshotInfo) -> str:
@@ -132,76 +103,46 @@ def size_of(info: SnapshotInfo) -> str:
 
 
 def _remarks(info: SnapshotInfo, *, shrank: bool) -> list[str]:
-    """The remarks on a snapshot, in a few words each; ``shrank`` where it is kept for what followed it."""
     pinned = f"pinned until {info.pinned_until[:10]}" if info.pinned_until else "pinned"
-    found = [word for word, is_so in (("encrypted", info.encrypted), (pinned, info.pinned)) if is_so]
-    if info.refused:
-        found.append("met a conflict")
-    if shrank:
-        found.append("kept, as much less followed")
-    if info.incomplete:
-        found.append(f"{number_left_out(info)} left out")
-    found += [f"#{tag}" for tag in info.tags]
-    return [*found, shown(info.note)] if info.note else found
-
-
-def label_table(found: VaultMap, verdicts: Mapping[str, Protection], *, now: datetime) -> str:
-    """One row for each label, with the verdict on it."""
-    rows = [
-        (
-            shown(each.label),
-            verdicts[each.label].state,
-            str(each.snapshots),
-            when(made_at(each.newest), now) if each.newest else "-",
-            when(made_at(each.oldest), now) if each.oldest else "-",
-            "not told" if each.snapshots and not each.plain_bytes else size(each.plain_bytes),
-            size(each.stored_bytes),
-            "; ".join(problems(each)) or ("see below" if verdicts[each.label].problems else "none found"),
-        )
-        for each in found.labels
-    ]
-    return draw(_LABELS, rows) if rows else "no snapshots"
-
-
-def check_table(report: VerifyReport) -> str:
-    """One row for each snapshot that was verified; of what only a signature proves, nothing where that is so quiet."""
-    columns = _CHECKS[:4] if is_plain(report) else _CHECKS
-    facts = [column.head for column in columns[1:]]
-    rows = [(shown(each.snapshot_id), *(getattr(each, fact) for fact in facts)) for each in report.snapshots]
-    return draw(columns, rows)
-
-
-def is_plain(report: VerifyReport) -> bool:
-    """All of it holds, nobody has signed any of it, and nobody asked who did."""
-    quiet = {("missing", "unchecked", "ok"), ("missing", "unchecked", "unchecked")}
-    facts = {(each.signature, each.trust, each.catalog) for each in report.snapshots}
-    return bool(report) and (report.pointer, report.rollback) == ("unchecked", "unchecked") and facts <= quiet
-
-
-def problems(label: LabelMap) -> list[str]:
-    """The problems of a label, in a few words each."""
-    found = []
-    refused = refused_latest(label)
-    broken = [file for file in label.broken if file != refused]
-    if broken:
-        found.append(f"{len(broken)} broken")
-    if refused is not None:
-        found.append("latest refused")
-    if label.dangling:
-        found.append("no usable pointer")
-    if label.newest is not None and label.newest.incomplete:
-        found.append(f"newest: {number_left_out(label.newest)} left out")
-    if label.orphans:
-        found.append(count(len(label.orphans), "leftover file"))
-    if label.unmerged:
-        found.append(f"{len(label.unmerged)} unmerged")
-    if label.unsigned:
-        found.append(f"{len(label.unsigned)} older than signing")
-    if label.shrunk is not None:
-        found.append(f"{label.shrunk.snapshot_id} kept, as much less followed")
-    return found
+    remarks = (
+        ("encrypted", info.encrypted),
+        (pinned, info.pinned),
+        ("met a conflict", info.refused),
+        ("kept, as much less followed", shrank),
+        (f"{number_left_out(info)} left out", info.incomplete),
+        *((f"#{tag}", True) for tag in info.tags),
+        (shown(info.note or ""), info.note),
+    )
+    return [text for text, is_so in remarks if is_so]
 
 
 def when(moment: datetime, now: datetime) -> str:
     """For eyes how long ago; in a file, which is read later, the time."""
     return age(moment, now) if is_terminal() else stamp(moment)
+
+
+def amount(contents: Contents) -> str:
+    """How much there is: ``3 files``, ``1 file, 2 empty folders``."""
+    folders = f", {count(len(contents.empty_dirs), 'empty folder')}" if contents.empty_dirs else ""
+    return f"{count(len(contents.files), 'file')}{folders}"
+
+
+def changes(found: SnapshotDiff) -> str:
+    """How much differs: ``1 added, 2 removed and 1 empty folder, 0 changed``."""
+    return f"{_came(found.added, 'added')}, {_came(found.removed, 'removed')}, {len(found.changed)} changed"
+
+
+def _came(names: Sequence[str], what: str) -> str:
+    folders = sum(name.endswith("/") for name in names)
+    return f"{len(names) - folders} {what}" + (f" and {count(folders, 'empty folder')}" if folders else "")
+
+
+def change_lines(found: SnapshotDiff, *, verbose: bool) -> list[str]:
+    """Each name that differs with a sign before it, where they are few or all are asked for."""
+    lines = [(name, styled(f"+ {shown(name)}", "green")) for name in found.added]
+    lines += [(name, styled(f"- {shown(name)}", "red")) for name in found.removed]
+    lines += [
+        (name, f"~ {shown(name)}  +{each.added} -{each.removed} lines{'' if each.exact else ' at most'}")
+        for name, each in found.changed.items()
+    ]
+    return few([line for _, line in sorted(lines)], verbose=verbose)

@@ -15,8 +15,8 @@ from cli_runs import NOON, POSIX, damage, save
 
 from colony_memory import SnapshotInfo
 from colony_memory.app.compare import FileHistory
-from colony_memory.cli import summary
 from colony_memory.cli.output import Output
+from colony_memory.cli.verbs import look
 from colony_memory.reports import Change, DocumentChange
 
 STATES = ({"a.md": "one\nfriday\n"}, {"a.md": "one\ntwo\nfriday\n"}, {"b.md": "x"}, {"a.md": "one\r\n", "b.md": "x"})
@@ -196,7 +196,7 @@ def test_a_terminal_gets_colours_and_no_commands(monkeypatch):
     text = 'diff --git "a/x" "b/x"\n--- "a/x"\n+++ "b/x"\n@@ -1,2 +1 @@\n--- gone\x1b[2J\n+\tnew\u202e\n'
     Output().answer_patch(text)
     lines = screen.getvalue().splitlines()
-    assert "\x1b[1m--- " in lines[1]
+    assert lines[0].startswith("\x1b[1mdiff --git ")
     assert lines[3].startswith("\x1b[36m@@")
     assert lines[4] == "\x1b[31m--- gone\\x1b[2J\x1b[0m"
     assert lines[5] == "\x1b[32m+\tnew\\u202e\x1b[0m"
@@ -207,7 +207,7 @@ def test_a_narrow_terminal_gets_each_row_on_a_line(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     info = cli_runs.snapshot()
     change = Change("changed", info, info, DocumentChange(10, 2), 99)
-    for line in summary.history_lines(FileHistory("a.md", (change,), 2), now=NOON):
+    for line in look.history_lines(FileHistory("a.md", (change,), 2), now=NOON):
         assert len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= 60
 
 
@@ -222,9 +222,9 @@ def test_names_and_lines_command_no_terminal(cli, vault):
 def test_what_is_special_is_said():
     info = cli_runs.snapshot()
     most = Change("changed", info, info, DocumentChange(9, 9, exact=False), 5)
-    assert summary.line_counts(most) == "+9 -9 at most"
-    assert summary.line_counts(Change("changed", info, info, None, 5)) == "not text"
-    assert summary.history_patches(FileHistory("a", (most,), 2), now=NOON).endswith("at most\nToo much to show.\n")
+    assert look.line_counts(most) == "+9 -9 at most"
+    assert look.line_counts(Change("changed", info, info, None, 5)) == "not text"
+    assert look.history_patches(FileHistory("a", (most,), 2), now=NOON).endswith("at most\nToo much to show.\n")
 
 
 def test_what_is_no_text_and_a_latest_that_cannot_be_read(cli, vault, folder):

@@ -8,12 +8,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import asdict, replace
+from colony_memory.app.pick import count_texts, made_at, stamp
 from colony_memory.cli import output as outputs
+from colony_memory.cli.tables import amount, change_lines, changes
 from colony_memory.exceptions import ColonyMemoryWarning, Hint
 from colony_memory.words.errors import FAILED, Failure, exit_code
-from colony_memory.words.text import FEW, count, few, now_utc
+from colony_memory.words.text import FEW, age, count, few, now_utc, shown, size, stored
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from colony_memory.app.compare import Preview
     from colony_memory.app.options import BackupOptions
     from colony_memory.app.save import FolderSave, Saved
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from colony_memory.cli.options import CommonOptions, SavingOptions
     from colony_memory.cli.output import Output
     from colony_memory.schedule.watch import LastRun
+    from colony_memory.snapshot import SnapshotInfo
 #: How each verb is used, as its help has it.
 EXAMPLES = {
     "backup": (
@@ -60,7 +65,6 @@ def run_backup(
     left out and named, and the exit code is then 1.
     """
     from colony_memory.cli.memory import open_memory, tell_elsewhere
-    from colony_memory.cli.summary import backup_lines, diverged_line, preview_lines
 
     options = saving.parsed(common.agent)
     notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
@@ -122,7 +126,6 @@ def save(
 def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
     """Save what was read, and say where it is much less than before, or another's was met."""
     from colony_memory.cli.memory import make_unchosen
-    from colony_memory.cli.summary import diverged_line, shrunk_line
 
     make_unchosen(opened.place)
     with opened.working("Saving to"):
@@ -157,7 +160,6 @@ def _preview(opened: Opened, paths: list[str], options: BackupOptions) -> Previe
 
 
 def _document(capture: Capture, saved: Saved | None, found: Preview | None = None) -> dict[str, Any]:
-    from colony_memory.cli.summary import preview_document
 
     contents = capture.contents if saved is None else saved.contents
     return {
@@ -194,6 +196,82 @@ def _tell(capture: Capture, common: CommonOptions, saving: SavingOptions, *, ver
         output.note(line)
     for line in few([f"left out: {each.name}: {each.reason}" for each in capture.left_out], verbose=verbose):
         output.warn(line)
+
+
+def backup_lines(saved: Saved, *, now: datetime) -> list[str]:
+    """The outcome of a backup; joined with another's, a snapshot is more than was read."""
+    info, contents = saved.info, saved.contents
+    named = f"snapshot {info.snapshot_id} of label {info.label}"
+    left = f"{len(saved.left_out)} left out" if saved.left_out else ""
+    files = amount(contents) if contents else "" if (texts := count_texts(info)) is None else count(texts, "text")
+    what = ", ".join(filter(None, (files, left, size(saved.size), f"stored as {stored(info)}")))
+    if not info.reused:
+        return [f"saved {named}", what]
+    made = made_at(info)
+    held_by = f"saved as {named}" if info.diverged_from else f"latest is {named}"  # another's is the latest
+    return [f"unchanged since {stamp(made)} ({age(made, now)}); nothing written", held_by, what]
+
+
+def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
+    """That another client has saved in between, and what became of its snapshot."""
+    if info.reused:
+        return f"nothing here is new, and the latest is snapshot {info.diverged_from}; restore to get it"
+    other = f"snapshot {info.diverged_from}, which another client saved meanwhile"
+    if joined and info.head:
+        twice = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
+        return f"joined with {other}{twice}; restore to get both"
+    if info.head:
+        return f"this is the latest now, in the place of {other}"
+    return f"saved, and the latest is {other}"
+
+
+def preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime) -> list[str]:
+    """The outcome that a backup would have, and whether it fits."""
+    plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
+    info, latest = plan.info, unsaved.latest
+    more = f", {len(left_out)} left out" if left_out else ""
+    what = f"{amount(found.capture.contents)}{more}, {size(found.capture.size)}"
+    since = "nothing is saved yet under it"
+    if unsaved.problem is not None:
+        since = f"the latest cannot be compared: {unsaved.problem}"
+    elif latest is not None:
+        since = f"since {latest.snapshot_id} ({age(made_at(latest), now)}): {changes(unsaved.changes)}"
+    if plan.unchanged:
+        lines = [f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}", what]
+        return [*(shown(line) for line in lines), "nothing written"]
+    differ = change_lines(unsaved.changes, verbose=verbose) if latest is not None and unsaved.problem is None else []
+    free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
+    fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
+    gone = [] if not removes else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
+    first = [shown(line) for line in (f"would save {what} to label {info.label}", since)]
+    return [*first, *differ, shown(fits), *gone, "nothing written"]
+
+
+def preview_document(found: Preview) -> dict[str, Any]:
+    """The same for programs."""
+    from colony_memory.cli.verbs.check import unsaved_document
+
+    plan, unsaved = found.plan, found.unsaved
+    info = plan.info
+    return {
+        "label": info.label,
+        "doc_names": info.doc_names,
+        "byte_size": info.byte_size,
+        "stored_bytes": info.stored_bytes,
+        "unchanged": plan.unchanged,
+        "needed_bytes": plan.needed_bytes,
+        "available_bytes": plan.available_bytes,
+        "fits": plan.problem is None,
+        "problem": plan.problem,
+        "delete": list(plan.removed),
+        **unsaved_document(unsaved),
+    }
+
+
+def shrunk_line(saved: Saved) -> str:
+    """That the memory has become much smaller, which it should not unless somebody meant it to."""
+    now = f"{amount(saved.capture.contents)}, {size(saved.size)} now"
+    return f"this backup holds less than half of the one before: {now}. If that was not meant, get the one before back"
 
 
 def run_watch(

@@ -2,16 +2,65 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from colony_memory._engine.label import labels_there
+from colony_memory._format.names import id_time
 from colony_memory._values import asdict, replace
-from colony_memory.words.errors import FAILED, NOT_PROVEN
-from colony_memory.words.text import count, now_utc
+from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
+from colony_memory.app.values import show_duration
+from colony_memory.cli.memory import open_memory, tell_elsewhere
+from colony_memory.cli.tables import Column, change_lines, changes, draw, styled, when
+from colony_memory.trust import older_than_signing
+from colony_memory.words.commands import command
+from colony_memory.words.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure
+from colony_memory.words.text import age, count, few, now_utc, shown, signer, size
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from colony_memory.app.compare import Unsaved
+    from colony_memory.app.place import Place
+    from colony_memory.app.protection import Checked, Problem, Protection
     from colony_memory.cli.options import CommonOptions, RetentionOptions
-    from colony_memory.reports import VerifyReport
+    from colony_memory.reports import LabelMap, VaultMap, VerifyReport
+    from colony_memory.schedule.watch import RunLog
+
+_STYLES = {
+    "protected": "bold green",
+    "saved": "bold",
+    "ahead": "bold yellow",
+    "at risk": "bold yellow",
+    "not protected": "bold red",
+}
+_LABELS = (
+    Column("label"),
+    Column("state"),
+    Column("snapshots", right=True),
+    Column("newest"),
+    Column("oldest", spare=3),
+    Column("size", right=True, spare=1),
+    Column("stored", right=True, spare=2),
+    Column("problems", wraps=True),
+)
+#: Each fact is a column of the name of its field.
+_CHECKS = (
+    Column("id"),
+    Column("manifest"),
+    Column("parts", spare=1),
+    Column("digest"),
+    Column("signature"),
+    Column("trust", spare=2),
+    Column("catalog", spare=4),
+    Column("chain", spare=3),
+)
+_MANY = 10_000  # more restore points than that, nobody counts
+_RUN = timedelta(minutes=1)  # a run that saves ends a little after the snapshot was made
+_KEEP = 20  # what a report takes a prune to keep
+
 #: How each verb is used, as its help has it.
 EXAMPLES = {
     "status": (
@@ -57,8 +106,6 @@ def run_status(
     """
     from colony_memory.app.protection import check_protection
     from colony_memory.app.values import parse_duration
-    from colony_memory.cli.memory import open_memory, tell_elsewhere
-    from colony_memory.cli.protection import failing, status_document, status_lines
 
     limit = None if max_age is None else parse_duration(max_age)
     if exclude and not paths:
@@ -91,6 +138,298 @@ def run_status(
     return 0
 
 
+def status_lines(
+    checked: Checked, *, place: Place, now: datetime, given: Mapping[str, Any], verbose: bool
+) -> list[str]:
+    """The answer first, then the vault, its labels, and what is wrong with the command that mends it.
+
+    ``given`` is what the options of this run came to, which the commands repeat.
+    """
+    found, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
+    state, ahead = verdict.state, ""
+    if unsaved and unsaved.files_ahead and not verdict.empty:
+        ahead = f"ahead by {count(unsaved.files_ahead, 'file')}, {count(unsaved.lines_ahead, 'line')}"
+    told = ", ".join(filter(None, ("" if state == "ahead" else state, ahead)))
+    limits = ""
+    if state == "saved":
+        limits = " (not read, so damage would not show)"
+        if verdict.closed:
+            limits = " (encrypted, and no identity opens it here: whole, but its content was not read)"
+    free = "" if found.available_bytes is None else f", {size(found.available_bytes)} free"
+    of, later = "", "; the vault gives room with the first backup"
+    if found.quota_bytes:
+        of, later = f" of {size(found.quota_bytes)} ({100 * found.used_bytes / found.quota_bytes:.0f} %)", ""
+    lines = [
+        f"{styled(told, _STYLES[state])}{limits}: {_answer(checked, place, now)}{free}",
+        "",
+        f"vault  {shown(place.url)}{', on the same disk as the memory' if checked.same_disk else ''}",
+        f"used   {size(found.used_bytes)}{of}, in {count(found.files, 'vault file')}{later}",
+    ]
+    lines += few([f"next   {each}" for each in next_backups(found)], verbose=False)
+    if found.operations_left is not None:
+        wait = found.operations_reset_seconds
+        back = "" if wait is None else f", all of them again in {show_duration(wait)}"
+        lines.append(f"left   {found.operations_left} uploads and deletes this hour{back}")
+    lines += [f"watch  {_watch(label, log, now)}" for label, log in checked.runs.items()]
+    lines += ["", _label_table(found, checked.verdicts, now=now)]
+    if unsaved is not None:
+        lines += ["", *_unsaved_lines(unsaved, label=verdict.label or "default", verbose=verbose)]
+    for problem in checked.problems:
+        lines += ["", f"problem  {shown(_named(problem))}", f"mend it  {mending(problem, given)}"]
+        older = _fallback(problem, given)
+        lines += [f"restore  {older}"] if older else []
+    return lines
+
+
+def _label_table(found: VaultMap, verdicts: Mapping[str, Protection], *, now: datetime) -> str:
+    rows = [
+        (
+            shown(each.label),
+            verdicts[each.label].state,
+            str(each.snapshots),
+            when(made_at(each.newest), now) if each.newest else "-",
+            when(made_at(each.oldest), now) if each.oldest else "-",
+            "not told" if each.snapshots and not each.plain_bytes else size(each.plain_bytes),
+            size(each.stored_bytes),
+            "; ".join(_problems(each)) or ("see below" if verdicts[each.label].problems else "none found"),
+        )
+        for each in found.labels
+    ]
+    return draw(_LABELS, rows) if rows else "no snapshots"
+
+
+def _problems(label: LabelMap) -> list[str]:
+    """The problems of a label, in a few words each."""
+    refused = refused_latest(label)
+    broken = sum(file != refused for file in label.broken)
+    lacks = number_left_out(label.newest) if label.newest and label.newest.incomplete else ""
+    found = (
+        (broken, f"{broken} broken"),
+        (refused, "latest refused"),
+        (label.dangling, "no usable pointer"),
+        (lacks, f"newest: {lacks} left out"),
+        (label.orphans, count(len(label.orphans), "leftover file")),
+        (label.unmerged, f"{len(label.unmerged)} unmerged"),
+        (label.unsigned, f"{len(label.unsigned)} older than signing"),
+        (label.shrunk, f"{label.shrunk.snapshot_id if label.shrunk else ''} kept, as much less followed"),
+    )
+    return [text for is_so, text in found if is_so]
+
+
+def _unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
+    """The part of folders that is not saved yet, with names where they are few or all are asked for."""
+    of, left_out = f"label {shown(label)}", found.capture.left_out
+    if found.problem is not None:
+        lines = [f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(found.problem)}"]
+    elif found.latest is None:
+        lines = [f"unsaved  all of it: nothing is saved under {of}"]
+    else:
+        what = changes(found.changes) if found else "nothing"
+        lines = [f"unsaved  {what}, since the latest of {of}, {found.latest.snapshot_id}"]
+        lines += change_lines(found.changes, verbose=verbose)
+    if left_out:
+        lines.append(f"{count(len(left_out), 'name')} cannot be saved:")
+        lines += few([shown(f"{each.name}: {each.reason}") for each in left_out], verbose=verbose)
+    return lines
+
+
+def status_document(
+    checked: Checked, *, url: str, max_age: timedelta | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The same for programs."""
+    verdict, unsaved, found = checked.verdict, checked.unsaved, asdict(checked.found)
+    for each in found["labels"]:
+        each.update(_verdict_document(checked.verdicts[each["label"]]))
+    ahead = None
+    if unsaved is not None and unsaved.problem is None:
+        ahead = {"files": unsaved.files_ahead, "lines": unsaved.lines_ahead}
+    return {
+        "vault": url,
+        "label": verdict.label,
+        **_verdict_document(verdict),
+        "newest": asdict(verdict.newest) if verdict.newest else None,
+        "max_age_seconds": None if max_age is None else int(max_age.total_seconds()),
+        "ahead": ahead,
+        "same_disk": checked.same_disk,
+        "problems": [
+            {
+                "label": each.label,
+                "snapshot_id": each.snapshot_id,
+                "what": each.what,
+                "mend": mending(each, given),
+                "fallback": _fallback(each, given),
+            }
+            for each in checked.problems
+        ],
+        "unsaved": None
+        if unsaved is None
+        else {**unsaved_document(unsaved), "left_out": [asdict(each) for each in unsaved.capture.left_out]},
+        "watch": {
+            label: {
+                "when": log.last.when.isoformat(),
+                "ok": log.last.ok,
+                "message": log.last.message,
+                "snapshot_id": log.last.snapshot_id,
+                "next_run": log.last.next_run.isoformat() if log.last.next_run else None,
+                "last_success": log.last_success.when.isoformat() if log.last_success else None,
+                "failed_since": log.failed_since,
+            }
+            for label, log in checked.runs.items()
+        },
+        **found,
+    }
+
+
+def _verdict_document(verdict: Protection) -> dict[str, Any]:
+    return {
+        "state": verdict.state,
+        "age_seconds": None if verdict.age is None else int(verdict.age.total_seconds()),
+        "stale": verdict.stale,
+        "encrypted": None if verdict.newest is None else verdict.newest.encrypted,
+        "conflict": verdict.conflict or None,
+    }
+
+
+def unsaved_document(found: Unsaved) -> dict[str, Any]:
+    """How folders differ from the latest snapshot, for programs."""
+    return {
+        "latest": None if found.latest is None else found.latest.snapshot_id,
+        "not_compared": found.problem,
+        "added": list(found.changes.added),
+        "removed": list(found.changes.removed),
+        "changed": {name: asdict(each) for name, each in found.changes.changed.items()},
+    }
+
+
+def next_backups(found: VaultMap) -> list[str]:
+    """The size of each label's next backup, where that can be told, and how many more fit."""
+    lines = []
+    for each in found.labels:
+        of = "" if each.label == "default" else f"label {each.label}: "
+        fits = "" if each.fits is None else f", so that {_many(each.fits)} more fit"
+        if each.next_bytes:
+            lines.append(f"{of}{'at most ' if each.next_at_most else ''}about {size(each.next_bytes)}{fits}")
+    return lines
+
+
+def _many(number: int) -> str:
+    """A number that is a guess, with two digits."""
+    if number > _MANY:
+        return f"{_MANY:,} and"
+    return str(number) if number < 100 else f"about {float(f'{number:.1e}'):,.0f}"
+
+
+def mending(problem: Problem, given: Mapping[str, Any]) -> str:
+    """The command that mends it, for the vault and the trust of these options."""
+    named, how, options = problem.snapshot_id, problem.mending, tuple[str, ...]()
+    if named is not None and id_time(named) is None:
+        named = None  # a name that somebody made up may be the beginning of another snapshot's, or "latest"
+    # The paths that were looked at, which are those of one label, else those that this host saves under it.
+    asked = given.get("paths") if problem.label == given.get("paths_label") else None
+    paths = asked or given.get("folders", {}).get(problem.label) or ["PATH"]
+    if how == "wait":
+        return command("status", given=given)
+    if how == "delete" and named:
+        words = ["delete", named]
+    elif how == "accept" and named:
+        words = ["restore", named, "DIR"]
+    elif how in ("forget", "prune"):
+        words, options = ["prune"], ("--leftovers",) if how == "forget" else ("--keep", "5")
+    elif how in ("backup", "replace") or (how == "sign" and given.get("key_file")):
+        words = ["backup", *paths]
+    elif how == "join" and named:
+        words, options = ["restore", named, paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"], ("--merge",)
+    elif how in ("merge", "join"):
+        words, options = ["backup", *paths], ("--on-conflict", "merge")
+    else:
+        words = ["verify", *([named] if named else [])]
+    return command(*words, options=options, label=problem.label, given=given)
+
+
+def _fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
+    """The command that gives an older snapshot meanwhile, None where that is not needed."""
+    if problem.mending != "replace":
+        return None
+    return command("restore", "DIR", options=("--fallback",), label=problem.label, given=given)
+
+
+def failing(checked: Checked, *, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> Failure | None:
+    """The failure that a monitor is told, None where there is none; without ``max_age`` only that nothing is saved."""
+    verdict = checked.verdict
+    if verdict.empty:
+        return Failure(_nothing(checked, place), code=NOTHING_SAVED)
+    if max_age is None:
+        return None
+    if verdict.stale and verdict.newest is not None and verdict.age is not None and verdict.age > max_age:
+        old, most = (show_duration(each.total_seconds()) for each in (verdict.age, max_age))
+        return Failure(f"the last good backup{_of(verdict)} is {old} old, and at most {most} is allowed", code=FAILED)
+    if verdict.state == "not protected" and verdict.newest is not None:
+        return Failure(f"nothing that is there now is saved{_of(verdict)}", code=FAILED)
+    if verdict.state in ("at risk", "not protected"):
+        label = next(each for each in checked.found.labels if each.label == verdict.label)
+        lost = verdict.newest is None and (label.broken or label.unsigned)
+        first, *more = verdict.problems
+        others = f" (and {count(len(more), 'more problem')})" if more else ""
+        what = f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
+        return Failure(what, code=NOT_PROVEN if checked.damaged or lost else FAILED)
+    return None
+
+
+def _named(problem: Problem) -> str:
+    """A problem with its label, where its words lack that."""
+    named = problem.label is None or f"label {problem.label!r}" in problem.what
+    return problem.what if named else f"label {problem.label}: {problem.what}"
+
+
+def _of(verdict: Protection) -> str:
+    return "" if verdict.label in (None, "default") else f" of label {verdict.label}"
+
+
+def _nothing(checked: Checked, place: Place) -> str:
+    """That nothing is saved under what was asked for, and what is there."""
+    label = checked.verdict.label
+    if checked.verdict.newest is not None:
+        return f"nothing of this folder is in the latest of label {label!r} in {place.title}"
+    if not checked.there:
+        return f"nothing is saved yet in {place.title}"
+    under = "" if label is None else f" under label {label!r}"
+    return f"nothing is saved{under} in {place.title}{labels_there(checked.there, label)}"
+
+
+def _answer(checked: Checked, place: Place, now: datetime) -> str:
+    """The facts of the memory that was asked for."""
+    verdict = checked.verdict
+    info = verdict.newest
+    if verdict.empty:
+        return _nothing(checked, place)
+    if info is None:
+        return f"no good backup{_of(verdict)}"
+    made = made_at(info)
+    seen = now - verdict.age if verdict.age is not None else made
+    good = "known" if verdict.state == "saved" else "good"  # a backup that was not read is not called good
+    before_a_loss = [each.shrunk for each in checked.found.labels if each.label == verdict.label and each.shrunk]
+    facts = [
+        f"last {good} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
+        *([f"unchanged {age(seen, now)}"] if seen - made > _RUN else []),
+        *([f"conflict with {verdict.conflict}"] if verdict.conflict else []),
+        *(f"{each.snapshot_id} is kept, as much less followed" for each in before_a_loss),
+        f"signed by {signer(info)}" if info.signed else "unsigned",
+        "encrypted" if info.encrypted else "not encrypted",
+    ]
+    return ", ".join(facts)
+
+
+def _watch(label: str, log: RunLog, now: datetime) -> str:
+    run, good = log.last, log.last_success
+    of = "" if label == "default" else f"label {label}: "
+    due = f", next {age(run.next_run, now)}" if run.next_run else ", ended"
+    told = f"{of}{'ok' if run.ok else 'FAILED'} {age(run.when, now)}: {run.message.removeprefix('failed: ')}{due}"
+    if not run.ok:
+        told += f"; {log.failed_since} failed since the last success, " if good else f"; {log.failed_since} failed, "
+        told += age(good.when, now) if good else "none succeeded"
+    return shown(told)
+
+
 def run_verify(
     snapshot: str | None = None,
     *,
@@ -103,7 +442,6 @@ def run_verify(
     some text is encrypted, which no identity opens here, or a snapshot is older than signing.
     """
     from colony_memory.app.pick import may_name_a_snapshot
-    from colony_memory.cli.summary import verify_lines
 
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
         from colony_memory.cli.verbs.vaults import verify_file
@@ -123,7 +461,6 @@ def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions
     from colony_memory.app.pick import find_id, naming_the_label, nothing_saved
     from colony_memory.app.place import identify_vault
     from colony_memory.capture.index import disprove
-    from colony_memory.cli.memory import open_memory
 
     with open_memory(common) as opened:
         with opened.working("Verifying"):
@@ -143,7 +480,30 @@ def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions
     return reports
 
 
-_KEEP = 20
+def verify_lines(report: VerifyReport) -> list[str]:
+    """The checks of each snapshot, and every problem; of what only a signature proves, nothing where nobody signs."""
+    facts = {(each.signature, each.trust, each.catalog) for each in report.snapshots}
+    quiet = {("missing", "unchecked", "ok"), ("missing", "unchecked", "unchecked")}
+    plain = bool(report) and (report.pointer, report.rollback) == ("unchecked", "unchecked") and facts <= quiet
+    columns = _CHECKS[:4] if plain else _CHECKS
+    rows = [
+        (shown(each.snapshot_id), *(getattr(each, column.head) for column in columns[1:])) for each in report.snapshots
+    ]
+    found = [each.problem for each in report.snapshots if each.problem and not each.unsigned]
+    found += [report.problem] if report.problem else []
+    found += [f"snapshot {each} was listed and is gone" for each in report.removed]
+    known = {each.snapshot_id for each in report.snapshots if each.problem}
+    found += [f"snapshot {each} is not by a trusted issuer" for each in report.forged if each not in known]
+    found += [older_than_signing(report.label, report.unsigned)] if report.unsigned else []
+    good, closed = sum(map(bool, report.snapshots)), sum(bool(each.sealed) for each in report.snapshots)
+    total = f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, " + (
+        "none signed" if plain else f"pointer {report.pointer}, rollback {report.rollback}"
+    )
+    if closed:
+        which = "it" if len(report.snapshots) == 1 else count(closed, "snapshot")
+        total += f"; the content of {which} is encrypted and was not checked: no identity opens it here"
+    told = [*(f"problem  {each}" for each in dict.fromkeys(found)), total]
+    return [draw(columns, rows), *map(shown, told)]
 
 
 def run_report(
@@ -162,8 +522,6 @@ def run_report(
     alone.
     """
     from colony_memory._ownfiles import save_own
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.protection import next_backups, status_document
     from colony_memory.report import look_over, render
 
     if html == "-" and common.as_json:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import asdict, replace
+from colony_memory.app.pick import change_word, made_at, number_left_out, stamp
+from colony_memory.cli.memory import open_memory
+from colony_memory.cli.tables import (
+    Column,
+    amount,
+    change_lines,
+    changes,
+    draw,
+    size_of,
+    snapshot_table,
+    styled,
+    when,
+)
 from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory.words.commands import command
 from colony_memory.words.errors import FAILED, NOT_PROVEN
-from colony_memory.words.text import FEW, count, few, now_utc, shown
+from colony_memory.words.text import FEW, age, count, few, now_utc, shown, shown_with_tabs, size, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
+    from colony_memory.app.compare import FileHistory
     from colony_memory.capture._metadata import Contents
     from colony_memory.cli.options import CommonOptions
+    from colony_memory.reports import Change, SearchReport
     from colony_memory.snapshot import SnapshotInfo
-
 
 # Characters of names that are written although a row above has the same.
 _AGAIN_CHARS = 2**22
@@ -53,8 +69,6 @@ def run_list(
     """
     from colony_memory._format.manifest import check_tags
     from colony_memory.app.pick import latest_ids, nothing_saved
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.tables import snapshot_table
 
     wanted = set(check_tags(tag or ()))
     with open_memory(common) as opened:
@@ -105,8 +119,6 @@ def run_show(
     from colony_memory.app.pick import completed, find, with_pin
     from colony_memory.app.restore import fetch
     from colony_memory.capture._metadata import contents_of
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import snapshot_lines
 
     contents, damage = None, None
     with open_memory(common) as opened:
@@ -127,6 +139,48 @@ def run_show(
         if damage is not None:
             raise damage
     return 0
+
+
+def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datetime) -> list[str]:
+    """One snapshot, and the names in it; of one that cannot be read (None) those that its summary gives."""
+    made = made_at(info)
+    parts = f" in {count(info.part_count, 'part')}" if info.part_count else ""
+    facts = {
+        "snapshot": info.snapshot_id + (", the latest" if info.head else ""),
+        "label": info.label,
+        "made": f"{stamp(made)} ({age(made, now)})",
+        "signed by": (info.issuer or "?") if info.signed else "nobody",
+        "size": f"{size_of(info)}, stored as {stored(info)}{parts}",
+        "sha256": info.plaintext_sha256.removeprefix("sha256:"),
+        "format": info.format + (", encrypted" if info.encrypted else ""),
+        "after": info.parent_id,
+        "based on": ", ".join(info.based_on or ()) if info.based_on != (info.parent_id,) else "",
+        "conflict": "it met one, and did not become the latest" if info.refused else "",
+        "pinned": f"kept until {info.pinned_until or 'it is unpinned'}" if info.pinned else "",
+        "tags": ", ".join(info.tags),
+        "note": info.note,
+        "incomplete": f"{number_left_out(info)} left out" if info.incomplete else "",
+    }
+    width = max(len(name) for name, value in facts.items() if value)
+    lines = [f"{name:{width}}  {value}" for name, value in facts.items() if value]
+    if contents:
+        lines += ["", f"{amount(contents)}:"]
+        for name in contents.files:
+            more = "  (no text)" if name in contents.others else ""
+            lines.append(name + (f" -> {contents.links[name]}" if name in contents.links else more))
+        lines += [f"{name}/" for name in contents.empty_dirs]
+    else:
+        lines += ["", *_texts_of(info)]
+    if info.incomplete:
+        lines += ["", "left out:", *info.incomplete]
+    return list(map(shown, lines))
+
+
+def _texts_of(info: SnapshotInfo) -> list[str]:
+    from colony_memory.capture._metadata import METADATA_NAMES
+
+    names = sorted(name for name in info.doc_names if name not in METADATA_NAMES)
+    return [f"{count(len(names), 'text')}:", *names] if info.doc_names else ["its names are encrypted too"]
 
 
 def _document(contents: Contents | None) -> dict[str, Any]:
@@ -151,7 +205,6 @@ def run_cat(
     """
     from colony_memory.app.content import content_of
     from colony_memory.app.restore import fetch
-    from colony_memory.cli.memory import open_memory
     from colony_memory.cli.options import split_positional
 
     snapshot, name = split_positional(names, "NAME")
@@ -186,8 +239,6 @@ def run_log(
     most; those that cannot be are named, and what changed there shows in the next.
     """
     from colony_memory.app.compare import file_history
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import history_lines, history_patches
 
     if not name:
         raise ValueError("an empty name")
@@ -203,6 +254,50 @@ def run_log(
     return 0
 
 
+_CHANGES = (
+    Column("id"),
+    Column("created"),
+    Column("change"),
+    Column("lines", right=True),
+    Column("size", right=True, spare=1),
+)
+
+
+def history_lines(found: FileHistory, *, now: datetime) -> list[str]:
+    """One row for each change, newest first, and whether the file is there still."""
+    rows = [
+        (
+            each.snapshot.snapshot_id,
+            when(made_at(each.snapshot), now),
+            change_word(found.name, each),
+            line_counts(each),
+            "-" if each.kind == "removed" else size(each.size),
+        )
+        for each in found.changes
+    ]
+    newest = found.changes[0]
+    still = f"last seen in {newest.before.snapshot_id}" if newest.kind == "removed" and newest.before else "still there"
+    total = f"{count(len(found.changes), 'change')} in {count(found.read, 'snapshot')}; {still}"
+    return [*draw(_CHANGES, rows).split("\n"), total]
+
+
+def history_patches(found: FileHistory, *, now: datetime) -> str:
+    """Each change with what differs, newest first."""
+    parts = []
+    for each in found.changes:
+        told = f"{change_word(found.name, each)}, {line_counts(each)}"
+        head = f"snapshot {each.snapshot.snapshot_id} ({when(made_at(each.snapshot), now)}): {told}"
+        parts.append(f"{head}\n" + ("Too much to show.\n" if each.patch is None else each.patch))
+    return "\n".join(parts)
+
+
+def line_counts(change: Change) -> str:
+    """Lines that came and went."""
+    if change.lines is None:
+        return "not text"
+    return f"+{change.lines.added} -{change.lines.removed}{'' if change.lines.exact else ' at most'}"
+
+
 def run_grep(
     pattern: str,
     *,
@@ -216,8 +311,6 @@ def run_grep(
     could not be read.
     """
     from colony_memory.app.compare import search_files
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import match_lines
 
     with open_memory(common) as opened:
         with opened.working("Searching"):
@@ -235,6 +328,27 @@ def run_grep(
     return 0 if found else NOT_PROVEN if found.passed_over else FAILED
 
 
+def match_lines(found: SearchReport, *, now: datetime) -> Iterator[str]:
+    """The lines that were found, those of a file that came and went together under one head."""
+    times = attrgetter("name", "first.snapshot_id", "last.snapshot_id", "in_latest")
+    for (name, *_), matches in groupby(found.matches, key=times):
+        first, *others = matches
+        latest = {None: " (latest not read)", True: " (latest)", False: ""}[first.in_latest]
+        yield styled(shown(name), "magenta")
+        for word, info, more in (("first", first.first, ""), ("last ", first.last, latest), ("gone ", first.gone, "")):
+            if info is not None:
+                yield f"  {word}  {shown(info.snapshot_id)}  {when(made_at(info), now)}{more}"
+        for each in (first, *others):
+            if each.line is None:
+                yield "    not text, and found in it"
+                continue
+            start, end = each.span
+            parts = (each.line[:start], each.line[start:end], each.line[end:])
+            before, it, after = map(shown_with_tabs, parts)
+            yield f"    {each.number}: {before}{styled(it, 'bold red') if it else ''}{after}"
+    yield f"{count(len(found.matches), 'line')} in {count(found.searched, 'snapshot')}"
+
+
 def run_diff(
     a: str | None = None,
     b: str = "latest",
@@ -249,8 +363,6 @@ def run_diff(
     snapshot. Without A, it is shown what has changed since then in the folder that this host saves under the label.
     """
     from colony_memory.app.compare import compare_sides, patch_of, read_own_folder, read_side
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import diff_lines
 
     with open_memory(common) as opened:
         with opened.working():
@@ -268,5 +380,7 @@ def run_diff(
         elif text is not None:
             opened.output.answer_patch(text)
         else:
-            opened.output.answer("\n".join(diff_lines(found, a=before.title, b=after.title, verbose=verbose)))
+            heads = [shown(f"from {before.title}"), shown(f"to   {after.title}")]
+            total = f"{changes(found)}, {found.unchanged} the same"
+            opened.output.answer("\n".join([*heads, *change_lines(found, verbose=verbose), total]))
     return FAILED if exit_code and found else 0

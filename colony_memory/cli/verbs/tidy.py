@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
+from colony_memory.app.pick import made_at
 from colony_memory.cli.output import confirm
+from colony_memory.cli.tables import styled
+from colony_memory.retention import newest_first
 from colony_memory.words.commands import PROGRAM
 from colony_memory.words.errors import FAILED
-from colony_memory.words.text import count, now_utc, size
+from colony_memory.words.text import age, count, now_utc, shown, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
 
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.options import CommonOptions, RetentionOptions
     from colony_memory.client import ColonyMemory
+    from colony_memory.retention import PrunePlan
 
 #: What stands in the place of a text that is taken out.
 _REMOVED = "***REMOVED***"
@@ -56,7 +61,6 @@ def run_prune(
     """
     from colony_memory.app.pick import nothing_saved
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import plan_lines
 
     retention = rules.retention(leftovers=leftovers)
     with open_memory(common) as opened:
@@ -104,6 +108,29 @@ def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
             f"what {left[0] if len(left) == 1 else f'{len(left)} of them'} held stays readable in packs that other "
             f"snapshots share; to take a text out: {PROGRAM} rewrite"
         )
+
+
+def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
+    """The plan of a prune, each snapshot with the reason."""
+    lines = []
+    going = {info.snapshot_id for info in plan.remove}
+    for info in newest_first([*plan.keep, *plan.remove]):
+        why = ", ".join(plan.reasons.get(info.snapshot_id, ()))
+        if info.snapshot_id in going:
+            named = f"delete  {info.snapshot_id} ({age(made_at(info), now)})" + (f": {why}" if why else "")
+            lines.append(styled(shown(named), "red"))
+        else:
+            lines.append(shown(f"keep    {info.snapshot_id} ({age(made_at(info), now)}): {why}"))
+    lines += [f"keep    {shown(file)} (cannot be read or is not trusted)" for file in plan.unread]
+    lines += [styled(f"delete  {shown(file)} (left over)", "red") for file in plan.orphans]
+    return [*lines, f"label {shown(label)}: {plan_total(plan)}"]
+
+
+def plan_total(plan: PrunePlan) -> str:
+    """How much a prune keeps and deletes."""
+    going = [str(len(plan.remove))] if plan.remove or not plan.orphans else []
+    going += [count(len(plan.orphans), "leftover file")] if plan.orphans else []
+    return f"{len(plan.keep)} to keep, {' and '.join(going)} to delete"
 
 
 def run_delete(
