@@ -204,13 +204,15 @@ def open_vault(
     """
     if not require_text("url", url).strip():
         raise ValueError(f"an empty vault URL; known are {_KINDS}")
-    drive = os.name == "nt" and _DRIVE.match(url)
-    found = None if url.startswith((".", "/", "\\", "~")) or drive else _SCHEME.fullmatch(url)
+    found = None if _begins_a_path(url) else _SCHEME.fullmatch(url)
     kind, rest = (found[1].lower(), found[2]) if found else ("", url)
-    if kind == "file":
-        return _open_directory(_read_file_url(rest), create=create, format=format)
     if format is not None and kind in {"export", "colony", "memory"}:
         raise ValueError(f"{kind}: keeps no format: whoever writes to it chooses one")
+    if kind in {"s3", "gs", "az"}:
+        from colony_memory.vaults.objects import ObjectVault
+        from colony_memory.vaults.objects.stores import open_store
+
+        return ObjectVault(open_store(kind, rest), create=create, format=format)
     if kind == "export":
         from colony_memory._ownfiles import load_export
         from colony_memory.vaults.memory import ExportVault
@@ -219,10 +221,11 @@ def open_vault(
         if create:
             raise ValueError("export: is one snapshot, to read; no vault is made there")
         return ExportVault(load_export(path))
-    if kind in {"s3", "gs", "az"}:
-        return _open_objects(kind, rest, create=create, format=format)
     if kind not in {"colony", "memory"}:
-        return _open_directory(_expand(_refuse_address(url)), create=create, format=format)
+        from colony_memory.vaults.local import LocalVault
+
+        path = _read_file_url(rest) if kind == "file" else _expand(_refuse_address(url))
+        return LocalVault(path, create=create, format=format)
     if rest.strip("/"):
         raise ValueError(f"{kind}: takes nothing after the colon")
     if kind == "colony":
@@ -242,24 +245,13 @@ def is_path(url: str) -> bool:
         return False
 
 
-def _open_directory(path: str, **options: Any) -> VaultBackend:
-    from colony_memory.vaults.local import LocalVault
-
-    return LocalVault(path, **options)
-
-
-def _open_objects(kind: str, rest: str, **options: Any) -> VaultBackend:
-    from colony_memory.vaults.objects import ObjectVault
-    from colony_memory.vaults.objects.stores import open_store
-
-    return ObjectVault(open_store(kind, rest), **options)
+def _begins_a_path(url: str) -> bool:
+    return url.startswith((".", "/", "\\", "~")) or (os.name == "nt" and _DRIVE.match(url) is not None)
 
 
 def _refuse_address(path: str) -> str:
     """The path, unless it looks like the address of something on another host."""
-    if path.startswith((".", "/", "\\", "~")) or (os.name == "nt" and _DRIVE.match(path)):
-        return path
-    if _ADDRESS.match(path):
+    if not _begins_a_path(path) and _ADDRESS.match(path):
         # Not repeated whole: addresses may hold passwords.
         found = _SCHEME.fullmatch(path)
         what, dotted = (f"{found[1].lower()}:", f"./{found[1]}:…") if found else ("an address on a host", "./…")

@@ -181,10 +181,7 @@ def test_which_paths_need_no_url():
 def test_drives_on_windows(monkeypatch):
     opened = []
 
-    def note(path, **options):
-        opened.append(path)
-
-    monkeypatch.setattr(open_module, "_open_directory", note)
+    monkeypatch.setattr("colony_memory.vaults.local.LocalVault", lambda path, **options: opened.append(path))
     monkeypatch.setattr(open_module.os, "name", "nt")
     for url in ("C:\\vault", "c:/vault", "\\\\nas\\vault"):
         open_vault(url)
