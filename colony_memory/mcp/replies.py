@@ -75,8 +75,6 @@ Line = Annotated[str, BeforeValidator(lambda value: _line(value) if isinstance(v
 
 
 class Snapshot(BaseModel):
-    """One snapshot, by its summary."""
-
     id: Line
     made: str = Field(description="Time in UTC, ISO 8601.")
     latest: bool = Field(description="Whether it is what restore gives.")
@@ -112,8 +110,6 @@ def snapshot_of(info: SnapshotInfo, *, latest: bool | None = None) -> Snapshot:
 
 
 class Reply(BaseModel):
-    """What every answer has."""
-
     caution: str = Field(default=CAUTION, description="How to treat the content of this answer.")
     warnings: list[str] = Field(default_factory=list, description="What was worked around.")
 
@@ -122,8 +118,6 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
 class BackupReply(Reply):
-    """What was saved."""
-
     snapshot: Snapshot
     unchanged: bool = Field(description="Nothing had changed since that snapshot, and nothing was written.")
     files: int | None = Field(description="Number of files in it; null where another client's were joined.")
@@ -136,23 +130,17 @@ class BackupReply(Reply):
 
 
 class ListReply(Reply):
-    """Snapshots, newest first."""
-
     snapshots: list[Snapshot]
     total: int
     more: bool = Field(description="There are older ones: call list with before set to the last id here.")
 
 
 class File(BaseModel):
-    """A file of a snapshot."""
-
     name: Line
     kind: str = Field(description="text, bytes, link or folder (an empty one).")
 
 
 class Content(BaseModel):
-    """Text of one file, or the part of it that one answer carries."""
-
     name: Line
     text: str | None = Field(description="The text as it is, but for lone surrogates; null where it is no text.")
     offset: int = Field(description="Characters before it.")
@@ -161,8 +149,6 @@ class Content(BaseModel):
 
 
 class ShowReply(Reply):
-    """One snapshot, and what is in it."""
-
     snapshot: Snapshot
     file_count: int | None = Field(default=None, description="Number of files in it; null where it cannot be read.")
     files: list[File] = []
@@ -193,8 +179,6 @@ class Check(BaseModel):
 
 
 class VerifyReply(Reply):
-    """What reading every byte has shown."""
-
     good: bool
     checked: int
     good_count: int
@@ -205,16 +189,12 @@ class VerifyReply(Reply):
 
 
 class Trouble(BaseModel):
-    """Something that is wrong, and what mends it."""
-
     what: Line
     snapshot: Line | None
     mend: Line
 
 
 class Unsaved(BaseModel):
-    """How the folder differs from the latest snapshot."""
-
     anything: bool
     added: int
     removed: int
@@ -225,8 +205,6 @@ class Unsaved(BaseModel):
 
 
 class StatusReply(Reply):
-    """Whether the memory is protected."""
-
     state: str = Field(
         description="protected, saved (not read, so damage would not show), ahead (the folder has what is not saved), "
         "at risk, or not protected."
@@ -243,8 +221,6 @@ class StatusReply(Reply):
 
 
 class Changed(BaseModel):
-    """A file that differs."""
-
     name: Line
     lines_added: int
     lines_removed: int
@@ -252,8 +228,6 @@ class Changed(BaseModel):
 
 
 class DiffReply(Reply):
-    """What differs between two sides."""
-
     a: Line
     b: Line
     differs: bool
@@ -270,8 +244,6 @@ class DiffReply(Reply):
 
 
 class Step(BaseModel):
-    """What became of the file in one snapshot."""
-
     kind: str = Field(description="added, changed, removed, returned, left out, or in the oldest.")
     snapshot: Line = Field(description="Id of the snapshot that shows it.")
     made: str
@@ -284,8 +256,6 @@ class Step(BaseModel):
 
 
 class HistoryReply(Reply):
-    """What became of one file, newest first."""
-
     file: Line
     changes: list[Step]
     total: int
@@ -295,8 +265,6 @@ class HistoryReply(Reply):
 
 
 class RestoreReply(Reply):
-    """What was restored."""
-
     snapshot: Line = Field(description="Id.")
     made: str
     left_out: int = Field(description="How much of the folder the snapshot lacks; 0 where it is complete.")

@@ -62,7 +62,6 @@ class Served:
 
     @property
     def label(self) -> str:
-        """The one label, as file names have it."""
         return self.options.label
 
     @property

@@ -363,8 +363,6 @@ _NAME_CHARS = 80
 
 
 class Agreement(BaseModel):
-    """What the person is asked for."""
-
     restore: bool = Field(title="Restore", description="Write these files into the folder.")
 
 

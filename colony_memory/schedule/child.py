@@ -36,7 +36,6 @@ _OWN = (
 
 
 def ending_signals() -> tuple[int, ...]:
-    """SIGTERM, SIGINT and SIGHUP, as far as this system has them."""
     return tuple(getattr(signal, name) for name in _ENDING if hasattr(signal, name))
 
 
@@ -110,7 +109,6 @@ class TakenSignals:
 
 
 def is_taken(number: int) -> bool:
-    """Whether the handler of a signal is one of these."""
     return isinstance(signal.getsignal(number), TakenSignals)
 
 
@@ -145,7 +143,6 @@ class CommandNotFound(Exception):
 
 
 def find_command(command: Sequence[str]) -> None:
-    """Look whether a command could be run."""
     import shutil
 
     if shutil.which(command[0]) is None:
@@ -180,7 +177,6 @@ class Child:
         self._signals.give_back()
 
     def start(self) -> None:
-        """Start it."""
         try:
             self._process = subprocess.Popen(self._command)  # noqa: S603 - it is the user's
         except (OSError, ValueError) as error:

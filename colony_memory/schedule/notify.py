@@ -165,7 +165,6 @@ class Notifier:
 
 
 def read_ping_url(text: str) -> str:
-    """The address of a check, as it may be used."""
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port

@@ -27,7 +27,6 @@ def skip_without(vault: Any, protocol: type) -> None:
 
 
 def unwrap(reply: Any) -> Any:
-    """The reply itself, whether it came bare or under ``result``."""
     return reply["result"] if isinstance(reply, Mapping) and "result" in reply else reply
 
 
@@ -48,17 +47,14 @@ def is_cut(reply: Any) -> bool:
 
 
 def listed_names(reply: Any) -> set[str]:
-    """The names in a listing."""
     return {item["filename"] if isinstance(item, Mapping) else item for item in listed_items(reply)}
 
 
 def read_text(vault: Any, filename: str) -> Any:
-    """A file's text, read now."""
     return unwrap(vault.vault_get_file(filename))["content"]
 
 
 def read_etag(vault: Any, filename: str) -> str:
-    """A file's etag, read now."""
     etag = unwrap(vault.vault_get_file(filename)).get("etag")
     check(isinstance(etag, str) and etag, "a vault with conditional upload gives each file an etag")
     return str(etag)
