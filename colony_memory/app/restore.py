@@ -20,8 +20,8 @@ from colony_memory.app.save import FolderSave
 from colony_memory.app.target import Target
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._question import Holding
-from colony_memory.capture._write import FileInUse, place_documents
+from colony_memory.capture._question import FileInUse, Holding
+from colony_memory.capture._write import place_documents
 from colony_memory.capture.folder import NothingToSave
 from colony_memory.capture.index import disprove
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt, message_of

@@ -75,7 +75,11 @@ def link_problem(name: str, target: str, *, said_by: Callable[[str], str | None]
 
 def _follow(name: str, target: str, said_by: Callable[[str], str | None]) -> tuple[str | None, str]:
     """Why a link must not be made by itself, or None; and where it leads."""
-    if not target or "\0" in target or not _fits(target):
+    try:
+        fits = 0 < len(local_bytes(target)) <= _LONGEST_LINK and "\0" not in target
+    except UnicodeEncodeError:  # a text may have surrogates that stand for no byte of a name
+        fits = False
+    if not fits:
         return "is a link that says nothing usable", ""
     if target.startswith("/") or "\\" in target or ":" in target.partition("/")[0]:
         return f"is a link to {target!r}, which is not a path from its own place on", ""
@@ -94,33 +98,23 @@ def _follow(name: str, target: str, said_by: Callable[[str], str | None]) -> tup
     return None, "/".join(at)
 
 
-def _fits(target: str) -> bool:
-    """Whether systems can hold it: a text may have surrogates that stand for no byte of a name."""
-    try:
-        return len(local_bytes(target)) <= _LONGEST_LINK
-    except UnicodeEncodeError:
-        return False
-
-
 def is_note(name: str) -> bool:
-    """Whether a file is by its name one that belongs to nobody's store, wherever it lies."""
+    """By its name a file belongs to nobody's store, wherever it lies."""
     return name.lower().endswith(_NOTES)
 
 
 def name_problem(name: str) -> str | None:
     """Say why ``name`` can be a path inside a folder on no system, or return None."""
-    if not name:
-        return "is an empty name"
-    if "\0" in name:
-        return "has a NUL in its name"
-    if "\\" in name:
-        return "has a backslash in its name, which is a separator on Windows"
-    if name.startswith("/"):
-        return "has an absolute path for a name"
-    if _DRIVE.match(name):
-        return "has a name that starts with a drive"
-    if name.endswith("/"):
-        return "has a name that ends with a slash"
+    for wrong, problem in (
+        (not name, "is an empty name"),
+        ("\0" in name, "has a NUL in its name"),
+        ("\\" in name, "has a backslash in its name, which is a separator on Windows"),
+        (name.startswith("/"), "has an absolute path for a name"),
+        (_DRIVE.match(name), "has a name that starts with a drive"),
+        (name.endswith("/"), "has a name that ends with a slash"),
+    ):
+        if wrong:
+            return problem
     for component in name.split("/"):
         if component in ("", ".", ".."):
             return f"has the path component {component!r} in its name"
@@ -135,7 +129,7 @@ def depth_problem(name: str) -> str | None:
 
 
 def is_staging(component: str) -> bool:
-    """Whether a component of a path is for a restore's own use, in any spelling of case."""
+    """It is for a restore's own use, in any spelling of case."""
     return component.casefold().startswith(STAGING_PREFIX)
 
 
@@ -264,7 +258,7 @@ def fold(name: str) -> str:
 
 
 def is_dotgit(component: str) -> bool:
-    """Whether a component of a path is ``.git`` to some file system: git runs programs that a file in there names.
+    """It is ``.git`` to some file system: git runs programs that a file in there names.
 
     The rules are those of git's own ``is_ntfs_dotgit`` and ``is_hfs_dotgit``, made wider where a file system is: ext4
     with folded case passes over more characters than HFS+ does, and ZFS may take compatible characters for one another.
@@ -282,12 +276,7 @@ def is_dotgit(component: str) -> bool:
 def problem_with_state(files: Iterable[str], directories: Iterable[str], target: Path) -> str | None:
     """Say which document would come to lie where state or configuration is kept, or return None.
 
-    What lies there is believed from then on: no snapshot may put it there.
-
-    Args:
-        files: Names of files and links in the folder.
-        directories: Names of directories.
-        target: Real path of the folder.
+    What lies there is believed from then on: no snapshot may put it there. ``target`` is the real path of the folder.
     """
     for kept, what in _kept():
         if target != kept and target not in kept.parents:
@@ -310,22 +299,20 @@ def place_of_state(target: Path) -> tuple[str, ...]:
 
 def _kept() -> list[tuple[Path, str]]:
     """Paths of what is believed, and what each is; a user without a home has none."""
+    config, named = "the configuration of this program", os.environ.get("COLONY_MEMORY_CONFIG", "").strip()
+    places: list[tuple[Callable[[], Path | None], str]] = [
+        (state_directory, "the state of restores"),
+        (lambda: config_directory() / "config.toml", config),
+        (lambda: Path(os.path.abspath(expanded(named))) if named else None, config),  # noqa: PTH100 - links stay
+    ]
     found: list[tuple[Path, str]] = []
-    named, config = os.environ.get("COLONY_MEMORY_CONFIG", ""), "the configuration of this program"
-    with contextlib.suppress(OSError):
-        found += [(form, "the state of restores") for form in _forms(state_directory())]
-    with contextlib.suppress(OSError):
-        found += [(form, config) for form in _forms(config_directory() / "config.toml")]
-    with contextlib.suppress(OSError):
-        if named.strip():
-            path = Path(os.path.abspath(expanded(named)))  # noqa: PTH100 - links stay
-            found += [(form, config) for form in _forms(path)]
+    for locate, what in places:
+        with contextlib.suppress(OSError):
+            path = locate()
+            # What is on its way resolved to each depth: whoever makes anew what is a link there has it moved.
+            forms = [Path(real_path(each), path.relative_to(each)) for each in (path, *path.parents)] if path else []
+            found += [(form, what) for form in dict.fromkeys(forms)]
     return found
-
-
-def _forms(path: Path) -> list[Path]:
-    """A path with what is on its way resolved to each depth: whoever makes anew what is a link there has it moved."""
-    return list(dict.fromkeys(Path(real_path(each), path.relative_to(each)) for each in (path, *path.parents)))
 
 
 def _folded_parts(parts: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,4 @@
-"""What a folder is, whatever its path says later: by this its index knows it again.
-
-Where the indexes of folders are: in the state directory of whoever owns the folders, with a lock for each.
-"""
+"""What a folder is, whatever its path says later, and where its index is: in the state directory of its owner."""
 
 from __future__ import annotations
 
@@ -27,6 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
+logger = logging.getLogger(__name__)
+
+_PLACE = "folders"
+_LARGEST = 1 << 20  # bytes of a note of where paths lead to
 _MOUNTS = "/proc/self/mountinfo"
 _GENERATION = (0x80087601, 8)  # FS_IOC_GETVERSION of Linux: a number that an inode has got with its latest owner
 # What these hold has other numbers after the next mount, or when it was copied up.
@@ -71,14 +72,12 @@ class FolderIdentity:
 
     def is_same_as(self, other: FolderIdentity) -> bool:
         """Whether both are one, as far as can be told."""
-        if self.path != other.path:
-            return False
-        if None not in (self.inode, other.inode):
-            if self.inode != other.inode:
-                return False
-            if None not in (self.born, other.born) and self.born != other.born:
-                return False
-        return self.boot is None or self.boot != other.boot or self.device == other.device
+        pairs = [(self.inode, other.inode)]
+        if None not in pairs[0]:
+            pairs.append((self.born, other.born))
+        if self.boot is not None and self.boot == other.boot:
+            pairs.append((self.device or -1, other.device or -1))
+        return self.path == other.path and all(None in pair or pair[0] == pair[1] for pair in pairs)
 
     def dump(self) -> dict[str, Any]:
         """For JSON."""
@@ -86,17 +85,13 @@ class FolderIdentity:
 
     @classmethod
     def load(cls, found: Any) -> FolderIdentity:
-        """What :meth:`dump` gave.
-
-        Raises:
-            ValueError: It is something else.
-        """
+        """What :meth:`dump` gave; ValueError for something else."""
         kinds = {"path": str, "inode": int, "born": int, "device": int, "boot": str}
-        if not isinstance(found, dict) or not isinstance(found.get("path"), str):
-            raise ValueError("no identity of a folder")  # noqa: TRY004 - what was read is wrong
-        if any(found.get(name) is not None and type(found[name]) is not kind for name, kind in kinds.items()):
-            raise ValueError("a malformed identity of a folder")
-        return cls(found["path"], *(found.get(name) for name in list(kinds)[1:]))
+        values = [found.get(name) for name in kinds] if isinstance(found, dict) else [None]
+        right = (value is None or type(value) is kind for value, kind in zip(values, kinds.values(), strict=False))
+        if values[0] is None or not all(right):
+            raise ValueError("no identity of a folder")
+        return cls(*values)
 
 
 @contextlib.contextmanager
@@ -169,12 +164,6 @@ def _read(path: str) -> str:
         return ""
 
 
-logger = logging.getLogger(__name__)
-
-_PLACE = "folders"
-_LARGEST = 1 << 20  # bytes of a note of where paths lead to
-
-
 @dataclass(frozen=True)
 class Place:
     """Where an index is to be, and what it has to be of."""
@@ -214,20 +203,17 @@ def note_where(directory: Files, place: Place, *, unattended: bool) -> None:
         ColonyMemoryError: With ``unattended``, one led elsewhere before.
     """
     name = f"{_hashed(place.header['vault'], place.header['label'], list(place.leads_to))}.given"
-    data = json.dumps(place.leads_to).encode()
-    before = None
     try:
         found = directory.read(name, limit=_LARGEST)
         before = None if found is None else json.loads(found.data)
-        if before != place.leads_to and not unattended:
-            before = None
-        if before is None:
-            directory.replace(name, data)
+        if before is None or (before != place.leads_to and not unattended):
+            directory.replace(name, json.dumps(place.leads_to).encode())
+            return
     except (OSError, ValueError, RecursionError) as error:
         logger.warning("%s is passed over: %s", directory.path / name, error)
+        return
     if isinstance(before, dict) and all(isinstance(each, str) for each in before.values()):
-        with unmoved({path: Path(real) for path, real in before.items() if path in place.leads_to}):
-            pass
+        _require_unmoved({path: Path(real) for path, real in before.items() if path in place.leads_to})
 
 
 def _owner(identities: Iterable[FolderIdentity]) -> int | None:
@@ -242,68 +228,44 @@ def _owner(identities: Iterable[FolderIdentity]) -> int | None:
 
 @contextlib.contextmanager
 def opened(owner: int | None, *, making: bool) -> Iterator[Files]:
-    """The directory of all indexes.
+    """The directory of all indexes, or that in the home of another account.
 
     Raises:
         OSError: There is none, or it is not its owner's alone.
     """
-    if owner is not None:
-        with _in_home(owner, making=making) as directory:
-            yield directory
-        return
-    place = state_directory() / _PLACE
-    if making:
+    place = state_directory() / _PLACE if owner is None else None
+    if place is not None and making:
         make_directory(place, keep_owner=True)
-    with open_files(place, keep_owner=True) as directory:
-        status = directory.status()
-        if sys.platform != "win32" and (stat.S_IMODE(status.st_mode) & 0o022 or os.geteuid() not in (0, status.st_uid)):
-            raise PermissionError(1, "is not this user's alone", str(place))
+    with _in_home(owner or 0, making=making) if place is None else open_files(place, keep_owner=True) as directory:
+        if sys.platform != "win32":
+            status, user = directory.status(), os.geteuid() if owner is None else owner
+            if stat.S_IMODE(status.st_mode) & 0o022 or user not in (0, status.st_uid):
+                raise PermissionError(1, "is not this user's alone", str(directory.path))
         yield directory
 
 
-@contextlib.contextmanager
-def _in_home(owner: int, *, making: bool) -> Iterator[Files]:
-    """The same in the home of another account, in which no link is followed: that account may make what it likes there.
-
-    Raises:
-        OSError: The account has no home, or no such directory.
-    """
+def _in_home(owner: int, *, making: bool) -> Files:
+    """The one of an account, without following a link in its home: it may make what it likes there."""
     import pwd
 
     try:
         home = Path(pwd.getpwuid(owner).pw_dir)
     except KeyError:
         raise FileNotFoundError(2, f"user {owner}, who owns the folder, has no home") from None
-    directory = Directory.open(home, follow=True)
-    try:
-        for name in (*_below_home(), "colony-memory", _PLACE):
-            if directory.status().st_uid != owner:
+    below = ("Library", "Application Support") if sys.platform == "darwin" else (".local", "state")
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(Directory.open(home, follow=True))
+        for name in (*below, "colony-memory", _PLACE):
+            above = directory.status()
+            if above.st_uid != owner:
                 raise PermissionError(1, "is not the account's whose folder it is", str(directory.path))
-            above = directory
-            if making and above.look(name) is None:
-                _make_for(above, name)
-            directory = above.enter(name)
-            above.close()
-        with Files(directory.path, os.dup(directory.descriptor or 0), keep_owner=True) as files:
-            if files.status().st_uid != owner or stat.S_IMODE(files.status().st_mode) & 0o022:
-                raise PermissionError(1, "is not the account's alone", str(files.path))
-            yield files
-    finally:
-        directory.close()
-
-
-def _below_home() -> tuple[str, ...]:
-    return ("Library", "Application Support") if sys.platform == "darwin" else (".local", "state")
-
-
-def _make_for(above: Directory, name: str) -> None:
-    """Make a directory that belongs to whom the one above belongs to."""
-    owner = above.status()
-    with contextlib.suppress(FileExistsError):
-        above.make(name)
-    with above.enter(name) as made:
-        if made.descriptor is not None and made.status().st_uid != owner.st_uid:
-            os.fchown(made.descriptor, owner.st_uid, owner.st_gid)
+            made = making and directory.look(name) is None
+            if made:
+                directory.make(name)
+            directory = stack.enter_context(directory.enter(name))
+            if made:
+                os.fchown(directory.descriptor or 0, above.st_uid, above.st_gid)
+        return Files(directory.path, os.dup(directory.descriptor or 0), keep_owner=True)
 
 
 def sign(descriptor: int) -> None:

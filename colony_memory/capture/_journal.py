@@ -3,7 +3,6 @@
 It does not lie in the folder: whoever can put a file there, a stranger's repository for one, must not say what a
 restore left undone. Each restore has a file in the user's directory for the state of programs, replaced whole and
 synced, and a lock that goes with its process. Files of another user, or that others could write to, are passed over.
-Paths in it are the folder itself or names below it, and each file is known by its inode, size and time of change.
 ``~/.local/state/colony-memory/restores/5f0c….json``::
 
     {"boot": "…", "dropped": [["old", 448]], "folder": "/home/me/memory", "format": "colony-memory/restore/2",
@@ -142,67 +141,49 @@ def dump_journal(journal: Journal) -> bytes:
 
 
 def load_journal(data: bytes) -> Journal:
-    """Read the file, every path and name in it checked; ValueError where it is no journal."""
-    document = load_object(data.decode("ascii"))
+    """Read the file, every path, name and number in it checked; ValueError where it is no journal."""
+    known = load_object(data.decode("ascii"))
     try:
-        if document["format"] != JOURNAL_FORMAT:
-            raise ValueError(f"unknown format {document['format']!r}")
-        return Journal(
-            folder=_path(document["folder"]),
-            place=_path(document["place"]),
-            identity=Identity(*_numbers(document["identity"], 2)),
-            staging=_text(document["staging"], _STAGING),
-            boot=str(document["boot"]),
-            phase=_text(document["phase"], _PHASE),
-            made=tuple(map(_name, document["made"])),
-            steps=tuple(map(_step, document["steps"])),
-            dropped=tuple((_name(name), _numbers(mode, 1)[0]) for name, *mode in document["dropped"]),
-            modes=tuple(map(_mode, document["modes"])),
-            lent=tuple(map(_mode, document["lent"])),
-            volumes=tuple(name and _name(name) for name in document["volumes"]),
-            note=document["note"],
+        journal = Journal(
+            **{name: known[name] for name in ("folder", "place", "staging", "boot", "phase", "note")},
+            identity=Identity(*known["identity"]),
+            made=tuple(known["made"]),
+            steps=tuple(
+                Step(name, _version(new), _version(old), number, volume, shared is True)
+                for name, new, old, number, volume, shared in known["steps"]
+            ),
+            dropped=tuple((name, mode) for name, mode in known["dropped"]),
+            modes=tuple(ModeChange(*each) for each in known["modes"]),
+            lent=tuple(ModeChange(*each) for each in known["lent"]),
+            volumes=tuple(known["volumes"]),
+        )
+        changes, versions = [*journal.modes, *journal.lent], [step[1:3] for step in journal.steps]
+        names = [*journal.names(), *(each.name.removesuffix("/") for each in changes if each.name != "/")]
+        names += filter(None, [*journal.volumes, *(step.volume for step in journal.steps)])
+        numbers = [*journal.identity, *(mode for _, mode in journal.dropped)]
+        numbers += [number for each in changes for number in each[1:]]
+        numbers += [number for pair in versions for each in pair for number in each or ()]
+        valid = (
+            known["format"] == JOURNAL_FORMAT
+            and _STAGING.fullmatch(journal.staging)
+            and _PHASE.fullmatch(journal.phase)
+            and all(
+                Path(path).is_absolute() and os.path.normpath(path) == path for path in (journal.folder, journal.place)
+            )
+            and all(isinstance(name, str) and not name_problem(name) for name in names)
+            and all(type(number) is int for number in numbers)
+            and all(any(pair) for pair in versions)
+            and all(_NUMBER.fullmatch(step.number) for step in journal.steps)
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a journal: {error!r}") from error
+    if not valid:
+        raise ValueError("a path, name or number that no restore has")
+    return journal
 
 
-def _step(found: Any) -> Step:
-    name, new, old, number, volume, shared = found
-    if new is None and old is None:
-        raise ValueError(f"nothing to do for {name!r}")
-    new, old = (None if each is None else Version(*_numbers(each, 3)) for each in (new, old))
-    return Step(_name(name), new, old, _text(number, _NUMBER), volume and _name(volume), shared is True)
-
-
-def _mode(found: Any) -> ModeChange:
-    name, *numbers = found
-    if name != "/":
-        _name(name.removesuffix("/"))
-    return ModeChange(name, *_numbers(numbers, 3))
-
-
-def _numbers(values: Any, count: int) -> list[int]:
-    if not isinstance(values, list) or len(values) != count or not all(type(value) is int for value in values):
-        raise ValueError(f"numbers {values!r}")
-    return values
-
-
-def _text(text: Any, form: re.Pattern[str]) -> str:
-    if not isinstance(text, str) or not form.fullmatch(text):
-        raise ValueError(f"{text!r}")
-    return text
-
-
-def _name(name: Any) -> str:
-    if not isinstance(name, str) or name_problem(name):
-        raise ValueError(f"name {name!r}")
-    return name
-
-
-def _path(path: Any) -> str:
-    if not isinstance(path, str) or not Path(path).is_absolute() or os.path.normpath(path) != path:
-        raise ValueError(f"path {path!r}")
-    return path
+def _version(found: Any) -> Version | None:
+    return None if found is None else Version(*found)
 
 
 # --- on disk
@@ -241,11 +222,9 @@ class Record:
         except OSError as error:
             logger.warning("%s could not be removed: %s", self.path, error)
             return False
-        try:
+        # Should it come back with a power cut, whoever finds it has nothing to do either.
+        with contextlib.suppress(OSError):
             Directory(self.path.parent).sync()
-        except OSError as error:
-            # Should it come back with a power cut, whoever finds it has nothing to do either.
-            logger.debug("%s is removed, but maybe not for good: %s", self.path, error)
         return True
 
     @contextlib.contextmanager
@@ -257,10 +236,8 @@ class Record:
                 yield
             finally:
                 if not os.path.lexists(self.path):
-                    try:
+                    with contextlib.suppress(OSError):  # an empty file that the next restore removes
                         lock.unlink(missing_ok=True)
-                    except OSError as error:
-                        logger.debug("%s is no longer needed and could not be removed: %s", lock, error)
 
 
 def list_records() -> list[Record]:
@@ -268,8 +245,7 @@ def list_records() -> list[Record]:
     try:
         place = _records()
         names = sorted(name for name in os.listdir(place) if name.endswith(".json"))  # noqa: PTH208 - names alone
-    except (FileNotFoundError, NotADirectoryError) as error:
-        logger.debug("no restore has been cut off that could be known: %s", error)
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
         logger.warning("restores that were cut off are passed over: %s", error)

@@ -88,9 +88,7 @@ def dump_attributes(modes: Mapping[str, int], times: Mapping[str, int]) -> str:
 def metadata_pieces(files: Mapping[str, str | bytes], others: Metadata) -> Iterator[str]:
     """The text of the document in pieces, so that of large files no more copies are made than need be.
 
-    Args:
-        files: The files, or what is to stand in the place of their content.
-        others: What else there is to say; its ``files`` are not looked at.
+    The ``files`` are those, or what is to stand in the place of their content; ``others`` says the rest.
     """
     yield f'{{"empty_dirs":{_json(sorted(others.empty_dirs))},"executable":{_json(sorted(others.executable))},'
     yield '"files":{'
@@ -102,9 +100,7 @@ def metadata_pieces(files: Mapping[str, str | bytes], others: Metadata) -> Itera
         lead = '",'
     yield f'{lead[:1]}}},"format":{_json(FOLDER_FORMAT)}'
     # No field for what is not there, so that snapshots from before there were these fields stay as they are.
-    for key, value in _optional(others).items():
-        if value:
-            yield f',"{key}":{_json(value)}'
+    yield from (f',"{key}":{_json(value)}' for key, value in _optional(others).items() if value)
     yield "}"
 
 
@@ -174,11 +170,7 @@ def at_known_times(attributes: str, known: str) -> str:
 
 
 def described_by(documents: Mapping[str, str]) -> Metadata:
-    """What the documents beside the files' own say.
-
-    Raises:
-        SnapshotCorrupt: One is malformed.
-    """
+    """What the documents beside the files' own say; raises SnapshotCorrupt where one is malformed."""
     metadata = load_metadata(documents[METADATA_NAME]) if METADATA_NAME in documents else Metadata()
     if ATTRIBUTES_NAME in documents:
         more = load_metadata(documents[ATTRIBUTES_NAME])
@@ -207,14 +199,11 @@ def encode_text(content: str | bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a snapshot of a folder holds, each with its path, sorted.
-
-    This is the one count of files. A document of the snapshot is not always one: what text cannot hold is in a document
-    that describes the folder, and that itself is no file.
+    """What a snapshot of a folder holds, each with its path, sorted. This is the one count of files.
 
     Attributes:
         texts: Files that are text.
-        others: Files that are not.
+        others: Files that are not: they are in the document that describes the folder, which is no file itself.
         links: Symbolic links, with what they say.
         empty_dirs: Folders that nothing is in.
     """
@@ -231,18 +220,11 @@ class Contents:
 
 
 def contents_of(documents: Mapping[str, str]) -> Contents:
-    """What these documents are on a disk.
-
-    Raises:
-        SnapshotCorrupt: The document that describes the folder is malformed.
-    """
-    _, metadata = split_documents(documents)
-    return Contents(
-        tuple(sorted(name for name in documents if name not in METADATA_NAMES)),
-        tuple(sorted(metadata.files)),
-        dict(sorted(metadata.links.items())),
-        tuple(sorted(metadata.empty_dirs)),
-    )
+    """What these documents are on a disk; raises SnapshotCorrupt as :func:`split_documents` does."""
+    metadata = split_documents(documents)[1]
+    texts = sorted(name for name in documents if name not in METADATA_NAMES)
+    links = dict(sorted(metadata.links.items()))
+    return Contents(tuple(texts), tuple(sorted(metadata.files)), links, tuple(sorted(metadata.empty_dirs)))
 
 
 # --- one memory beside another, file by file
@@ -300,7 +282,7 @@ def empty_folders(documents: Mapping[str, str]) -> frozenset[str]:
 
 
 def differ_in_times_only(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether two memories are the same but for the times of change of their files, or the same altogether.
+    """Two memories are the same but for the times of change of their files, or the same altogether.
 
     Raises:
         SnapshotCorrupt: A document that describes a folder is malformed.

@@ -36,7 +36,7 @@ from colony_memory.capture.sqlite import holds_same
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from colony_memory.capture._metadata import Metadata
@@ -67,10 +67,8 @@ class Plan:
     in_use: dict[str, str] = field(default_factory=dict)
     # Directories that hold nothing else, inner ones first, with their permissions
     dropped: list[tuple[str, int]] = field(default_factory=list)
-    # Is called right before the first move, and raises where it must not come to that
-    confirm: Callable[[], None] | None = None
-    # Is given what was displaced when all is in place, and raises where that must not be discarded
-    ask: Callable[[Iterable[Displaced]], None] | None = None
+    force: bool = False  # masked text may replace the real one, and a program may have open what is replaced
+    question: Question | None = None  # about what was displaced, when all is in place; None where all may go
     # What is to be remembered together with the moves, for JSON; None for nothing
     note: Mapping[str, Any] | None = None
     on_progress: Callable[[int, int, str], None] | None = None  # is told of each file that is written
@@ -111,10 +109,9 @@ def make_plan(
 ) -> Plan:
     """Compare the contents of a snapshot with a folder, there or not, and refuse what stands in the way.
 
-    With ``delete``, what the snapshot lacks is to be taken away, or of that the files of these names; with ``force``,
-    masked text may replace the real one.
+    With ``delete``, what the snapshot lacks is to be taken away, or of that the files of these names.
     """
-    plan = Plan(target, metadata)
+    plan = Plan(target, metadata, force=force)
     wanted = {**contents, **metadata.links}
     try:
         folder = Directory.open(target)
@@ -131,7 +128,7 @@ def make_plan(
                 if name in metadata.links:
                     comparison.add_link(name, str(content))
                 else:
-                    comparison.add_file(name, content, force=force)
+                    comparison.add_file(name, content)
             for name in sorted(metadata.empty_dirs):
                 comparison.add_directory(name)
             if delete:
@@ -165,13 +162,13 @@ class _Comparison:
         else:
             self._replace(name, target, there)
 
-    def add_file(self, name: str, content: str | bytes, *, force: bool) -> None:
+    def add_file(self, name: str, content: str | bytes) -> None:
         plan, data, there = self._plan, encode_text(content), self._look(name)
         logs = self._logs_of(name) if is_database(data) else {}
         there = self._stands(name, content, there)
         if there is not None and self._is_same(name, data, there, logs):
             self._keep(name, there)
-        elif there is not None and name in self._metadata.masked and not force:
+        elif there is not None and name in self._metadata.masked and not plan.force:
             plan.left.append(name)
         else:
             plan.logs.update(logs)

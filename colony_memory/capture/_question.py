@@ -1,19 +1,18 @@
 """May what a restore displaces go? Saved is asked of content, and after it was moved aside; in use of the system.
 
-A clock tells nothing of that. A file may be replaced or taken away where one of a few snapshots has it: the one that is
-restored (or it has every line that changed since the basis), the basis, the one restored last, the latest, and own
-saves that were refused or not heard of. Each is read once, and only where those before it did not have everything; no
-other is asked.
+A file may be replaced or taken away where one of a few snapshots has it: the one that is restored (or it has every line
+that changed since the basis), the basis, the one restored last, the latest, and own saves that were refused or not
+heard of. Each is read once, and only where those before it did not have everything; no other is asked.
 
-What a program has open it would go on with although nobody reads it any more: it is not replaced unasked. A file counts
-as open where another process has it open to write to, has it mapped, or holds a lock on it; an SQLite database also
-where this process has it open. A store is more than the files that it has open: where one of these is no text, nothing
-else of its directory changes either, but for notes.
+What a program has open is not replaced unasked: what another process has open to write to, has mapped, or holds a lock
+on; an SQLite database also where this process has it open. A store is more than the files that it has open: where one
+of these is no text, nothing else of its directory changes either, but for notes.
 """
 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import stat
 from typing import TYPE_CHECKING
 
@@ -30,15 +29,17 @@ from colony_memory._os.held import (
 )
 from colony_memory._os.paths import Identity, is_file, is_link
 from colony_memory._values import cached_property, dataclass, field, replace
-from colony_memory.capture._filenames import is_note, parents_of
+from colony_memory.capture._filenames import is_note, listed, parents_of, quoted
 from colony_memory.capture._metadata import Metadata, encode_text, split_documents
 from colony_memory.capture._sparse import room_of
 from colony_memory.capture._steady import INDEX, holds_database, is_database, read_sparse, read_start, whole_of
 from colony_memory.capture.sqlite import holds_same, reads_as_journal
+from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Iterable, Mapping
+    from pathlib import Path
 
     from colony_memory._os.directory import Directory, Reach
 
@@ -48,6 +49,30 @@ if TYPE_CHECKING:
 _LARGEST_TEXT = 1 << 26
 # Bytes by which a file is known for text.
 _START = 4096
+
+
+class Unsaved(ColonyMemoryError):
+    """Files that a restore would replace or take away, ``names``, are saved nowhere."""
+
+    def __init__(self, target: Path, names: list[str], why: str = "saved nowhere") -> None:
+        be = "is" if len(names) == 1 else "are"
+        super().__init__(
+            f"{quoted(names)} in {str(target)!r} would be replaced or removed, and {be} {why}; nothing was written",
+            hint=Hint("restore_folder", "snapshot_first", value=True),
+        )
+        self.names = tuple(names)
+
+
+class FileInUse(ColonyMemoryError):
+    """Files that a restore would change are open in a program: ``users`` has it for each."""
+
+    def __init__(self, target: Path, users: Mapping[str, str]) -> None:
+        programs, names = listed(list(dict.fromkeys(users.values())), most=3), quoted(list(users))
+        super().__init__(
+            f"open in {str(target)!r} by {programs}, which would go on with what was there before: {names}; "
+            "nothing was written; stop what has it open, and try again"
+        )
+        self.users = dict(users)
 
 
 @dataclass(frozen=True)
@@ -65,7 +90,7 @@ class Displaced:
         return self.reach.parent(self.at)
 
     def is_part_of(self, whole: Displaced | None) -> bool:
-        """It is a log or an index of that database, which is asked for with all that belongs to it."""
+        """A log or an index of that database, which is asked for with all that belongs to it."""
         if whole is None or whole is self or not holds_database(*whole.where):
             return False
         if self.name.endswith(INDEX):
@@ -109,18 +134,12 @@ class Holding:
     fresh: bool = False  # it was saved just now, so that nobody need be asked whether it is listed
 
     @cached_property
-    def contents(self) -> Contents:
-        """Its files."""
-        return self._split[0]
+    def contents(self) -> tuple[Contents, Metadata]:
+        return split_documents(self.read())
 
     @cached_property
     def digests(self) -> frozenset[str]:
-        """Digests of all its files and links."""
-        return _digests(*self._split)
-
-    @cached_property
-    def _split(self) -> tuple[Contents, Metadata]:
-        return split_documents(self.read())
+        return _digests(*self.contents)
 
 
 @dataclass
@@ -154,22 +173,24 @@ class Question:
         self.why.update(dict.fromkeys(left, "it is saved first" if self.saving else "saved nowhere"))
         return [] if self.saving else sorted(left)
 
-    def is_listed(self) -> bool:
-        """The snapshots on which the last answer rests are still listed."""
-        return not self._used or self.confirm(frozenset(self._used))
+    def require_saved(self, target: Path, displaced: Iterable[Displaced]) -> None:
+        """Raise Unsaved where none of them has something, or those that have it are not listed any more."""
+        unsaved = self.unsaved(displaced)
+        if unsaved:
+            raise Unsaved(target, unsaved)
+        if self._used and not self.confirm(frozenset(self._used)):
+            raise Unsaved(target, sorted(self.why), "in no snapshot that is still listed")
 
     def _ask(self, left: dict[str, Displaced], holding: Holding, digests: Mapping[str, str]) -> None:
-        if not left:
-            return
-        why = f"snapshot {holding.snapshot_id} has it"
-        before = len(left)
+        why, before = f"snapshot {holding.snapshot_id} has it", len(left)
         self._take(left, why, lambda each: digests.get(each.name) in holding.proven)
         if left:
+            files = holding.contents[0]
             self._take(left, why, lambda each: digests.get(each.name) in holding.digests)
-            self._take(left, why, lambda each: _is_same_database(each, holding.contents.get(each.name)))
-        if left and holding is self.basis:
-            since = f"the snapshot has all its lines that are not of {holding.snapshot_id}"
-            self._take(left, since, lambda each: self._has_lines(each, holding.contents.get(each.name)))
+            self._take(left, why, lambda each: _is_same_database(each, files.get(each.name)))
+            if holding is self.basis:
+                since = f"the snapshot has all its lines that are not of {holding.snapshot_id}"
+                self._take(left, since, lambda each: self._has_lines(each, files.get(each.name)))
         if len(left) < before and not holding.fresh:
             self._used.add(holding.snapshot_id)
 
@@ -218,43 +239,37 @@ def find_users(reach: Reach, changing: Collection[str], databases: Collection[st
     """Of the files that are ``changing``, and the ``databases`` among them: those that a process has open, or whose
     store it has, with its name.
     """
-    directories = {parent for name in changing for parent in _stores_of(name)}
-    there = {name: status for each in sorted(directories) for name, status in _files_in(reach, each)}
+    there: dict[str, os.stat_result] = {}
+    for directory in sorted({parent for name in changing for parent in _stores_of(name)}):
+        with contextlib.suppress(OSError):  # it is not there yet, or not ours to look at
+            lead = f"{directory}/" if directory else ""
+            there |= {lead + name: status for name, status in reach.directory(directory).entries() if is_file(status)}
     if not there:
         return {}
-    system = open_files()
-    users = {name: by for name, status in there.items() if (by := system.holder(name, status)) is not None}
+    system, users = open_files(), {}
     for name, status in there.items():
-        may_be_lock = not status.st_size or "lock" in name.rpartition("/")[2].lower()
-        if name not in users and (name in changing or may_be_lock) and not is_note(name):
+        by = system.holder(name, status)
+        may_be_lock = name in changing or not status.st_size or "lock" in name.rpartition("/")[2].lower()
+        if by is None and may_be_lock and not is_note(name):
             by = lock_holder(*reach.parent(name), WHOLE_FILE)
-            if by is not None:
-                users[name] = by
-    found = {name: name_process(users[name]) for name in changing if name in users}
+        if by is not None:
+            users[name] = name_process(by)
+    found = {name: users[name] for name in changing if name in users}
     for name in databases:
-        user = _user_of_database(reach, name, there.get(name))
+        user = _user_of_database(*reach.parent(name), there.get(name))
         if user is not None:
             found.setdefault(name, user)
     stores = {name.rpartition("/")[0]: by for name, by in users.items() if _is_of_store(*reach.parent(name))}
     for name in changing:
         store = next((each for each in _stores_of(name) if each in stores), None)
         if store is not None and not is_note(name) and (store or name not in databases):
-            found.setdefault(name, name_process(stores[store]))
+            found.setdefault(name, stores[store])
     return dict(sorted(found.items()))
 
 
 def _stores_of(name: str) -> tuple[str, ...]:
     """The directories whose stores a file is of: those above it, the folder itself only where it is right in it."""
     return tuple(parents_of(name)) or ("",)
-
-
-def _files_in(reach: Reach, directory: str) -> list[tuple[str, os.stat_result]]:
-    try:
-        entries = [*reach.directory(directory).entries()]
-    except OSError:  # it is not there yet, or not ours to look at
-        return []
-    lead = f"{directory}/" if directory else ""
-    return [(lead + name, status) for name, status in entries if is_file(status)]
 
 
 def _is_of_store(directory: Directory, name: str) -> bool:
@@ -270,15 +285,11 @@ def _is_of_store(directory: Directory, name: str) -> bool:
     return not start or b"\0" in start
 
 
-def _user_of_database(reach: Reach, name: str, status: os.stat_result | None) -> str | None:
+def _user_of_database(directory: Directory, name: str, status: os.stat_result | None) -> str | None:
     if status is None:
         return None
     if is_open_elsewhere(Identity.of(status)):
         return "this process"
-    directory, last = reach.parent(name)
     # The index first: in WAL mode, nothing else is locked by whoever only waits.
-    for part, where in ((last + INDEX, INDEX_LOCKS), (last, DATABASE_LOCKS)):
-        by = lock_holder(directory, part, where)
-        if by is not None:
-            return name_process(by)
-    return None
+    holders = (lock_holder(directory, *part) for part in ((name + INDEX, INDEX_LOCKS), (name, DATABASE_LOCKS)))
+    return next((name_process(by) for by in holders if by is not None), None)

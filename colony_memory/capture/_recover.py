@@ -175,9 +175,10 @@ def _end(record: Record, seen: Journal, warned: list[str]) -> bool:
             if journal is None:
                 return False
             journal = replace(journal, folder=seen.folder, place=seen.place)
-            place = _open_place(journal)
-            if place is not None:
-                stack.enter_context(place)
+            place = None
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                place = stack.enter_context(Directory.open(Path(journal.place)))
+            if place is not None and journal.is_at(place.status()):
                 _finish(record, journal, place, warned)
                 return journal.phase == MOVING
             # Where originals are kept, the record stays: the folder may come back.
@@ -196,21 +197,10 @@ def _end(record: Record, seen: Journal, warned: list[str]) -> bool:
         ) from error
 
 
-def _open_place(journal: Journal) -> Directory | None:
-    """The directory that the staging directory is in, if it is the one that it was."""
-    try:
-        place = Directory.open(Path(journal.place))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if journal.is_at(place.status()):
-        return place
-    place.close()
-    return None
-
-
 def _finish(record: Record, journal: Journal, place: Directory, warned: list[str]) -> None:
-    for change in journal.lent:  # which some may have again, and staging directories be left in
-        set_mode(Reach(place), change)
+    with Reach(place) as reach:
+        for change in journal.lent:  # which some may have again, and staging directories be left in
+            set_mode(reach, change)
     if journal.phase == DONE:
         remember(journal)
     elif journal.phase == MOVING:

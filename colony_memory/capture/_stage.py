@@ -1,7 +1,4 @@
-"""New files written out of sight and on the disk, with owner, permissions and times, ready to be moved.
-
-They wait in a staging directory in each volume that a restore writes to, and so does what they replace.
-"""
+"""New files written aside, with owner, permissions and times, in a staging directory of each volume."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import re
 import stat
 import sys
 import warnings
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +17,14 @@ from colony_memory._os import disk
 from colony_memory._os.directory import Reach
 from colony_memory._os.paths import PERMISSIONS
 from colony_memory._values import dataclass
-from colony_memory.capture._filenames import quoted
+from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._journal import ModeChange, Version
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._sparse import Sparse
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from colony_memory._os.directory import Directory
     from colony_memory.capture._plan import Plan
@@ -74,45 +71,34 @@ class Staging:
 
 def find_volumes(reach: Reach, names: Iterable[str]) -> dict[str, str]:
     """For each directory that is there and that one of the names is in: the topmost one of its file system."""
-    found = {"": ""}
-    mounts = {"": _mount(reach.directory(""))}
-    for name in sorted(names):
-        above = ""
-        for part in name.split("/")[:-1]:
-            inner = f"{above}/{part}".lstrip("/")
-            if inner not in found:
-                try:
-                    mounts[inner] = _mount(reach.directory(inner))
-                except (FileNotFoundError, NotADirectoryError):  # a file that makes way
-                    break
-                found[inner] = found[above] if mounts[inner] == mounts[above] else inner
-            above = inner
+    found, mounts = {"": ""}, {"": _mount(reach.directory(""))}
+    for inner in sorted({parent for name in names for parent in parents_of(name)}):
+        outer = inner.rpartition("/")[0]
+        if outer in found:
+            with suppress(FileNotFoundError, NotADirectoryError):  # a file that makes way
+                mounts[inner] = _mount(reach.directory(inner))
+                found[inner] = found[outer] if mounts[inner] == mounts[outer] else inner
     return found
 
 
-def volume_of(name: str, volumes: dict[str, str]) -> str:
-    """The volume that a name of the folder is, or comes to be, in."""
+def nearest(name: str, volumes: Mapping[str, str]) -> str:
+    """The directory that a name is in, or the nearest one above that is there."""
     above = name.rpartition("/")[0]
     while above not in volumes:
         above = above.rpartition("/")[0]
-    return volumes[above]
+    return above
 
 
-def find_read_only(reach: Reach, names: Iterable[str]) -> tuple[ModeChange, ...]:
+def find_read_only(reach: Reach, names: Iterable[str], volumes: Mapping[str, str]) -> tuple[ModeChange, ...]:
     """The directories of this user that names come to be in or go from, and that nobody may write to."""
-    closed = {}
-    for above in sorted({name.rpartition("/")[0] for name in names}):
-        nearest, directory = above, None
-        while directory is None:
-            try:
-                directory = reach.directory(nearest)
-            except (FileNotFoundError, NotADirectoryError):
-                nearest = nearest.rpartition("/")[0]
+    closed = []
+    for above in sorted({nearest(name, volumes) for name in names}):
+        directory = reach.directory(above)
         there = directory.status()
         mode = stat.S_IMODE(there.st_mode)
         if directory.descriptor is not None and not mode & stat.S_IWUSR and there.st_uid == os.geteuid() != 0:
-            closed[nearest] = ModeChange(f"{nearest}/", there.st_ino, mode, mode | stat.S_IWUSR)
-    return tuple(closed.values())
+            closed.append(ModeChange(f"{above}/", there.st_ino, mode, mode | stat.S_IWUSR))
+    return tuple(closed)
 
 
 @contextmanager
@@ -144,13 +130,9 @@ def open_staging(
 def _mount(directory: Directory) -> object:
     """The id of a mount: nothing is moved between two, of one file system or not."""
     if sys.platform == "linux" and directory.descriptor is not None:
-        try:
-            lines = Path(f"/proc/self/fdinfo/{directory.descriptor}").read_text("utf-8").splitlines()
-        except OSError:
-            lines = []
-        for line in lines:
-            if line.startswith("mnt_id:"):
-                return int(line.split()[1])
+        with suppress(OSError, IndexError):
+            known = Path(f"/proc/self/fdinfo/{directory.descriptor}").read_text("utf-8")
+            return known.partition("mnt_id:")[2].split()[0]
     return directory.status().st_dev
 
 

@@ -27,9 +27,9 @@ from colony_memory._values import replace
 from colony_memory.capture._filenames import STAGING_PREFIX, parents_of, quoted
 from colony_memory.capture._identity import boot_id
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, begin_record, start_lock
-from colony_memory.capture._question import Displaced
+from colony_memory.capture._question import Displaced, FileInUse
 from colony_memory.capture._recover import Undo, clear, discard, find_unfinished, kept_of, remember, set_mode
-from colony_memory.capture._stage import Stage, blaming, find_read_only, find_volumes, open_staging, volume_of
+from colony_memory.capture._stage import Stage, blaming, find_read_only, find_volumes, nearest, open_staging
 from colony_memory.capture._steady import INDEX, whole_of
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -91,8 +91,6 @@ def _in_one_move(plan: Plan) -> None:
                 if directory.descriptor is not None:
                     stage.give(directory.descriptor, f"{top.name}/", owner=stage.owner)
             stage.settle(*reversed(chain))
-            if plan.confirm is not None:
-                plan.confirm()
             chain[0].move(_WHOLE, place, top.name)
         try:
             place.sync()
@@ -108,10 +106,11 @@ def _file_by_file(plan: Plan) -> None:
             folder = stack.enter_context(Directory.open(plan.target))
             above = folder.status()
             with Reach(folder) as reach:
-                volumes = find_volumes(reach, [*plan.files, *plan.removed, *plan.logs])
-                tops = tuple(dict.fromkeys(["", *volumes.values()]))
-                changing = [*plan.files, *plan.directories, *plan.removed, *(name for name, _ in plan.dropped)]
-                closed = find_read_only(reach, [*changing, *(f"{top}/" for top in tops)])
+                changing = [*plan.files, *plan.directories, *plan.removed, *plan.logs]
+                changing += [name for name, _ in plan.dropped]
+                volumes = find_volumes(reach, changing)
+                tops = tuple(dict.fromkeys(volumes.values()))
+                closed = find_read_only(reach, [*changing, *(f"{top}/" for top in tops)], volumes)
             journal = replace(_journal(plan, folder), volumes=tops, lent=closed)
         try:
             record = _begin(stack, plan, journal, folder)
@@ -130,8 +129,9 @@ def _file_by_file(plan: Plan) -> None:
         planned = moves.prepare(journal, volumes)
         undo = Undo(planned, folder, places)
         with where:
-            if plan.confirm is not None:
-                plan.confirm()
+            in_use = {} if plan.force else plan.users()
+        if in_use:
+            raise FileInUse(plan.target, in_use)
         try:
             with blaming("the state of the restore", plan.target):
                 record.needed = True
@@ -211,7 +211,7 @@ class Moves:
         steps, made = [], []
         with Reach(self._folder) as reach:
             for name, number in numbers.items():
-                volume = volume_of(name, volumes)
+                volume = volumes[nearest(name, volumes)]
                 there = going.get(name) or plan.replaced.get(name)
                 old = None if there is None else Version.of(there)
                 if old is not None and name in going and name.endswith(INDEX):
@@ -271,14 +271,13 @@ class Moves:
         Raises:
             ColonyMemoryError: It may not.
         """
-        if self._plan.ask is None:
+        if self._plan.question is None:
             return
         with ExitStack() as stack:
             kept = {volume: stack.enter_context(Reach(place.kept)) for volume, place in self._places.items()}
             there = [(step, kept[step.volume].look(step.number)) for step in journal.steps if step.old is not None]
-            self._plan.ask(
-                [Displaced(step.name, kept[step.volume], step.number, status) for step, status in there if status]
-            )
+            displaced = [Displaced(step.name, kept[step.volume], step.number, at) for step, at in there if at]
+            self._plan.question.require_saved(self._plan.target, displaced)
 
     def _keep(self, reach: Reach, step: Step, old: Version) -> bool:
         """Give a file that is going to be replaced or taken away a second name; whether it can have one."""

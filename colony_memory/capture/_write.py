@@ -17,18 +17,19 @@ from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import check_names, fold, link_problem, listed, problem_with_state, quoted
 from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._plan import Plan, make_plan
+from colony_memory.capture._question import FileInUse, Unsaved
 from colony_memory.capture._recover import recover, warn_unfinished
 from colony_memory.capture._steady import holds_text, whole_of
 from colony_memory.capture._swap import put_in_place
 from colony_memory.capture.sqlite import reads_as_journal
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from colony_memory.capture._metadata import Metadata
-    from colony_memory.capture._question import Displaced, Question
+    from colony_memory.capture._question import Question
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ def write_folder(
 
     Everything is written and synced in a hidden directory first and then moved into place; if a move fails, the
     ones before it are undone, and if the process is killed, the next restore or backup of the folder puts
-    everything back. This call does so too, before anything else. Files and directories that are made have the
-    permissions and times that the snapshot tells, else they belong to the owner alone (0600 and 0700, less the umask)
-    and a replaced file keeps its permissions. What root makes belongs to the owner of the folder. No link is followed.
+    everything back. This call does so too, before anything else. What is made has the permissions and times that the
+    snapshot tells, else it is its owner's alone; a replaced file keeps its permissions. What root makes belongs to the
+    owner of the folder. No link is followed.
 
     Args:
         documents: Name to text, as read_folder() gives them.
@@ -91,9 +92,8 @@ def write_folder(
         force: Replace what a program has open, and real text by masked text.
         delete: Also take away the files that ``documents`` lack, as far as a backup of the folder would save them.
         dry_run: Check everything and return the plan, changing nothing anywhere.
-        on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready to be moved, with
-            the number of files so far, of all files and the name. What it raises ends the call, with nothing
-            changed.
+        on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready to be moved. What it
+            raises ends the call, with nothing changed.
 
     Raises:
         ValueError: ``documents`` is empty or holds something other than text, or ``directory`` is not a directory.
@@ -121,15 +121,9 @@ def place_documents(
 ) -> Written:
     """:func:`write_folder`, for whoever knows what is saved; raises Unsaved and FileInUse, with nothing written.
 
-    Args:
-        documents: As there, and so are the others that are not named here.
-        directory: As there.
-        force: As there.
-        delete: Or the names of the files that are taken away.
-        dry_run: As there.
-        question: Is asked before anything goes that the folder holds; None where all of it may.
-        note: For the index once all is in place, as :meth:`FolderIndex.note_of` gives it.
-        on_progress: As there.
+    ``delete`` may be the names of the files that are taken away. The ``question`` is asked before anything goes that
+    the folder holds, and None where all of it may. The ``note`` is for the index once all is in place, as
+    :meth:`FolderIndex.note_of` gives it.
     """
     require_type("documents", documents, Mapping)  # type: ignore[type-abstract]
     require_call("on_progress", on_progress)
@@ -161,56 +155,16 @@ def place_documents(
             raise FileInUse(target, in_use)
         if unsaved:
             raise Unsaved(target, unsaved)
-        plan.confirm = None if force else lambda: _confirm(plan)
-        plan.ask = None if asked is None else lambda displaced: _ask(asked, target, displaced)
-        plan.note, plan.on_progress = note, on_progress
+        plan.question, plan.note, plan.on_progress = asked, note, on_progress
         put_in_place(plan)
         if plan.in_use:
             warnings.warn(
-                f"{quoted(list(plan.in_use))} {_be(plan.in_use)} replaced while a program has it open: that program "
-                "goes on with what was there before, and what it writes from now on is lost; start it anew",
+                f"while a program has it open, {quoted(list(plan.in_use))} was replaced: it goes on with what was "
+                "there before, and what it writes from now on is lost; start it anew",
                 ColonyMemoryWarning,
                 stacklevel=3,
             )
     return _written(plan, unsaved, in_use, {} if asked is None else asked.why)
-
-
-class Unsaved(ColonyMemoryError):
-    """Files that a restore would replace or take away, ``names``, are saved nowhere."""
-
-    def __init__(self, target: Path, names: list[str], why: str = "saved nowhere") -> None:
-        super().__init__(
-            f"{quoted(names)} in {str(target)!r} would be replaced or removed, and {_be(names)} {why}; "
-            "nothing was written",
-            hint=Hint("restore_folder", "snapshot_first", value=True),
-        )
-        self.names = tuple(names)
-
-
-class FileInUse(ColonyMemoryError):
-    """Files that a restore would change are open in a program: ``users`` has it for each."""
-
-    def __init__(self, target: Path, users: Mapping[str, str]) -> None:
-        programs, names = listed(list(dict.fromkeys(users.values())), most=3), quoted(list(users))
-        super().__init__(
-            f"open in {str(target)!r} by {programs}, which would go on with what was there before: {names}; "
-            "nothing was written; stop what has it open, and try again"
-        )
-        self.users = dict(users)
-
-
-def _confirm(plan: Plan) -> None:
-    in_use = plan.users()
-    if in_use:
-        raise FileInUse(plan.target, in_use)
-
-
-def _ask(question: Question, target: Path, displaced: Iterable[Displaced]) -> None:
-    unsaved = question.unsaved(displaced)
-    if unsaved:
-        raise Unsaved(target, unsaved)
-    if not question.is_listed():
-        raise Unsaved(target, sorted(question.why), "in no snapshot that is still listed")
 
 
 def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Mapping[str, str]) -> Written:
@@ -231,10 +185,6 @@ def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Map
         in_use=tuple(in_use),
         why={**why, **in_use},
     )
-
-
-def _be(names: Collection[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 # --- what must not be written

@@ -7,13 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import files, linux, make, metadata, names, posix, tree
-from cut_off import cut_off
+from capture_trees import files, make, metadata, posix, tree
 
 from colony_memory._os.directory import Directory
 from colony_memory.capture import _walk, write_folder
-from colony_memory.capture._recover import recover
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,31 +105,6 @@ def test_what_comes_to_be_there_meanwhile_stops_it(tmp_path: Path, monkeypatch: 
     assert files(dst) == {"a.md": b"a", "old/b.md": b"b"} | (
         {"old/b.md": b"changed"} if when == "changed" else {"old/new.md": b"new"}
     )
-
-
-@linux
-@pytest.mark.exhaustive
-def test_a_deletion_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path: Path) -> None:
-    given = {"a.md": b"a", "old/er/b.md": b"b", "old/c.md": b"c", "m.md": b"m"}
-    documents = {"m.md": "m", **metadata(modes={"m.md": "640"})}
-    before = tree(make(tmp_path / "1", given))
-    write_folder(documents, tmp_path / "1", delete=True)
-    after = tree(tmp_path / "1")
-    ends = set()
-    for nth in range(1, 200):
-        dst = make(tmp_path / "x" / str(nth), given)
-        ended = cut_off(lambda: write_folder(documents, dst, delete=True), at=nth)  # noqa: B023
-        try:
-            recover(dst)
-        except ColonyMemoryWarning:
-            ends.add("recovered")
-        found = tree(dst)
-        assert found in (before, after), nth
-        ends.add("before" if found == before else "after")
-        if ended == "done":
-            break
-    assert ends == {"before", "after", "recovered"}
-    assert names(tmp_path / "x" / "1") == ["a.md", "m.md", "old"]
 
 
 def test_what_changed_its_kind_makes_way(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
 from colony_memory.capture import _journal, write_folder
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Record, Step, Version
-from colony_memory.capture._recover import Undo, find_unfinished, recover
+from colony_memory.capture._recover import Undo, recover
 from colony_memory.capture._stage import open_staging
 from colony_memory.capture._swap import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -50,16 +50,6 @@ def test_it_has_a_place_with_a_strange_home_and_an_error_without_one(
     write_folder({"a.md": "new"}, tmp_path / "new", delete=True)
     assert (names(tmp_path), files(dst), files(tmp_path / "new")) == (["dst", "new"], {"a.md": b"a"}, {"a.md": b"new"})
     assert not recover(dst)
-
-
-def test_where_no_state_can_be_kept_a_new_folder_still_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path, {"file": b""})
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    write_folder({"a.md": "a"}, tmp_path / "new")
-    with pytest.raises(ColonyMemoryError, match="nothing was changed"):
-        write_folder({"b.md": "b"}, tmp_path / "new")
-    assert names(tmp_path / "new") == ["a.md"]
-    assert find_unfinished(tmp_path / "new") is None
 
 
 @root_only

@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from capture_trees import count_calls, files, make, metadata, names, posix, traces, tree
+from capture_trees import files, make, names, posix, traces, tree
 
-from colony_memory._os import disk
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
 from colony_memory.capture import _stage, write_folder
@@ -16,88 +15,12 @@ from colony_memory.capture._recover import recover
 from colony_memory.capture._swap import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
-
-def fail_at(
-    monkeypatch: pytest.MonkeyPatch, function: str, nth: int, error: BaseException, *, onwards: bool = False
-) -> None:
-    real, calls = getattr(os, function), []
-
-    def failing(*args: object, **more: object) -> object:
-        calls.append(args)
-        if len(calls) == nth or (onwards and len(calls) > nth):
-            raise error
-        return real(*args, **more)
-
-    monkeypatch.setattr(os, function, failing)
-
-
 OLD = {"a.md": b"old a", "b.sh": b"old b", "mine/c.md": b"old c", "mine/keep.md": b"keep"}
 NEW = {"a.md": "new a", "b.sh": "new b", "mine/c.md": "new c", "mine/x/d.md": "new d", "e/f/g.md": "new g"}
-NEW_WITH_METADATA = {**NEW, **metadata(executable=["b.sh"], empty_dirs=["h/i"], files={"j.png": "iVBO/w=="})}
 
 
 def no_links(*args: object, **more: object) -> None:
     raise PermissionError(errno.EPERM, "Operation not permitted")
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("links", [True, False])
-@pytest.mark.parametrize("target", ["full", "empty", "absent"])
-@pytest.mark.parametrize("function", ["replace", "fsync"])
-@pytest.mark.parametrize(
-    "error", [OSError(errno.EIO, "Input/output error"), pytest.param(KeyboardInterrupt(), marks=pytest.mark.long)]
-)
-def test_a_failure_at_any_step_leaves_everything_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, target: str, links: bool, error: BaseException
-) -> None:
-    def prepare(where: Path) -> None:
-        if target == "full":
-            make(where / "dst", OLD)
-            if os.name != "nt":
-                (where / "dst/a.md").chmod(0o640)
-        elif target == "empty":
-            (where / "dst").mkdir(parents=True, mode=0o750)
-        else:
-            where.mkdir()
-
-    # It takes the time, and matters to a power cut alone.
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(disk, "sync_file_system", lambda descriptor: None)
-    with pytest.MonkeyPatch.context() as patch:
-        if not links:
-            patch.setattr(os, "link", no_links)
-        prepare(tmp_path / "0")
-        calls = count_calls(patch, os, function)
-        write_folder(NEW_WITH_METADATA, tmp_path / "0/dst")
-    after = tree(tmp_path / "0")
-    endings = []
-    assert len(calls) >= 1
-    for nth in range(1, len(calls) + 1):
-        where = tmp_path / str(nth)
-        prepare(where)
-        before = tree(where)
-        with pytest.MonkeyPatch.context() as patch:
-            if not links:
-                patch.setattr(os, "link", no_links)
-            fail_at(patch, function, nth, error)
-            try:
-                write_folder(NEW_WITH_METADATA, where / "dst")
-            except ColonyMemoryError as caught:
-                ended = "refused" if "nothing was changed" in str(caught) else str(caught)
-            except KeyboardInterrupt:
-                ended = "interrupted"
-            else:
-                ended = "done"
-        # What comes after the last move, or only keeps the way back, is logged and no failure.
-        assert tree(where) == (after if ended == "done" else before) or ended == "interrupted", (nth, ended)
-        recover(where / "dst")
-        assert tree(where) in (before, after), nth
-        write_folder(NEW_WITH_METADATA, where / "dst")
-        assert files(where / "dst") == files(tmp_path / "0/dst")
-        assert traces() == [], nth
-        endings.append(ended)
-    assert "refused" in endings or "interrupted" in endings
-    assert set(endings) <= {"refused", "interrupted", "done"}
 
 
 @pytest.mark.parametrize("links", [True, False])

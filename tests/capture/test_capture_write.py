@@ -58,16 +58,6 @@ def test_the_current_directory_stays_the_same_one(tmp_path: Path, monkeypatch: p
 
 
 @posix
-def test_a_current_directory_that_is_gone_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "dst").mkdir()
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    write_folder({"a.md": "a"}, tmp_path / "dst")
-    assert files(tmp_path / "dst") == {"a.md": b"a"}
-
-
-@posix
 def test_the_target_may_be_a_link_and_nothing_under_it(tmp_path: Path) -> None:
     outside = make(tmp_path / "outside", {"a.md": b"outside"})
     real = make(tmp_path / "real", {"x.md": b"x"})
