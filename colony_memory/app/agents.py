@@ -21,7 +21,7 @@ from colony_memory.app.values import expanded_path, read_path_setting, read_sett
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from colony_memory.capture._ignore import Excluded, Following
+    from colony_memory.capture._ignore import Following, IgnoreRules
 
 __all__ = ["AGENTS", "Agent"]
 
@@ -111,7 +111,7 @@ class Agent:
 
 
 @lru_cache
-def _rules(exclude: tuple[str, ...]) -> Excluded:
+def _rules(exclude: tuple[str, ...]) -> IgnoreRules:
     from colony_memory.capture._ignore import read_excluded  # most commands need nothing of folders
 
     return read_excluded(exclude)

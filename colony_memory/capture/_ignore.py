@@ -10,7 +10,7 @@ from colony_memory._format.names import is_cortex_file
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import decode_name, is_directory, is_file, is_link, local_name, name_kind, real_path
 from colony_memory._values import dataclass, field
-from colony_memory.capture._filenames import LONGEST_NAME, depth_problem, is_staging, name_problem
+from colony_memory.capture._filenames import LONGEST_NAME, depth_problem, is_staging, name_problem, parents_of
 from colony_memory.capture._wildmatch import Wildcard, read_pattern
 from colony_memory.capture.git import GIT_NAME
 from colony_memory.exceptions import ColonyMemoryError
@@ -42,82 +42,17 @@ _RECALLED = 0x00401000 | 0x00040000  # FILE_ATTRIBUTE_OFFLINE and RECALL_ON_… 
 
 @dataclass(frozen=True)
 class _Rule:
-    """A line of a file.
+    """A line of a file."""
 
-    Attributes:
-        pattern: It, without the slashes at its ends.
-        excludes: Whether it excludes; else it brings back.
-        anchored: Whether it is for a path from the file's directory on; else it is for a name at any depth.
-        for_directories: Whether it is for them alone.
-    """
-
-    pattern: Wildcard
-    excludes: bool
-    anchored: bool
-    for_directories: bool
-
-    def matches(self, path: bytes, *, is_directory: bool) -> bool:
-        """Whether it names this very path."""
-        if self.for_directories and not is_directory:
-            return False
-        return self.pattern.matches(self._of(path))
-
-    def steps(self, path: bytes) -> int:
-        """What that costs at most."""
-        return self.pattern.steps(self._of(path))
-
-    def _of(self, path: bytes) -> bytes:
-        return path if self.anchored else path[path.rfind(b"/") + 1 :]
-
-
-@dataclass(frozen=True)
-class Excluded:
-    """What the caller wants to leave out: rules for names as they are among all that is saved."""
-
-    _rules: tuple[_Rule, ...] = ()
-
-    def judge(self, name: str, *, is_directory: bool) -> bool | None:
-        """Whether the rules exclude (true) or bring back (false) what has this name, None where they do not say.
-
-        Directories above it are not looked at.
-        """
-        if not self._rules:
-            return None
-        path = _bytes(name)
-        return next((rule.excludes for rule in self._rules if rule.matches(path, is_directory=is_directory)), None)
-
-    def covers(self, name: str, *, is_directory: bool) -> bool:
-        """Whether they exclude what has this name, or a directory that it is in."""
-        places = [place for place, char in enumerate(name) if char == "/"]
-        return any(self.judge(name[:place], is_directory=True) for place in places) or bool(
-            self.judge(name, is_directory=is_directory)
-        )
-
-
-def read_excluded(patterns: str | Iterable[str]) -> Excluded:
-    """The rules that a caller gives, one a text; the last that matches decides.
-
-    Raises:
-        ValueError: One is no rule of gitignore, or could exclude nothing.
-    """
-    rules = []
-    for pattern in several("exclude", patterns):
-        if not isinstance(pattern, str):
-            raise ValueError(f"a pattern of what to exclude must be a string, not {pattern!r}")  # noqa: TRY004 - one type
-        try:
-            # There are no comments among arguments, as for git.
-            rule = _parse(_bytes(f"\\{pattern}" if pattern.startswith("#") else pattern))
-        except ValueError as error:
-            raise ValueError(f"{pattern!r} is not a rule of gitignore: {error}") from error
-        if rule is None:
-            raise ValueError(f"{pattern!r} excludes nothing")
-        rules.append(rule)
-    return Excluded(tuple(reversed(rules)))
+    pattern: Wildcard  # without the slashes at its ends
+    excludes: bool  # else it brings back
+    anchored: bool  # for a path from the file's directory on; else for a name at any depth
+    for_directories: bool  # for them alone
 
 
 @dataclass
 class IgnoreRules:
-    """The rules found so far in a folder, by the directory that they are for."""
+    """Rules by the directory that they are for, of each the last first."""
 
     _rules: dict[bytes, list[_Rule]] = field(default_factory=dict)
     _steps: int = field(default_factory=lambda: _STEPS_MORE)
@@ -145,30 +80,60 @@ class IgnoreRules:
         if rules:
             self._rules[_bytes(directory)] = rules[::-1]
 
-    def exclude(self, name: str, *, is_directory: bool) -> bool:
-        """Whether the rules exclude what has this name in the folder; directories above it are not looked at.
+    def exclude(self, name: str, *, is_directory: bool) -> bool | None:
+        """The rules exclude (true) or bring back (false) what has this name in the folder; None where they do not say.
+
+        Directories above it are not looked at.
 
         Raises:
             ColonyMemoryError: They are so many, or so involved, that it would take for ever to hold them against all
                 names.
         """
         if not self._rules:
-            return False
+            return None
         self._steps += _STEPS_FOR_A_NAME
         path = directory = _bytes(name)
+        own = path[path.rfind(b"/") + 1 :]
         while directory:
             directory = directory.rpartition(b"/")[0]
             below = path[len(directory) + 1 :] if directory else path
             for rule in self._rules.get(directory, ()):
-                self._steps -= rule.steps(below)
+                text = below if rule.anchored else own
+                self._steps -= rule.pattern.steps(text)
                 if self._steps < 0:
                     raise ColonyMemoryError(
                         f"the rules of {IGNORE_NAME} for {name!r} are too many to try on each name: write fewer, or "
                         "simpler ones"
                     )
-                if rule.matches(below, is_directory=is_directory):
+                if (is_directory or not rule.for_directories) and rule.pattern.matches(text):
                     return rule.excludes
-        return False
+        return None
+
+    def covers(self, name: str, *, is_directory: bool) -> bool:
+        """They exclude what has this name, or a directory that it is in."""
+        above = any(self.exclude(each, is_directory=True) for each in parents_of(name))
+        return above or bool(self.exclude(name, is_directory=is_directory))
+
+
+def read_excluded(patterns: str | Iterable[str]) -> IgnoreRules:
+    """The rules that a caller gives, one a text; the last that matches decides.
+
+    Raises:
+        ValueError: One is no rule of gitignore, or could exclude nothing.
+    """
+    rules = []
+    for pattern in several("exclude", patterns):
+        if not isinstance(pattern, str):
+            raise ValueError(f"a pattern of what to exclude must be a string, not {pattern!r}")  # noqa: TRY004 - one type
+        try:
+            # There are no comments among arguments, as for git.
+            rule = _parse(_bytes(f"\\{pattern}" if pattern.startswith("#") else pattern))
+        except ValueError as error:
+            raise ValueError(f"{pattern!r} is not a rule of gitignore: {error}") from error
+        if rule is None:
+            raise ValueError(f"{pattern!r} excludes nothing")
+        rules.append(rule)
+    return IgnoreRules({b"": rules[::-1]} if rules else {})
 
 
 def _bytes(name: str) -> bytes:
@@ -179,42 +144,36 @@ def _bytes(name: str) -> bytes:
 
 
 def _parse(line: bytes) -> _Rule | None:
-    """Read a line.
+    """Read a line; None where there is no rule in it.
 
     Raises:
-        ValueError: It is no rule; the text says why.
+        ValueError: It can be none; the text says why.
     """
     if line.startswith(b"#"):
         return None
     if b"\0" in line:
         raise ValueError("a byte of zero")
-    line = _without_blanks(line)
+    # Blanks at the end count only behind a backslash.
+    kept = line.rstrip(b" ")
+    line = kept + b" " if len(kept) < len(line) and (len(kept) - len(kept.rstrip(b"\\"))) % 2 else kept
     body = line.removeprefix(b"!")
     pattern = body.removesuffix(b"/")
     if len(pattern) > _LONGEST:
         raise ValueError("longer than any path")
-    if not line or not pattern:
-        if line.startswith(b"!"):
+    if not pattern:
+        if body != line:
             raise ValueError("there is nothing to bring back")
         return None
-    anchored = b"/" in pattern
-    return _Rule(read_pattern(pattern.removeprefix(b"/")), body == line, anchored, pattern != body)
-
-
-def _without_blanks(line: bytes) -> bytes:
-    """Blanks at the end count only behind a backslash."""
-    kept = line.rstrip(b" ")
-    backslashes = len(kept) - len(kept.rstrip(b"\\"))
-    return kept + b" " if backslashes % 2 and len(kept) < len(line) else kept
+    return _Rule(read_pattern(pattern.removeprefix(b"/")), body == line, b"/" in pattern, pattern != body)
 
 
 def is_of_vault(name: str, status: os.stat_result) -> bool:
-    """Whether it is a file of a vault."""
+    """It is a file of a vault."""
     return is_file(status) and (is_cortex_file(name) or name == _MARKER)
 
 
 def is_vault(entries: Mapping[str, os.stat_result]) -> bool:
-    """Whether a directory is one of a vault, in which there is nothing but its files and hidden ones."""
+    """A directory is one of a vault, in which there is nothing but its files and hidden ones."""
     own = [name for name, status in entries.items() if is_of_vault(name, status)]
     return bool(own) and all(name in own or (name.startswith(".") and name != IGNORE_NAME) for name in entries)
 
@@ -230,22 +189,15 @@ def why_unsaved(own: str, name: str, status: os.stat_result) -> str:
         return f"{problem}; rename it"
     if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
         return f"has a path longer than {LONGEST_NAME} bytes"
-    return _special(status) or _placeholder(own, status)
-
-
-def _special(status: os.stat_result) -> str:
-    """Say what a thing is that is no plain file, directory or link, or nothing."""
-    if stat.S_ISLNK(status.st_mode) or is_file(status) or is_directory(status):
-        return ""
-    if is_link(status):
+    if is_link(status) and not stat.S_ISLNK(status.st_mode):
         return "leads to another directory, and is not followed"
-    return (name_kind(status.st_mode) or "").removeprefix("a ")
+    if not (stat.S_ISLNK(status.st_mode) or is_file(status) or is_directory(status)):
+        return (name_kind(status.st_mode) or "").removeprefix("a ")
+    return _placeholder(own, status) if is_file(status) else ""
 
 
 def _placeholder(own: str, status: os.stat_result) -> str:
     """Say that a file's bytes are elsewhere, or nothing. To read it would fetch it, or give something else."""
-    if not is_file(status):
-        return ""
     if own.startswith(".") and own.endswith(".icloud") and len(own) > len("..icloud"):
         return f"a placeholder: iCloud keeps {own[1 : -len('.icloud')]!r} elsewhere; download it first"
     marked = getattr(status, "st_flags", 0) & _DATALESS or getattr(status, "st_file_attributes", 0) & _RECALLED

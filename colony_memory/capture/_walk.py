@@ -22,7 +22,6 @@ from colony_memory.capture._ignore import (
     IGNORE_NAME,
     LARGEST,
     VAULT,
-    Excluded,
     IgnoreRules,
     NotFollowed,
     find_end,
@@ -142,13 +141,13 @@ class Walk:
         self,
         root: Path,
         prefix: str,
-        excluded: Excluded | None = None,
+        excluded: IgnoreRules | None = None,
         follow: Following | None = None,
         *,
         base: tuple[str, ...] = (),
         within: tuple[Walk, str] | None = None,
     ) -> None:
-        self.root, self.prefix, self._excluded = root, prefix, excluded or Excluded()
+        self.root, self.prefix, self._excluded = root, prefix, excluded or IgnoreRules()
         self._follow, self._base, self._within = follow, base, within
         self._rules = IgnoreRules()
         self._places: dict[tuple[str, ...], _Place] = {}
@@ -369,7 +368,7 @@ class Walk:
     def _exclude(self, own: str, name: str, *, is_directory: bool) -> bool:
         if self._within is not None and own.startswith(".") and own != IGNORE_NAME:
             return True
-        asked = self._excluded.judge(self.prefix + name, is_directory=is_directory)
+        asked = self._excluded.exclude(self.prefix + name, is_directory=is_directory)
         if asked is not None:
             return asked
         return own != IGNORE_NAME and self.rules_out(name, is_directory=is_directory)

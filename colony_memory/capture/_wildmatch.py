@@ -39,36 +39,24 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class _Token:
-    """A step of the pattern.
+    """A step of the pattern."""
 
-    Attributes:
-        takes: The bytes that it takes.
-        repeats: Whether it takes any number of them.
-        skips: Whether it and the next two steps may be passed over, before they have taken anything.
-    """
-
-    takes: frozenset[int]
-    repeats: bool = False
-    skips: bool = False
+    takes: frozenset[int]  # the bytes that it takes
+    repeats: bool = False  # it takes any number of them
+    skips: bool = False  # it and the next two steps may be passed over, before they have taken anything
 
 
 @dataclass(frozen=True)
 class Wildcard:
-    """A pattern that was read.
+    """A pattern that was read."""
 
-    Attributes:
-        prefix: What a name has to begin with.
-        suffix: What it has to end with, where there is nothing but a ``*`` between; else None.
-        tokens: What comes after ``prefix``.
-    """
-
-    prefix: bytes
-    suffix: bytes | None
-    tokens: tuple[_Token, ...]
+    prefix: bytes  # of each name
+    suffix: bytes | None  # its end, where there is nothing but a `*` between; else None
+    tokens: tuple[_Token, ...]  # what comes after `prefix`
     _steps: dict[int, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     def matches(self, name: bytes) -> bool:
-        """Whether it matches the whole name."""
+        """It matches the whole name."""
         if not name.startswith(self.prefix):
             return False
         rest = name[len(self.prefix) :]
@@ -76,32 +64,27 @@ class Wildcard:
             return not rest
         if self.suffix is not None:
             return rest.endswith(self.suffix) and b"/" not in rest[: len(rest) - len(self.suffix)]
-        return self._run(rest)
-
-    def steps(self, name: bytes) -> int:
-        """What that costs at most, in steps of less than a microsecond."""
-        if not self.tokens or self.suffix is not None or not name.startswith(self.prefix):
-            return 1
-        return 1 + (len(name) - len(self.prefix)) * (1 + len(self.tokens) // _STATES_A_STEP)
-
-    def _run(self, text: bytes) -> bool:
         repeats = sum(1 << number for number, token in enumerate(self.tokens) if token.repeats)
         skips = sum(1 << number for number, token in enumerate(self.tokens) if token.skips)
         states = _reach(1, repeats, skips)
-        for byte in text:
-            moves, stays = self._step(byte)
+        for byte in rest:
+            if byte not in self._steps:  # the states that go on with it, and those that stay
+                takes = [
+                    (1 << number, token.repeats) for number, token in enumerate(self.tokens) if byte in token.takes
+                ]
+                moves = sum(bit for bit, repeated in takes if not repeated)
+                self._steps[byte] = moves, sum(bit for bit, repeated in takes if repeated)
+            moves, stays = self._steps[byte]
             states = _reach((states & moves) << 1 | states & stays, repeats, skips)
             if not states:
                 return False
         return bool(states >> len(self.tokens) & 1)
 
-    def _step(self, byte: int) -> tuple[int, int]:
-        """The states that go on with a byte, and those that stay."""
-        if byte not in self._steps:
-            takes = [(1 << number, token) for number, token in enumerate(self.tokens) if byte in token.takes]
-            moves = sum(bit for bit, token in takes if not token.repeats)
-            self._steps[byte] = moves, sum(bit for bit, token in takes if token.repeats)
-        return self._steps[byte]
+    def steps(self, name: bytes) -> int:
+        """The most that this costs, in steps of less than a microsecond."""
+        if not self.tokens or self.suffix is not None or not name.startswith(self.prefix):
+            return 1
+        return 1 + (len(name) - len(self.prefix)) * (1 + len(self.tokens) // _STATES_A_STEP)
 
 
 def _reach(states: int, repeats: int, skips: int) -> int:
@@ -130,12 +113,13 @@ def _tokens(pattern: bytes) -> Iterator[_Token]:
     place = 0
     in_any_directory = False  # the step before was the same '**/'
     while place < len(pattern):
-        byte = pattern[place : place + 1]
+        byte, start = pattern[place : place + 1], place
         if byte == b"*":
-            end = place + len(pattern) - place - len(pattern[place:].lstrip(b"*"))
-            after, means_directories = pattern[end : end + 1], _means_directories(pattern, place, end)
-            place = end
-            if means_directories and after == b"/":
+            place = len(pattern) - len(pattern[start:].lstrip(b"*"))
+            before, after = pattern[start - 1 : start], pattern[place : place + 2]
+            # More than one, alone between slashes. The start counts as a slash, also after plain characters.
+            any_path = place - start > 1 and before in (b"", b"/") and (after[:1] in (b"", b"/") or after == b"\\/")
+            if any_path and after[:1] == b"/":
                 place += 1
                 if not in_any_directory:
                     yield _Token(frozenset(), repeats=True, skips=True)
@@ -143,7 +127,7 @@ def _tokens(pattern: bytes) -> Iterator[_Token]:
                     yield _Token(_SLASH)
                 in_any_directory = True
                 continue
-            yield _Token(_ANY if means_directories else _NO_SLASH, repeats=True)
+            yield _Token(_ANY if any_path else _NO_SLASH, repeats=True)
         elif byte == b"[":
             takes, place = _bracket(pattern, place + 1)
             yield _Token(takes)
@@ -157,15 +141,6 @@ def _tokens(pattern: bytes) -> Iterator[_Token]:
             yield _Token(frozenset(pattern[place : place + 1]))
             place += 1
         in_any_directory = False
-
-
-def _means_directories(pattern: bytes, start: int, end: int) -> bool:
-    """Whether stars stand alone between slashes, and are more than one.
-
-    The start counts as a slash, also where there were plain characters before it.
-    """
-    before, after = pattern[start - 1 : start], pattern[end : end + 2]
-    return end - start > 1 and (not before or before == b"/") and (after[:1] in (b"", b"/") or after == b"\\/")
 
 
 def _bracket(pattern: bytes, place: int) -> tuple[frozenset[int], int]:

@@ -22,7 +22,7 @@ from colony_memory._os.held import settling
 from colony_memory._os.paths import decode_name, real_path
 from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import name_problem, quoted
-from colony_memory.capture._ignore import Excluded, read_excluded
+from colony_memory.capture._ignore import IgnoreRules, read_excluded
 from colony_memory.capture._journal import list_records
 from colony_memory.capture._metadata import contents_of, split_documents
 from colony_memory.capture._reading import Found
@@ -301,7 +301,7 @@ def end_unfinished(sources: Iterable[Source], *, dry_run: bool = False) -> None:
 
 def read_choices(
     *, secrets: str, allow_secrets: str | Iterable[str], exclude: str | Iterable[str]
-) -> tuple[frozenset[str], Excluded]:
+) -> tuple[frozenset[str], IgnoreRules]:
     """Likely secrets that may be saved, and rules that exclude, as the arguments of :func:`read_folder` have it.
 
     Raises:
@@ -412,19 +412,19 @@ def _tell_apart(found: dict[tuple[str, ...], Source]) -> dict[tuple[str, ...], s
             length[parts] += 1
 
 
-def _walks(sources: list[Source], excluded: Excluded, follow: Following | None, fixed: Tree) -> list[Walk | NamedFile]:
+def _walks(sources: list[Source], rules: IgnoreRules, follow: Following | None, fixed: Tree) -> list[Walk | NamedFile]:
     """The walks that find the files of each source; what need not be looked for is noted at once."""
     walks: list[Walk | NamedFile] = []
     # A database goes before the files beside it that are a part of it.
     for source in sorted(sources, key=lambda source: str(source.path)):
         shown = f"{source.prefix}{'/' if source.is_directory else ''}"
         problem = name_problem(source.prefix) if source.prefix else None
-        if source.prefix and excluded.covers(source.prefix, is_directory=source.is_directory):
+        if source.prefix and rules.covers(source.prefix, is_directory=source.is_directory):
             fixed.ignored.append(shown)
         elif problem:
             fixed.left_out.append(LeftOut(shown, f"{problem}; rename it", unread=False))
         elif source.is_directory:
-            walks.append(Walk(source.path, f"{source.prefix}/" if source.prefix else "", excluded, follow))
+            walks.append(Walk(source.path, f"{source.prefix}/" if source.prefix else "", rules, follow))
         else:
             walks.append(NamedFile(source.path, source.prefix))
     return walks

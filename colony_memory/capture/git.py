@@ -45,7 +45,7 @@ class NotBundled(Exception):
 
 
 def is_repository(place: Directory) -> bool:
-    """Whether the ``.git`` in a directory is git's: a directory of a repository, or a file that leads to one."""
+    """The ``.git`` in a directory is git's: a directory of a repository, or a file that leads to one."""
     try:
         if is_file(place.look(GIT_NAME)):
             with place.file(GIT_NAME) as (descriptor, _):
@@ -80,27 +80,20 @@ def make_bundle(repository: Path, *, within: Path, limit: int) -> bytes | None:
 
 
 def holds_bundle(repository: Path, bundle: bytes) -> bool:
-    """Whether all that is in a bundle is in the repository too, and is reachable there."""
-    tips = [tip for tip, _ in _refs_of(bundle)]
+    """All that is in a bundle is in the repository too, and is reachable there.
+
+    Its heading names its tips: https://git-scm.com/docs/gitformat-bundle.
+    """
+    heading, end, _ = bundle.partition(b"\n\n")
+    kind, *refs = heading.split(b"\n")
+    tips = [ref.partition(b" ")[0] for ref in refs if ref[:1] not in b"-@"]
+    if not (end and tips and re.fullmatch(rb"# v[23] git bundle", kind) and all(map(_OBJECT_ID.fullmatch, tips))):
+        return False
     try:
-        return bool(tips) and not _run(repository, "rev-list", "--max-count=1", *tips, "--not", "--all").strip()
+        tips_there = [tip.decode("ascii") for tip in tips]
+        return not _run(repository, "rev-list", "--max-count=1", *tips_there, "--not", "--all").strip()
     except NotBundled:
         return False
-
-
-def _refs_of(bundle: bytes) -> list[tuple[str, str]]:
-    """The commits that a bundle's heading names, with the names (https://git-scm.com/docs/gitformat-bundle).
-
-    None where it is no such heading in full.
-    """
-    kind, _, rest = bundle.partition(b"\n")
-    heading, end, _ = rest.partition(b"\n\n")
-    if not end or not re.fullmatch(rb"# v[23] git bundle", kind):
-        return []
-    refs = [line.partition(b" ")[::2] for line in heading.split(b"\n") if line[:1] not in b"-@"]
-    if not all(_OBJECT_ID.fullmatch(tip) for tip, _ in refs):
-        return []
-    return [(tip.decode("ascii"), os.fsdecode(name)) for tip, name in refs]
 
 
 def _require_alone(repository: Path, within: Path, limit: int) -> None:

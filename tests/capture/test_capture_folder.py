@@ -91,7 +91,7 @@ def test_links_and_special_files_are_named_and_not_followed(tmp_path: Path) -> N
 
 
 def test_devices_are_named() -> None:
-    assert _ignore._special(os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
+    assert _ignore.why_unsaved("x", "x", os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
 
 
 def test_names_that_no_restore_would_take_are_named_at_backup(tmp_path: Path) -> None:
