@@ -125,6 +125,13 @@ class Output:
         if not self._is_silent:
             self.answer("\n".join(map(shown, lines)))
 
+    def done(self, document: object, *lines: str) -> None:
+        """Say what was done: to programs by the document, to people by the lines."""
+        if self.as_json:
+            self.answer_json(document)
+        else:
+            self.report(*lines)
+
     def note(self, line: str) -> None:
         """Write to stderr what is good to know, for people."""
         if not self._is_silent:

@@ -312,7 +312,7 @@ def test_the_hooks_of_a_host_save_its_own_memory(cli, vault, home, tmp_path, mon
         "nothing"
     )
     assert cli("hook", "uninstall", "claude-code")[0] == 0
-    assert settings.read_text() == before
+    assert json.loads(settings.read_text()) == json.loads(before)
 
 
 def test_the_folder_of_a_host_by_its_path_is_its_memory_alone(cli, vault, home, monkeypatch):

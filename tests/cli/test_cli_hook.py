@@ -382,7 +382,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     common = CommonOptions(
         vault="v", key_file="k", trust=["did:key:z"], witness="w", accept_unsigned=True, accept_legacy_pointer=True,
-        encrypt_to=["age1x"], identity=[Path("i")], passphrase_file="p", config="c",
+        encrypt_to=["age1x"], identity=["i"], passphrase_file="p", config="c",
     )  # fmt: skip
     saving = SavingOptions(
         3, 1, 2, 3, 4, 5, "6d", "notes", ["*.log"], "mask", ["a.md:github-token"], "./copy", git=True,

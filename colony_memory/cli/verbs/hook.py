@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import replace
+from colony_memory.cli.options import OPTIONS, CommonOptions, SavingOptions
 from colony_memory.words.text import shown
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from colony_memory.app.place import Place
     from colony_memory.cli.host import Call
-    from colony_memory.cli.options import CommonOptions, SavingOptions
 #: How each verb is used, as its help has it.
 EXAMPLES = {
     "hook": (
@@ -171,14 +171,12 @@ def _change(
         output.warn(f"warning: {off} switches hooks off: until that is changed, nothing is saved by them")
     for command in commands(change.after, built_on):
         output.warn(f"left as it is, since it does more than a hook of this program: {shown(command)}")
-    if output.as_json:
-        document = {"settings": str(change.path), "changed": bool(change), "dry_run": dry_run}
-        output.answer_json({**document, "difference": change.difference})
-    elif dry_run:
+    if dry_run and not output.as_json:
         output.answer(change.difference or f"nothing would change in {change.path}\n")
-    else:
-        done = "installed" if installs else "uninstalled"
-        output.report(f"{done} in {change.path}" if change else f"nothing to change in {change.path}")
+        return 0
+    done = f"{'' if installs else 'un'}installed in" if change else "nothing to change in"
+    document = {"settings": str(change.path), "changed": bool(change), "dry_run": dry_run}
+    output.done({**document, "difference": change.difference}, f"{done} {change.path}")
     return 0
 
 
@@ -189,43 +187,35 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     from colony_memory.app.options import settled_command
     from colony_memory.hooks.install import program_words
 
-    given, common, agent = call.saving, call.common, call.common.agent
+    saving, common, agent = call.saving, call.common, call.common.agent
     url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
     words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
-    valued: dict[str, Any] = {
-        "--agent": agent,
-        "--with": ",".join((agent and common.kinds) or ()) or None,
-        "--config": common.config and settled(common.config),
-        "--key-file": common.key_file and settled(common.key_file),
-        "--witness": common.witness and settled(common.witness),
-        "--passphrase-file": common.passphrase_file and settled(common.passphrase_file),
-        # The rules of the configuration file are read from there each time.
-        **{f"--{name.replace('_', '-')}": rule for name, rule in given.rules.items() if isinstance(rule, int | str)},
-        "--secrets": given.secrets if given.secrets != "stop" else None,
-        "--on-conflict": given.on_conflict if given.on_conflict != "raise" else None,
-        "--before": call.saving.before and settled_command(call.saving.before),
-        "--ping": call.ping,
-        "--on-error": call.on_error and settled_command(call.on_error),
-    }
-    for flag, value in valued.items():
-        words += [] if value is None else [f"{flag}={value}"]
-    several = {
-        "--trust": common.trust,
-        "--encrypt-to": settled_recipients(common.encrypt_to or ()),
-        "--identity": settled_identities(map(str, common.identity or ())),
+    settle: dict[str, Callable[[Any], Any]] = {
+        **dict.fromkeys(("config", "key_file", "witness", "passphrase_file"), settled),
+        **dict.fromkeys(("before", "on_error"), settled_command),
+        "encrypt_to": settled_recipients,
+        "identity": settled_identities,
+        "kinds": lambda kinds: [",".join(kinds)] if agent else [],
         # The host's own rules come with it, those of today.
-        "--exclude": (given.exclude or [])[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
-        "--allow-secret": given.allow_secret,
+        "exclude": lambda globs: globs[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
+        # The rules of the configuration file are read from there each time.
+        "keep": lambda keep: keep if isinstance(keep, int) else None,
     }
-    words += [f"{flag}={each}" for flag, values in several.items() for each in values or ()]
-    flags = {
-        "--block": call.block,
-        "--git": given.git,
-        "--accept-unsigned": common.accept_unsigned,
-        "--accept-legacy-pointer": common.accept_legacy_pointer,
-    }
-    return (*words, *(flag for flag, on in flags.items() if on), folder)
+    given = {**vars(common), **vars(saving), "ping": call.ping, "on_error": call.on_error, "block": call.block}
+    usual = {**vars(CommonOptions()), **vars(SavingOptions())}
+    for name, value in given.items():
+        if name in ("vault", "label", "as_json", "quiet", "set_name", "note", "tag") or value in (
+            None,
+            usual.get(name),
+        ):
+            continue
+        flag, said = OPTIONS[name][0].split()[0], settle.get(name, lambda value: value)(value)
+        if isinstance(said, bool):
+            words += [flag] if said else []
+        elif said is not None:
+            words += [f"{flag}={each}" for each in (said if isinstance(said, (list, tuple)) else [said])]
+    return (*words, folder)
 
 
 def run_mcp(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from colony_memory.words.errors import FAILED
 from colony_memory.words.text import age, count, now_utc, shown, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from colony_memory.cli.memory import Opened
@@ -151,16 +152,14 @@ def run_delete(
         with opened.working():
             snapshot_id = find_id(opened.memory, snapshot, label=label)
         if dry_run:
-            if common.as_json:
-                opened.output.answer_json({"label": label, "deleted": snapshot_id, "dry_run": True})
-            opened.output.report(f"would delete snapshot {snapshot_id} of label {label}; nothing deleted")
+            would = f"would delete snapshot {snapshot_id} of label {label}; nothing deleted"
+            opened.output.done({"label": label, "deleted": snapshot_id, "dry_run": True}, would)
             return 0
         confirm(f"delete snapshot {snapshot_id} of label {label} for good?", yes=yes, as_json=common.as_json)
         with opened.working("Deleting from"), naming_the_label(opened.memory, snapshot):
             opened.memory.delete_snapshot(label=label, snapshot_id=snapshot_id)
-        if common.as_json:
-            opened.output.answer_json({"label": label, "deleted": snapshot_id, "dry_run": False})
-        opened.output.report(f"deleted snapshot {snapshot_id} of label {label}")
+        document = {"label": label, "deleted": snapshot_id, "dry_run": False}
+        opened.output.done(document, f"deleted snapshot {snapshot_id} of label {label}")
         _tell_stays(opened, label, [snapshot_id])
     return 0
 
@@ -256,40 +255,24 @@ def _folders_with(
     from colony_memory.app.place import identify_vault
     from colony_memory.capture.index import kept_of
 
-    globs, texts, wanted = tuple(exclude), [old.encode("utf-8") for old in replace], {*labels}
-    found = {
-        file
-        for label, paths, _ in kept_of(identify_vault(memory))
-        if label in wanted
-        for path in map(Path, paths)
-        for file in _files(path)
-        if _is_excluded(file, path, globs) or (texts and _holds(file, texts))
-    }
+    globs, texts, wanted, found = tuple(exclude), [old.encode("utf-8") for old in replace], {*labels}, set[Path]()
+    for label, paths, _ in kept_of(identify_vault(memory)):
+        for path in map(Path, paths if label in wanted else ()):
+            for file in path.rglob("*") if path.is_dir() else [path]:
+                name = file.name if file == path else file.relative_to(path).as_posix()
+                if not file.is_symlink() and file.is_file():
+                    found |= {file} if any(fnmatchcase(name, glob) for glob in globs) or _holds(file, texts) else set()
     return sorted(found)
-
-
-def _files(path: Path) -> Iterator[Path]:
-    for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if each.is_file() and not each.is_symlink():
-            yield each
-
-
-def _is_excluded(file: Path, folder: Path, globs: Iterable[str]) -> bool:
-    name = file.name if file == folder else file.relative_to(folder).as_posix()
-    return any(fnmatchcase(name, glob) for glob in globs)
 
 
 def _holds(file: Path, texts: list[bytes]) -> bool:
     """A file holds one of the texts; one that cannot be read counts as without."""
-    kept, longest = b"", max(map(len, texts))
-    try:
-        with file.open("rb") as stream:
-            while chunk := stream.read(_CHUNK):
-                kept = kept[-longest:] + chunk
-                if any(text in kept for text in texts):
-                    return True
-    except OSError:
-        return False
+    kept, longest = b"", max(map(len, texts), default=0)
+    with suppress(OSError), file.open("rb") as stream:
+        while texts and (chunk := stream.read(_CHUNK)):
+            kept = kept[-longest:] + chunk
+            if any(text in kept for text in texts):
+                return True
     return False
 
 
@@ -322,9 +305,7 @@ def _set_pin(common: CommonOptions, label: str, snapshot: str, *, pinned: bool) 
     with open_memory(common) as opened:
         with opened.named(snapshot, label=label) as snapshot_id:
             (opened.memory.pin if pinned else opened.memory.unpin)(label=label, snapshot_id=snapshot_id)
-        if common.as_json:
-            opened.output.answer_json({"label": label, done: snapshot_id})
-        opened.output.report(f"{done} snapshot {snapshot_id} of label {label}")
+        opened.output.done({"label": label, done: snapshot_id}, f"{done} snapshot {snapshot_id} of label {label}")
     return 0
 
 
@@ -348,7 +329,6 @@ def run_tag(
     with open_memory(common) as opened:
         with opened.named(snapshot, label=label) as snapshot_id:
             tags = opened.memory.tag(label=label, snapshot_id=snapshot_id, add=add or (), remove=remove or ())
-        if common.as_json:
-            opened.output.answer_json({"label": label, "tagged": snapshot_id, "tags": list(tags)})
-        opened.output.report(f"snapshot {snapshot_id} of label {label} has the tags: {', '.join(tags) or 'none'}")
+        told = f"snapshot {snapshot_id} of label {label} has the tags: {', '.join(tags) or 'none'}"
+        opened.output.done({"label": label, "tagged": snapshot_id, "tags": list(tags)}, told)
     return 0

@@ -64,16 +64,14 @@ def run_init(
     made = place.make(format=format_of(format))
     place.require()
     place.make_known()
-    if as_json:
-        output.answer_json({"vault": place.url, "made": made, "format": place.snapshot_format})
-    elif made:
-        output.report(f"made {place.title}")
-        if format is None and not is_installed():
-            output.note(f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2")
+    told = f"{place.title} was there already{f', and is for format {format} now' if format else ''}"
+    if made:
+        told = f"made {place.title}"
     elif place.comes_with_the_account:
-        output.report(f"{place.title} comes with the account; there is nothing to make")
-    else:
-        output.report(f"{place.title} was there already{f', and is for format {format} now' if format else ''}")
+        told = f"{place.title} comes with the account; there is nothing to make"
+    output.done({"vault": place.url, "made": made, "format": place.snapshot_format}, told)
+    if made and format is None and not is_installed():
+        output.note(f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2")
     return 0
 
 
@@ -111,10 +109,8 @@ def run_export(
         if file == "-":
             opened.output.answer(write_export(exported.label, exported.snapshot_id, exported.files))
             opened.output.note(told)
-        elif common.as_json:
-            opened.output.answer_json({"snapshot": asdict(info), "file": file})
         else:
-            opened.output.report(told)
+            opened.output.done({"snapshot": asdict(info), "file": file}, told)
     return 0
 
 
@@ -164,16 +160,15 @@ def run_import(
     with open_memory(common) as opened:
         with opened.working("Importing into"):
             info = import_snapshot(opened.memory, exported, label=label, dry_run=dry_run)
-        if common.as_json:
-            opened.output.answer_json({"snapshot": asdict(info), "dry_run": dry_run})
         named = f"snapshot {info.snapshot_id} of label {info.label}"
-        if dry_run and not info.reused:
-            opened.output.report(f"would import {named}, {stored(info)}; nothing written")
-        else:
-            opened.output.report(
-                f"{named} was there already; nothing written" if info.reused else f"imported {named}, {stored(info)}",
-                f"it is {'' if info.head else 'not '}the latest of its label",
-            )
+        told = f"imported {named}, {stored(info)}"
+        if info.reused:
+            told = f"{named} was there already; nothing written"
+        elif dry_run:
+            told = f"would import {named}, {stored(info)}; nothing written"
+        latest = f"it is {'' if info.head else 'not '}the latest of its label"
+        lines = [told] if dry_run and not info.reused else [told, latest]
+        opened.output.done({"snapshot": asdict(info), "dry_run": dry_run}, *lines)
     return 0
 
 
@@ -213,19 +208,16 @@ def run_copy(
                 progress=opened.steps("snapshot"),
                 dry_run=dry_run,
             )
-        if common.as_json:
-            output.answer_json(
-                {
-                    "from": here.url,
-                    "to": there.url,
-                    "copied": [asdict(info) for info in report.copied],
-                    "already": [asdict(info) for info in report.already],
-                    "left_out": [{"name": name, "reason": reason} for name, reason in report.left_out.items()],
-                    "latest": dict(report.latest),
-                    "dry_run": dry_run,
-                }
-            )
-        output.report(*_copy_lines(report, to=there.title))
+        document = {
+            "from": here.url,
+            "to": there.url,
+            "copied": [asdict(info) for info in report.copied],
+            "already": [asdict(info) for info in report.already],
+            "left_out": [{"name": name, "reason": reason} for name, reason in report.left_out.items()],
+            "latest": dict(report.latest),
+            "dry_run": dry_run,
+        }
+        output.done(document, *_copy_lines(report, to=there.title))
         for name, reason in report.left_out.items():
             output.warn(f"left out: {name}: {reason}")
     return FAILED if report.left_out else 0
@@ -266,32 +258,22 @@ def run_keygen(
         from colony_memory.encryption import make_identity
 
         key = make_identity(place)
-        uses = (
-            ("Encrypt from now on", "ENCRYPT_TO", key, "Read what is encrypted", "IDENTITY", path),
-            "what is encrypted cannot be read again, by anybody.",
+        kept, uses = (
+            "recipient",
+            {"Encrypt from now on": f"ENCRYPT_TO={key}", "Read what is encrypted": f"IDENTITY={path}"},
         )
+        loss = "what is encrypted cannot be read again, by anybody."
     else:
         from colony_memory.signing import Ed25519Signer
 
         signer = Ed25519Signer.generate()
         signer.save(place)
         key = signer.did_key
-        uses = (
-            ("Sign from now on", "KEY_FILE", path, "Trust it where you only read", "TRUST", key),
-            "nothing new can be signed. Nobody can make it again.",
-        )
-    (first, variable, value, second, other, its_value), loss = uses
-    output = Output(as_json, quiet)
-    if as_json:
-        output.answer_json({"key_file": str(place), "recipient" if age else "did_key": key})
-    output.report(
-        f"key file    {place}",
-        f"public key  {key}",
-        "",
-        f"{first}:",
-        f"  export COLONY_MEMORY_{variable}={value}",
-        f"{second}:",
-        f"  export COLONY_MEMORY_{other}={its_value}",
-        f"Keep a copy of the key file off this host: without it {loss}",
-    )
+        kept, uses = "did_key", {"Sign from now on": f"KEY_FILE={path}", "Trust it where you only read": f"TRUST={key}"}
+        loss = "nothing new can be signed. Nobody can make it again."
+    lines = [f"key file    {place}", f"public key  {key}", ""]
+    for use, setting in uses.items():
+        lines += [f"{use}:", f"  export COLONY_MEMORY_{setting}"]
+    lines.append(f"Keep a copy of the key file off this host: without it {loss}")
+    Output(as_json, quiet).done({"key_file": str(place), kept: key}, *lines)
     return 0
