@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from colony_memory._values import dataclass
+from colony_memory._values import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

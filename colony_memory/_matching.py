@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from colony_memory._diff import each_line
 from colony_memory._format.json import shown
+from colony_memory._values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

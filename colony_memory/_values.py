@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["asdict", "cached_property", "dataclass", "field", "names_of", "pattern", "replace"]
+__all__ = [
+    "NamedTuple",
+    "asdict",
+    "cached_property",
+    "dataclass",
+    "field",
+    "getLogger",
+    "names_of",
+    "pattern",
+    "replace",
+]
 
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
@@ -54,8 +65,35 @@ else:
 
 
 if TYPE_CHECKING:
+    from logging import getLogger
     from re import compile as pattern
+    from typing import NamedTuple
 else:
+
+    class _Named(type):
+        def __new__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> type:
+            if not bases:
+                return super().__new__(cls, name, bases, space)
+            names = [*space.get("__annotations__", ())]
+            defaults = [space.pop(each) for each in names if each in space]
+            made = collections.namedtuple(name, names, defaults=defaults, module=space["__module__"])  # noqa: PYI024
+            for key, value in space.items():
+                setattr(made, key, value)
+            return made
+
+    class NamedTuple(metaclass=_Named):
+        """That of typing, which compiles each annotation."""
+
+    class getLogger:  # noqa: N801 - stands for a function
+        """The logger of this name, once something is asked of it."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, name: str) -> Any:
+            import logging
+
+            return getattr(logging.getLogger(self._name), name)
 
     class pattern:  # noqa: N801 - stands for a function
         """What ``re.compile`` gives, once something is asked of it."""

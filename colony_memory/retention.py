@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, id_time, read_stamp
-from colony_memory._values import dataclass, field, names_of
+from colony_memory._values import NamedTuple, dataclass, field, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order
-from colony_memory._values import cached_property, dataclass, field, replace
+from colony_memory._values import NamedTuple, cached_property, dataclass, field, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,

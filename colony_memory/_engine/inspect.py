@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from statistics import median_high
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.files import free_in
 from colony_memory._engine.judge import set_back
@@ -20,7 +20,7 @@ from colony_memory._format.names import latest_filename, manifest_filename, requ
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.chain import MAX_ON_BASE
-from colony_memory._values import replace
+from colony_memory._values import NamedTuple, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,

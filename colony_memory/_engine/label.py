@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.json import load_object
 from colony_memory._format.names import (
@@ -17,7 +17,7 @@ from colony_memory._format.names import (
     require_label,
     stamp,
 )
-from colony_memory._values import cached_property, dataclass, field, replace
+from colony_memory._values import NamedTuple, cached_property, dataclass, field, replace
 from colony_memory.exceptions import VaultError, VaultUnavailable
 
 if TYPE_CHECKING:

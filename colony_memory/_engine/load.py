@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._engine.label import labels_there, read_labels
 from colony_memory._engine.observe import spending
@@ -18,7 +18,7 @@ from colony_memory._format.v2.build import BuiltChain, read_chain, read_document
 from colony_memory._format.v2.chain import PACK_CHARS
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._format.v2.zstd import is_readable
-from colony_memory._values import dataclass, replace
+from colony_memory._values import NamedTuple, dataclass, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import read_manifests
@@ -11,7 +11,7 @@ from colony_memory._format import FORMAT, age
 from colony_memory._format.v2.build import BuiltChain
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
-from colony_memory._values import replace
+from colony_memory._values import NamedTuple, replace
 from colony_memory.exceptions import ConflictDetected, DecryptionError, SnapshotCorrupt, message_of
 from colony_memory.snapshot import build as build_parts
 

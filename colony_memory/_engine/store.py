@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from colony_memory._boundary import may_mean_absent, public_kind, translate, was_refused
 from colony_memory._engine.label import Listing, moment, proves, read_listing, unwrap
 from colony_memory._engine.observe import tally
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.names import common_start, read_filename
+from colony_memory._values import NamedTuple
 from colony_memory.exceptions import SnapshotCorrupt, VaultError, VaultUnavailable
 from colony_memory.vaults import (
     ConditionalUpload,

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, count, groupby, pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 from colony_memory._format.json import canonical, load_object, peak_weight
 from colony_memory._format.names import id_order, is_digest, is_id, page_filename, read_filename
@@ -28,7 +28,7 @@ from colony_memory._format.rows import (
     read_rows,
     weight,
 )
-from colony_memory._values import pattern
+from colony_memory._values import NamedTuple, pattern
 
 __all__ = ["MAX_CATALOG_CHARS", "PAGE_ROWS", "Catalog", "Entry", "few_lines", "read_single"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import id_order, is_hex16, is_id, read_stamp, stamp
-from colony_memory._values import dataclass
+from colony_memory._values import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from colony_memory._format.json import shown
-from colony_memory._values import pattern
+from colony_memory._values import NamedTuple, pattern
 from colony_memory.exceptions import Hint, bad_argument
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ import binascii
 import hashlib
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._format.json import canonical
 from colony_memory._format.names import is_digest
 from colony_memory._format.record import take_apart
+from colony_memory._values import NamedTuple
 from colony_memory.exceptions import SnapshotCorrupt
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ import contextlib
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory
 from colony_memory._os.disk import give, sync_bytes
 from colony_memory._os.paths import is_link
+from colony_memory._values import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import NamedTuple
+
+from colony_memory._values import NamedTuple
 
 PERMISSIONS = 0o777
 """The bits of a mode that a snapshot keeps: not those that make a program run as somebody else."""

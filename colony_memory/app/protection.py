@@ -6,15 +6,14 @@ fared, and :mod:`colony_memory.app.verdict` judges by what was read.
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from colony_memory._format.names import id_order, require_label
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass, field, replace
+from colony_memory._values import NamedTuple, dataclass, field, getLogger, replace
 from colony_memory.app.compare import Unsaved, find_unsaved
 from colony_memory.app.pick import BEFORE_RESTORE
 from colony_memory.app.place import identify_vault, require_synchronous
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from colony_memory.schedule.last_run import RunLog
     from colony_memory.snapshot import SnapshotInfo
 
-logger = logging.getLogger(__name__)
+logger = getLogger(__name__)
 
 #: Snapshots that show what format 2 makes of a memory.
 _SAMPLE = 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import stat
 import struct
@@ -17,14 +16,14 @@ from colony_memory._os.directory import DIRECTORY_FLAGS, Directory
 from colony_memory._os.files import Files, make_directory, open_files
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import real_path
-from colony_memory._values import asdict, dataclass
+from colony_memory._values import asdict, dataclass, getLogger
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-logger = logging.getLogger(__name__)
+logger = getLogger(__name__)
 
 _PLACE = "folders"
 _LARGEST = 1 << 20  # bytes of a note of where paths lead to

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import re
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.json import load_object
 from colony_memory._os.directory import Directory
@@ -30,7 +29,7 @@ from colony_memory._os.files import make_directory, open_files, read_file, repla
 from colony_memory._os.locks import locked, locked_in
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
-from colony_memory._values import dataclass, names_of, pattern, replace
+from colony_memory._values import NamedTuple, dataclass, getLogger, names_of, pattern, replace
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._identity import boot_id
 from colony_memory.exceptions import ColonyMemoryError
@@ -38,7 +37,7 @@ from colony_memory.exceptions import ColonyMemoryError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-logger = logging.getLogger(__name__)
+logger = getLogger(__name__)
 
 JOURNAL_FORMAT = "colony-memory/restore/2"
 # Only the staging directory changes; the folder does, and would have to be put back; all is in place.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import logging
 import os
 import shlex
 import stat
@@ -22,7 +21,7 @@ from colony_memory._boundary import require_named
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
 from colony_memory._os.paths import UnfitFile, encode_name, is_directory, real_path
-from colony_memory._values import replace
+from colony_memory._values import getLogger, replace
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of, quoted
 from colony_memory.capture._journal import DONE, MOVING, ModeChange, Version, list_records
 from colony_memory.capture._stage import KEPT, open_staging
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._journal import Journal, Record, Step
     from colony_memory.capture._stage import Staging
 
-logger = logging.getLogger(__name__)
+logger = getLogger(__name__)
 
 
 class Unsettled(ColonyMemoryError):

@@ -12,9 +12,9 @@ import binascii
 import re
 from bisect import bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from colony_memory._values import cached_property
+from colony_memory._values import NamedTuple, cached_property
 from colony_memory.capture.secrets import TABLE
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from colony_memory._values import cached_property
+from colony_memory._values import NamedTuple, cached_property
 from colony_memory.capture._secret_kinds import find
 from colony_memory.capture.secrets import RULES
 

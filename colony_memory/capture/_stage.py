@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import re
 import stat
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from colony_memory._os import disk
 from colony_memory._os.directory import Reach
 from colony_memory._os.paths import PERMISSIONS
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, getLogger
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._journal import ModeChange, Version
 from colony_memory.capture._metadata import encode_text
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from colony_memory._os.directory import Directory
     from colony_memory.capture._plan import Plan
 
-logger = logging.getLogger(__name__)
+logger = getLogger(__name__)
 
 NEW, KEPT = "new", "kept"
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -14,7 +14,6 @@ among them. A mix that lasts for as long as the renames take, and that the next 
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import secrets
 import stat
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import Identity, is_directory, is_link
-from colony_memory._values import replace
+from colony_memory._values import getLogger, replace
 from colony_memory.capture._filenames import STAGING_PREFIX, parents_of, quoted
 from colony_memory.capture._identity import boot_id
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, begin_record, start_lock
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._plan import Plan
     from colony_memory.capture._stage import Staging
 
-logger = logging.getLogger(__name__)
+logger = getLogger(__name__)
 
 _WHOLE = "whole"
 

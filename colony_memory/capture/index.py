@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import re
 import sys
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.basis import Basis, lost
 from colony_memory._os.locks import locked_in
 from colony_memory._os.paths import UnfitFile
-from colony_memory._values import asdict, names_of
+from colony_memory._values import asdict, getLogger, names_of
 from colony_memory.capture._identity import FolderIdentity, holder, note_where, opened, place_of, sign
 from colony_memory.capture._tree import Row
 from colony_memory.exceptions import ColonyMemoryError
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderIndex", "Row", "disprove", "end_others", "kept_of", "open_index", "peek_index"]
 
-logger = logging.getLogger(__name__)
+logger = getLogger(__name__)
 
 _FORMAT, _ROWS = "colony-memory/index/1", "colony-memory/index-rows/1"
 _LARGEST, _LARGEST_ROWS = 1 << 24, 1 << 28  # bytes: a hundred or two for each file of a folder

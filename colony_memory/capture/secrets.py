@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import pkgutil
+import os
 import re
 import warnings
 from bisect import bisect_right
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import several
 from colony_memory._values import dataclass, field, pattern, replace
@@ -25,7 +25,8 @@ __all__ = ["RULES", "SecretFinding", "find_secrets", "mask_secrets", "masked_nam
 
 _MATCHER = 8  # counts up with what is found by other means than the table
 #: The table of what likely secrets look like; what it says is read where something is searched.
-TABLE = pkgutil.get_data(__package__, "secret_kinds.txt") or b""
+_LOADER: Any = __spec__.loader
+TABLE: bytes = _LOADER.get_data(os.path.join(os.path.dirname(__file__), "secret_kinds.txt"))  # noqa: PTH118, PTH120
 #: Names the rules: what was found clean by the same ones need not be searched again.
 RULES = hashlib.sha256(b"%d\n%s" % (_MATCHER, TABLE)).hexdigest()[:16]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import names_of
+from colony_memory._values import NamedTuple, names_of
 from colony_memory.cli.options import FOLDERS, GROUPS, OPTIONS, VARIABLES
 from colony_memory.words.commands import PROGRAM
 from colony_memory.words.errors import UsageError

@@ -8,8 +8,9 @@ import re
 import shlex
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from colony_memory._values import NamedTuple
 from colony_memory.hooks.install import after_program
 
 if TYPE_CHECKING:

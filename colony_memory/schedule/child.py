@@ -8,13 +8,14 @@ before the process ends, or passes them on.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+
+from colony_memory._values import getLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Child", "CommandNotFound", "become_init", "find_command"]
 
 
-_logger = logging.getLogger(__name__)
+_logger = getLogger(__name__)
 # SIGHUP and SIGQUIT are not everywhere.
 _ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
 # Faults of this process itself, what a parent is told of its children, and job control, which a terminal does.

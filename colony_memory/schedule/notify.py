@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import queue
 import shlex
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from colony_memory._os.machine import end_session
-from colony_memory._values import dataclass, pattern
+from colony_memory._values import dataclass, getLogger, pattern
 from colony_memory._version import __version__
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Notifier", "clean"]
 
 
-_logger = logging.getLogger(__name__)
+_logger = getLogger(__name__)
 
 #: Seconds that a ping and its answer, and the command, may take.
 PATIENCE = 5.0
@@ -56,13 +55,13 @@ class Notifier:
         ping: str | None = None,
         on_error: str | None = None,
         classify: Callable[[BaseException | None], tuple[str, int]] | None = None,
-        warn: Callable[[str], object] = _logger.warning,
+        warn: Callable[[str], object] | None = None,
     ) -> None:
         self._label = label
         self._ping = None if ping is None else read_ping_url(ping)
         self._command = None if on_error is None else _split(on_error)
         self._classify = classify or (lambda error: ("Incomplete" if error is None else type(error).__name__, 1))
-        self._warn = warn
+        self._warn = warn or _logger.warning
         self._waiting: queue.Queue[_News | None] = queue.Queue(_MOST_WAITING)
         self._closed = False
         self._process: subprocess.Popen[bytes] | None = None

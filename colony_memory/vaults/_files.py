@@ -8,10 +8,11 @@ import os
 import warnings
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import load_object
+from colony_memory._values import NamedTuple
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, VaultError, VaultMissing, VaultUnavailable
 
 if TYPE_CHECKING:

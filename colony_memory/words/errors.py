@@ -302,21 +302,55 @@ def _terminate(signum: int, frame: object) -> None:  # noqa: ARG001 - what a han
 @contextlib.contextmanager
 def warnings_as_lines(asked: Asked) -> Iterator[None]:
     """Write each warning as a line of its own, and what libraries log not at all."""
-    import logging
-
     from colony_memory.exceptions import ColonyMemoryWarning
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         text, hint = (message, None) if isinstance(message, str) else (message_of(message), _advice(message, asked))
         warn(text if asked.as_json else f"warning: {text}", as_json=asked.as_json, hint=hint)
 
-    silent = logging.NullHandler()
-    root = logging.getLogger()
-    root.addHandler(silent)
+    silencer = _Silencer()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", ColonyMemoryWarning)
             warnings.showwarning = show
             yield
     finally:
-        root.removeHandler(silent)
+        silencer.close()
+
+
+class _Silencer:
+    """Gives logging a handler that writes nothing, as soon as something loads it: that takes longer than a command."""
+
+    def __init__(self) -> None:
+        self._handler: Any = None
+        if "logging" in sys.modules:
+            self._silence(sys.modules["logging"])
+        else:
+            sys.meta_path.insert(0, self)
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> Any:
+        """Where a module is loaded from; None for all but one."""
+        if name != "logging":
+            return None
+        from importlib.util import find_spec
+
+        sys.meta_path.remove(self)
+        found: Any = find_spec(name)
+        load = found.loader.exec_module
+
+        def load_silently(module: Any) -> None:
+            load(module)
+            self._silence(module)
+
+        found.loader.exec_module = load_silently
+        return found
+
+    def _silence(self, logging: Any) -> None:
+        self._handler = logging.NullHandler()
+        logging.getLogger().addHandler(self._handler)
+
+    def close(self) -> None:
+        if self._handler is not None:
+            sys.modules["logging"].getLogger().removeHandler(self._handler)
+        elif self in sys.meta_path:
+            sys.meta_path.remove(self)

@@ -4,7 +4,7 @@ follows, and what the retention gives up goes. Wherever that stops, what is list
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from colony_memory._engine import basis as events
 from colony_memory._engine.backup.job import race
@@ -34,7 +34,7 @@ from colony_memory._format.catalog import Entry
 from colony_memory._format.json import printable
 from colony_memory._format.names import new_id
 from colony_memory._format.pointer import write_pointer
-from colony_memory._values import replace
+from colony_memory._values import NamedTuple, replace
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,

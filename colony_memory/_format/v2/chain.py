@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import FORMAT_2
 from colony_memory._format.json import load_object
@@ -19,7 +19,7 @@ from colony_memory._format.names import is_digest, pack_filename
 from colony_memory._format.payload import Spend, decode_base64, spend_freely
 from colony_memory._format.v2.state import EMPTY, Change, State, apply, change, lead_of, most_line, read_lead
 from colony_memory._format.v2.zstd import Prefix, TooLarge, compress, decompress, split_lead, with_lead
-from colony_memory._values import dataclass
+from colony_memory._values import NamedTuple, dataclass
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from colony_memory._values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,14 +12,14 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.json import canonical, load_object, shown
 from colony_memory._format.payload import digests_of, of_file
 from colony_memory._format.record import RECORD_NAME, joined_size, record_pieces, take_apart
 from colony_memory._format.v2.delta import gaps, match
 from colony_memory._format.v2.zstd import TooLarge
-from colony_memory._values import cached_property, dataclass
+from colony_memory._values import NamedTuple, cached_property, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
