@@ -158,8 +158,6 @@ def test_large_files_are_spelled_and_read_piece_by_piece(monkeypatch):
         lambda text: text.replace("/w==", "/x=="),  # bits that are thrown away
         lambda text: text.replace("/w==", "/w"),
         lambda text: text.replace("/w==", "/w=é"),
-        lambda text: text.replace("/w==", "=/w="),
-        lambda text: text.replace('"x":', '"x": '),
         lambda text: text.replace('"x":', '"\\u0078":'),
         lambda text: text.replace('"/w=="', "7"),
         lambda text: text.replace('"y"', '"a"'),  # out of order
@@ -167,10 +165,8 @@ def test_large_files_are_spelled_and_read_piece_by_piece(monkeypatch):
         lambda text: text.replace('"y"', '"note"'),  # a document has that name
         lambda text: text.replace('"empty_dirs":[]', '"empty_dirs":{"files":{}}'),
         lambda text: text.replace('"empty_dirs":[]', '"empty_dirs":{"files":{"a":7}}'),
-        lambda text: text[: text.index("/w==") + 4],
         lambda text: text[: text.index("/w==")],
         lambda text: "",
-        lambda text: '"files":{',
     ],
 )
 def test_a_record_that_is_spelled_otherwise_stays_a_text(spoil):
