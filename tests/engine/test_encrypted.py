@@ -319,7 +319,6 @@ def test_a_hostile_vault(vault, kind):
     [
         {"plaintext_sha256": "sha256:" + "0" * 64},
         {"byte_size": 7},
-        {"sealed": 7},
         {"sealed": "?"},
         {"passphrase_key": 1},
     ],
@@ -419,18 +418,14 @@ def test_identities_that_do_not_open_what_is_written_are_told_of(vault):
         ({"encrypt_to": [keys.RECIPIENT, 7]}, r"recipient 2 must be a string or a Passphrase, not int"),
         ({"encrypt_to": b"x"}, "what to encrypt to must be one or several, not bytes"),
         ({"encrypt_to": [Passphrase("a"), Passphrase("b")]}, "two passphrases"),
-        ({"encrypt_to": [keys.RECIPIENT[:-1]]}, r"recipient 1 cannot be used"),
         ({"encrypt_to": keys.SECRET}, "private key"),
         ({"identities": ()}, "identities is empty"),
         ({"identities": [keys.SECRET, "hunter2"]}, r"identities\[1\] cannot be used: .*Passphrase"),
         ({"identities": keys.SECRET[:-1]}, r"identities\[0\] cannot be used: it is neither an AGE-SECRET-KEY"),
-        ({"identities": keys.SECRET.lower() + "x"}, "neither an AGE-SECRET-KEY"),
         ({"identities": keys.RECIPIENT}, "neither an AGE-SECRET-KEY"),
-        ({"identities": 7}, "identities must be one or several"),
         ({"identities": [7]}, "must be a string, a path or a Passphrase"),
-        ({"identities": "a\0b"}, "neither an AGE-SECRET-KEY"),
     ],
-    ids=range(15),
+    ids=range(11),
 )
 def test_arguments_that_are_wrong_are_named_and_not_repeated(vault, options, why):
     with pytest.raises(ValueError, match=why) as raised:

@@ -80,24 +80,16 @@ def of_one(base: str | None, ours: str | None, theirs: str | None, *, name: str 
     ("base", "ours", "theirs", "merged", "told"),
     [
         ("a", "a", "a", "a", ""),
-        (None, "a", None, "a", ""),
         (None, None, "a", "a", "taken"),
         (None, "a", "a", "a", ""),
-        ("a", "b", "a", "b", ""),
         ("a", "a", "b", "b", "taken"),
         ("a", "b", "b", "b", ""),
-        ("a", None, "a", None, ""),
         ("a", "a", None, None, "removed"),
         ("a", None, None, None, ""),
         ("a", None, "b", "b", "taken"),
         ("a", "b", None, "b", ""),
-        ("a", "", "a", "", ""),
-        ("a", "a", "", "", "taken"),
         ("", "", None, None, "removed"),
-        ("", None, "b", "b", "taken"),
-        ("", "b", None, "b", ""),
         (None, "", "", "", ""),
-        (None, None, "", "", "taken"),
     ],
 )
 def test_what_one_side_did_to_a_document_is_done(
@@ -118,11 +110,9 @@ def test_what_one_side_did_to_a_document_is_done(
         # What both did alike is done once.
         (FIVE, "ONE\ntwo\nthree\nfour\nV\n", EDITED_FIRST, "ONE\ntwo\nthree\nfour\nV\n"),
         (FIVE, "ONE\ntwo\nthree\nfour\n", "ONE\nthree\nfour\nfive\n", None),
-        ("a\r\nb\r\nc\r\n", "A\r\nb\r\nc\r\n", "a\r\nb\r\nC\r\n", "A\r\nb\r\nC\r\n"),
         ("a\r\nb\nc", "A\r\nb\nc", "a\r\nb\nc\r\nd", "A\r\nb\nc\r\nd"),
         ("a\nb\nc", "A\nb\nc", "a\nb\nC", "A\nb\nC"),
         ("a\0\nb\n\ud83d\n", "\0\nb\n\ud83d\n", "a\0\nb\n\ude00\n", "\0\nb\n\ude00\n"),
-        ("x\n\ny\n", "X\n\ny\n", "x\n\nY\n", "X\n\nY\n"),
     ],
 )
 def test_what_both_changed_is_joined_by_line(base: str, ours: str, theirs: str, merged: str | None) -> None:
@@ -138,21 +128,16 @@ def test_what_both_changed_is_joined_by_line(base: str, ours: str, theirs: str, 
     ("base", "ours", "theirs"),
     [
         (FIVE, EDITED_LAST, EDITED_LAST_TOO),
-        (FIVE, FIVE + "six\n", FIVE + "6\n"),
         (FIVE, EDITED_FIRST, FIVE.replace("two", "2")),
         (FIVE, "four\nfive\n", EDITED_FIRST),
         (None, "a\n", "b\n"),
-        (None, "", "b\n"),
         ("", "a", "b"),
         ("a", "b", ""),
-        ("a", "", "b"),
         # Of two changes one can be made: the document is kept twice as it is, and not half merged.
         (FIVE, "ONE\ntwo\nthree\nfour\nFIVE\n", EDITED_LAST_TOO),
         # No line of any of these ends.
         ("a\rb\rc", "A\rb\rc", "a\rb\rC"),
-        ("a\x0bb\x0bc", "A\x0bb\x0bc", "a\x0bb\x0bC"),
         ("a\u2028b\u2028c", "A\u2028b\u2028c", "a\u2028b\u2028C"),
-        ("a\x85b\x85c", "A\x85b\x85c", "a\x85b\x85C"),
     ],
 )
 def test_where_both_changed_the_same_lines_both_texts_are_kept(base: str | None, ours: str, theirs: str) -> None:
@@ -172,24 +157,15 @@ def test_where_both_changed_the_same_lines_both_texts_are_kept(base: str | None,
         (".config.json", ".config.theirs-x.json"),
         ("..", "...theirs-x"),
         ("", ".theirs-x"),
-        ("a.tar.gz", "a.tar.theirs-x.gz"),
         ("v1.2/notes", "v1.2/notes.theirs-x"),
         ("a/b.c/.env", "a/b.c/.env.theirs-x"),
-        ("a/b.c/d.e", "a/b.c/d.theirs-x.e"),
         ("dir/", "dir/.theirs-x"),
-        ("/etc/passwd", "/etc/passwd.theirs-x"),
         ("notes.md~", "notes.theirs-x.md~"),
-        ("~", "~.theirs-x"),
         ("a.c++", "a.theirs-x.c++"),
-        ("ends with a dot.", "ends with a dot..theirs-x"),
         # What follows the last dot of a sentence is no extension.
         ("On 5. May", "On 5. May.theirs-x"),
-        ("a.項", "a.項.theirs-x"),
         ("a." + "e" * 16, "a.theirs-x." + "e" * 16),
         ("a." + "e" * 17, "a." + "e" * 17 + ".theirs-x"),
-        ("\ud83d.md", "\ud83d.theirs-x.md"),
-        ("n.theirs-w.md", "n.theirs-w.theirs-x.md"),
-        ("e\u0301.md", "e\u0301.theirs-x.md"),
     ],
 )
 def test_the_other_text_has_a_name_that_says_whose_it_is(name: str, beside: str) -> None:

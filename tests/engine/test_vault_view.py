@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from colony_sdk import ColonyAPIError, ColonyNetworkError
+from colony_sdk import ColonyAPIError
 from small_vaults import BARE_404, BUSY, NAME, Dictionary, view
 
 from colony_memory import ColonyMemory
@@ -45,12 +45,9 @@ LISTED = (7, datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc))
         {"items": [ITEM]},
         {"files": [ITEM]},
         {"items": None, "files": [ITEM]},
-        {"items": [ITEM], "files": []},
-        {"result": [ITEM]},
         {"result": {"items": [ITEM]}},
         {"result": {"files": [ITEM], "total": 1}},
         {"items": [ITEM], "total": 1, "has_more": False, "next_cursor": None},
-        {"items": [ITEM], "total": 0},
         {"items": [{**ITEM, "filename": None, "name": "cmem.a.json"}, {"filename": "other"}, "MEMORY.md"]},
     ],
 )
@@ -69,16 +66,10 @@ def test_an_empty_listing_is_one(reply: Any) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        None,
         {},
-        "",
-        7,
         {"items": None},
-        {"files": None},
         {"items": {}},
-        {"items": "x"},
         {"result": {}},
-        {"result": None},
     ],
 )
 def test_a_torn_listing_is_not_an_empty_one(reply: Any) -> None:
@@ -111,8 +102,6 @@ def test_a_cut_listing_is_noticed(cut: dict[str, Any]) -> None:
         ("2026-01-02T03:04:05", datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)),
         ("2026-01-02T03:04:05+02:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))),
         ("", None),
-        ("Z", None),
-        ("yesterday", None),
         (None, None),
         (1767323045, None),
     ],
@@ -146,7 +135,6 @@ def test_a_vault_that_lists_by_prefix_is_asked_for_one() -> None:
         ({"result": {"content": "x"}}, None),
         ({"content": "x", "etag": '"e"'}, '"e"'),
         ({"content": "x", "etag": 7}, None),
-        ({"content": "x", "result": "of another kind"}, None),
     ],
 )
 def test_a_file_may_be_wrapped_and_tagged(reply: Any, etag: str | None) -> None:
@@ -168,8 +156,6 @@ class HttpError(OSError):
     [
         KeyError(NAME),
         RuntimeError("not found"),
-        LookupError(),
-        StopIteration(),
         BARE_404,
         FileNotFoundError(2, "no such file"),
         HttpError("404 Client Error"),
@@ -188,7 +174,6 @@ def test_absence_is_proven_by_a_listing(error: Exception) -> None:
     [
         {"items": [], "has_more": True},
         {"items": [], "total": 1},
-        {"items": [], "next_cursor": "x"},
         [NAME],
         ["a", NAME],
     ],
@@ -210,13 +195,9 @@ def test_without_a_listing_nothing_is_proven(listing: Any) -> None:
     [
         (BUSY, VaultUnavailable),
         (TimeoutError(), VaultUnavailable),
-        (ConnectionResetError(), VaultUnavailable),
         (http.client.RemoteDisconnected("closed"), VaultUnavailable),
-        (http.client.IncompleteRead(b""), VaultUnavailable),
         (json.JSONDecodeError("torn", "<", 0), VaultUnavailable),
-        (ColonyNetworkError("refused", 0), VaultUnavailable),
         (ColonyAPIError("odd", 410), VaultError),
-        (ColonyAPIError("no", 401), VaultDenied),
         (ColonyAPIError("no", 403, {}, "NOT_FOUND"), VaultDenied),
         (PermissionError(), VaultDenied),
         (ColonyAPIError("slow", 429), RateLimited),

@@ -9,7 +9,6 @@ from small_vaults import (
     BARE_404,
     BUSY,
     CHANGED,
-    GONE,
     NAME,
     NO_ANSWER,
     REFUSED,
@@ -26,7 +25,6 @@ from colony_memory._engine.faces import AsyncVault, SyncVault
 from colony_memory._engine.store import ABSENT, Changed, Unanswered
 from colony_memory.exceptions import (
     QuotaExceeded,
-    RateLimited,
     VaultDenied,
     VaultError,
     VaultUnavailable,
@@ -37,7 +35,6 @@ from colony_memory.exceptions import (
     "reply",
     [
         {"filename": NAME, "content_size": 3},
-        {"name": NAME, "content_size": 3},
         {"result": {"filename": NAME, "content_size": 3}},
     ],
 )
@@ -50,21 +47,15 @@ def test_a_write_that_the_reply_proves_is_not_read_back(reply: Any) -> None:
 UNPROVEN = [
     None,
     {},
-    [],
-    "",
-    7,
     {"result": {}},
     [{"filename": NAME, "content_size": 3}],
     {"error": "storage backend unavailable"},
     {"filename": NAME},
     {"content_size": 3},
-    {"filename": NAME, "content_size": None},
     {"filename": NAME, "content_size": "3"},
     {"filename": NAME, "content_size": True},
-    {"filename": NAME, "content_size": 3.0},
     {"filename": 7, "content_size": 3},
     {"result": {"content_size": 3}},
-    {"content_size": 3, "updated_at": "2026-01-02T03:04:05Z"},
 ]
 
 
@@ -144,14 +135,10 @@ def test_a_write_that_can_not_be_read_back_is_unanswered(error: Exception, unrea
     ("error", "kind"),
     [
         (REFUSED, VaultError),
-        (GONE, VaultError),
         (BARE_404, VaultError),
         (ColonyAPIError("long", 413), VaultError),
-        (ColonyAPIError("odd", 499), VaultError),
-        (ColonyAPIError("no", 401), VaultDenied),
         (PermissionError(13, "denied"), VaultDenied),
         (ColonyAPIError("no", 403, {}, "KARMA_TOO_LOW"), VaultDenied),
-        (ColonyAPIError("slow", 429), RateLimited),
         (ColonyValidationError("full", 400, {}, "QUOTA_EXCEEDED"), QuotaExceeded),
         (OSError(28, "full"), QuotaExceeded),
     ],
@@ -214,8 +201,6 @@ def test_a_delete_that_was_not_applied_is_its_error(error: Exception) -> None:
         REFUSED,
         ColonyAPIError("slow", 429),
         ColonyAPIError("no", 403),
-        ColonyAPIError("a", 403),
-        ColonyAPIError("b", 499),
     ],
 )
 def test_a_delete_that_was_refused_is_not_looked_into(error: Exception) -> None:
