@@ -6,15 +6,13 @@ import random
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from faces import FORMATS
 
 from colony_memory import ColonyMemory, QuotaExceeded
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import FakeVault
 
 
-@pytest.mark.parametrize(
-    "format_", [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
-)
+@pytest.mark.parametrize("format_", FORMATS)
 def test_what_is_said_comes_true(format_):
     """A vault is filled to the brim; what was said a third of the way is what fitted then, more or less."""
     now = [datetime(2026, 11, 1, tzinfo=timezone.utc)]

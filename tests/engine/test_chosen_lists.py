@@ -9,22 +9,23 @@ import re
 import time
 import warnings
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import pytest
+from faces import FORMATS
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt
+from colony_memory._engine import label as labels
 from colony_memory._engine import observe
 from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.manifest import MAX_NOTE, read_lacking, read_note, read_word
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.rows import count_values
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.cli.verbs.look import _documents
 from colony_memory.testing import FakeVault
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 DIGEST = "sha256:" + "0" * 64
-FORMATS = [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
 # Seconds that a verb may take on a busy machine; by the square of the lists it is a minute and more.
 PATIENCE = 10
 
@@ -107,9 +108,7 @@ def thrifty(monkeypatch):
     monkeypatch.setattr(observe, "_LEAST_UNPACKED", 3000)
 
 
-@pytest.mark.parametrize(
-    "wire", [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
-)
+@pytest.mark.parametrize("wire", FORMATS)
 @pytest.mark.usefixtures("thrifty")
 def test_a_verb_unpacks_so_much_and_says_what_it_did_not_read(wire):
     vault = FakeVault(operations_per_hour=None)
@@ -184,3 +183,34 @@ def test_a_snapshot_of_two_thousand_files_is_not_gathered(wire, said):
         warnings.simplefilter("ignore", ColonyMemoryWarning)
         memory.search("text")
     assert vault.answered < 400
+
+
+@pytest.mark.parametrize("verb", ["list_snapshots", "inspect"])
+def test_the_name_of_each_file_is_read_once(verb, monkeypatch):
+    vault = FakeVault()
+    memory = ColonyMemory(backend=vault)
+    for number in range(20):
+        memory.backup({"a.md": "x"}, label=f"l{number}")
+    counted, read = SimpleNamespace(calls=0), labels.read_filename
+
+    def count(name):
+        counted.calls += 1
+        return read(name)
+
+    monkeypatch.setattr(labels, "read_filename", count)
+    getattr(ColonyMemory(backend=vault), verb)()
+    assert counted.calls == len(vault.files)
+
+
+def test_a_pointer_whose_snapshots_are_gone_is_no_empty_vault():
+    vault = FakeVault()
+    info = ColonyMemory(backend=vault).backup({"a.md": "x"})
+    del vault.files[f"cmem.default.{info.snapshot_id}.manifest.json"]
+    with (
+        pytest.warns(ColonyMemoryWarning, match="which is not there"),
+        pytest.raises(SnapshotCorrupt, match="which is not there"),
+    ):
+        ColonyMemory(backend=vault).list_snapshots()
+    ColonyMemory(backend=vault).backup({"b.md": "y"}, label="other")
+    with pytest.warns(ColonyMemoryWarning, match="which is not there"):
+        assert [each.label for each in ColonyMemory(backend=vault).list_snapshots()] == ["other"]

@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from faces import FACES, PlainVault
+from faces import FACES, PlainVault, with_zstd
 
 from colony_memory import (
     ColonyMemory,
@@ -23,7 +23,6 @@ from colony_memory import (
 )
 from colony_memory._diff import LINK, File
 from colony_memory._engine import history as verbs
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import FakeVault, FaultyVault
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=timezone.utc)
@@ -340,7 +339,7 @@ def test_a_view_says_what_the_documents_stand_for(vault):
     assert (match.name, match.line) == ("picture", None)
 
 
-@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+@with_zstd
 @pytest.mark.parametrize(
     "verb", [lambda mem: mem.verify(), lambda mem: mem.search("day"), lambda mem: mem.history("a")]
 )

@@ -7,6 +7,7 @@ import warnings
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from faces import FORMATS
 
 from colony_memory import (
     ColonyMemory,
@@ -19,7 +20,6 @@ from colony_memory import (
     VaultDenied,
 )
 from colony_memory._engine import prune
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import FakeVault, FaultyVault
 
 
@@ -352,9 +352,7 @@ def test_what_a_catalogue_lists_is_never_deleted_and_no_part_before_its_manifest
     assert ColonyMemory(backend=vault).verify()
 
 
-@pytest.mark.parametrize(
-    "wire", [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
-)
+@pytest.mark.parametrize("wire", FORMATS)
 def test_where_nothing_may_be_deleted_backups_go_on_and_say_what_they_gave_up(wire):
     class Locked(FakeVault):
         def vault_delete_file(self, filename):

@@ -8,11 +8,11 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from faces import FORMATS
 
 from colony_memory import ColonyMemory, Retention
 from colony_memory._format import catalog
 from colony_memory._format.pointer import read_pointer
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 POINTER = "cmem.default.latest.json"
 ROWS = 4
-FORMATS = [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="no zstd"))]
 
 
 class Place:

@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from faces import PlainVault
+from faces import PlainVault, with_zstd
 from transfers import (
     LARGE,
     PART_CHARS,
@@ -30,7 +30,6 @@ from colony_memory import (
 from colony_memory._boundary import drive
 from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault, VaultServer
 from colony_memory.transfer import copy, export_snapshot, import_snapshot
 from colony_memory.vaults.local import LocalVault
@@ -115,7 +114,7 @@ def test_a_copy_is_the_same_in_every_byte(vault):
     assert vault.files == before
 
 
-@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+@with_zstd
 def test_a_dry_run_of_a_copy_is_refused_as_the_copy_would_be(tmp_path):
     source = ColonyMemory(backend=LocalVault(tmp_path / "a", create=True), format=2)
     for text in ("one", "one two", "one two three"):

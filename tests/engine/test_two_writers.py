@@ -7,14 +7,16 @@ import threading
 from datetime import datetime, timezone
 
 import pytest
-from faces import PlainVault
+from faces import FORMATS, PlainVault
 
 from colony_memory import (
     AsyncColonyMemory,
     BackupUncertain,
     ColonyMemory,
+    ColonyMemoryError,
     ColonyMemoryWarning,
     ConflictDetected,
+    PruneIncomplete,
 )
 from colony_memory.testing import FakeVault, FaultyVault
 
@@ -188,3 +190,86 @@ def test_a_conflict_whose_row_was_written_over_stays_unmerged():
         client().backup({**BASE, "b.md": f"theirs at {now[0]}"})
     client().prune(keep=1)
     assert client().restore(snapshot_id=caught.value.snapshot_id) == {**BASE, "a.md": "ours"}
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_another_client_removes_what_is_being_verified_each_time_that_it_looks_again(wire):
+    vault = FaultyVault(FakeVault(operations_per_hour=None))
+    mem, other = (ColonyMemory(backend=each, format=wire) for each in (vault, vault.vault))
+    for number in range(4):
+        mem.backup({"m": f"{number}"})
+
+    def save():
+        other.backup({"m": f"{vault.count}"}, prune_keep=2)
+
+    vault.hook("get", save, match=".manifest", times=None)
+    assert mem.verify()
+
+
+def test_a_snapshot_that_goes_while_its_files_are_read_is_not_damaged():
+    vault = FaultyVault(FakeVault(operations_per_hour=None))
+    mem = ColonyMemory(backend=vault, format=1)
+    old = mem.backup({"m": "old"}).snapshot_id
+    mem.backup({"m": "new"})
+    faulty = FaultyVault(vault.vault)
+    faulty.fail("delete", ConnectionResetError("gone"))
+    with pytest.raises(PruneIncomplete):
+        ColonyMemory(backend=faulty).prune(keep=1)  # the pointer lists it no more
+
+    def go_on():
+        for name in ("manifest", "p0"):
+            vault.vault.vault_delete_file(f"cmem.default.{old}.{name}.json")
+
+    vault.hook("get", go_on, match=f"{old}.p0")
+    assert mem.verify()
+
+
+class Hosts:
+    """One that is frozen for hours before it writes a manifest; others pin and prune meanwhile, and move no pointer."""
+
+    def __init__(self, wire):
+        self.hours = 0
+        self.fake = FakeVault(operations_per_hour=None, clock=lambda: 1.8e9 + 3600 * self.hours)
+        self.wire = wire
+        self.before = self.client().backup({"m": "before"}).snapshot_id
+
+    def client(self):
+        return ColonyMemory(backend=self.fake, format=self.wire)
+
+    def frozen(self):
+        vault = FaultyVault(self.fake)
+
+        def hours_later():
+            self.hours += 3
+            self.client().pin(snapshot_id=self.before)
+            self.client().prune(keep=5)
+
+        vault.hook("upload", hours_later, match=".manifest.json")
+        return ColonyMemory(backend=vault, format=self.wire)
+
+
+def _until_it_says_so(call):
+    """What is done again is done, and what was said to be done is."""
+    try:
+        return call()
+    except ColonyMemoryError:
+        return call()
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_a_backup_that_was_frozen_is_saved_when_it_says_so(wire):
+    hosts = Hosts(wire)
+    mem = hosts.frozen()
+    info = _until_it_says_so(lambda: mem.backup({"m": "frozen"}))
+    assert hosts.client().restore(snapshot_id=info.snapshot_id) == {"m": "frozen"}
+    assert hosts.client().restore() == {"m": "frozen"}
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_an_import_that_was_frozen_is_there_when_it_says_so(wire):
+    hosts = Hosts(wire)
+    elsewhere = ColonyMemory(backend=FakeVault(operations_per_hour=None), format=wire)
+    elsewhere.backup({"m": "exported"})
+    mem, exported = hosts.frozen(), elsewhere.export_snapshot()
+    info = _until_it_says_so(lambda: mem.import_snapshot(exported))
+    assert hosts.client().restore(snapshot_id=info.snapshot_id) == {"m": "exported"}

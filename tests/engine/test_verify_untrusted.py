@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 
 import pytest
+from faces import FORMATS
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning, Ed25519Signer, UntrustedSnapshot
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import FakeVault
 
 pytest.importorskip("cryptography")
@@ -16,9 +16,7 @@ OWN, STRANGER = (Ed25519Signer(bytes([seed]) * 32) for seed in (1, 2))
 
 
 @pytest.mark.parametrize("signer", [None, STRANGER], ids=["nobody", "a stranger"])
-@pytest.mark.parametrize(
-    "wire", [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
-)
+@pytest.mark.parametrize("wire", FORMATS)
 def test_what_is_not_trusted_is_not_unpacked(wire, signer):
     vault = FakeVault(operations_per_hour=None)
     theirs = ColonyMemory(backend=vault, signer=signer, format=wire).backup({"m": "x" * 5000}).snapshot_id

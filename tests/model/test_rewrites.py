@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 from chains import growing
-from faces import PlainVault
+from faces import FORMATS, PlainVault, with_zstd
 from test_crash_points import STOPS, WAYS, is_over
 from test_transfer_interleavings import beside, meddle
 from transfers import backend_of, fake, hours_later
@@ -31,13 +31,10 @@ from colony_memory import (
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.record import RECORD_NAME
 from colony_memory._format.v2 import chain as chains
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import AsyncFakeVault, FaultyVault
 from colony_memory.testing.faults import ProcessDied
 
 SECRET = "hunter2-secret-word"
-FORMATS = [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
-needs_zstd = pytest.mark.skipif(not is_installed(), reason="needs zstd")
 
 
 def history(number=5):
@@ -117,7 +114,7 @@ def test_afterwards_no_file_holds_the_text(wire, monkeypatch):
     assert (again.rewritten, again.deleted, again.writes, again.unchanged) == ({}, 0, 0, 5)
 
 
-@needs_zstd
+@with_zstd
 def test_what_a_deleted_snapshot_left_in_the_packs_of_others_goes_too(monkeypatch):
     text = "".join(f"line {n}\n" for n in range(3000))
     states = [{"keys.md": SECRET, "a": text}, *({"a": f"{text}more {n}"} for n in range(3))]
@@ -148,7 +145,7 @@ def test_whoever_saved_or_restored_before_goes_on(wire):
     assert memory.backup({**mine, "own": "text"}, on_conflict="merge").merged == ()
 
 
-@needs_zstd
+@with_zstd
 def test_formats_signer_and_recipients_change_on_the_way():
     pyrage = pytest.importorskip("pyrage")
     identity = pyrage.x25519.Identity.generate()
@@ -296,7 +293,7 @@ KINDS = [(1, "dies after", False), (2, "dies after", False),
 @pytest.mark.parametrize(
     ("wire", "way", "plain"),
     [
-        pytest.param(*kind, marks=([] if at < 2 else [pytest.mark.exhaustive]) + [needs_zstd] * (kind[0] == 2))
+        pytest.param(*kind, marks=([] if at < 2 else [pytest.mark.exhaustive]) + [with_zstd] * (kind[0] == 2))
         for at, kind in enumerate(KINDS)
     ],
 )

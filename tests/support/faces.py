@@ -6,8 +6,14 @@ import asyncio
 import inspect
 from typing import Any
 
+import pytest
+
 from colony_memory import AsyncColonyMemory, ColonyMemory
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import AsyncFakeVault
+
+with_zstd = pytest.mark.skipif(not is_installed(), reason="needs zstd")
+FORMATS = [1, pytest.param(2, marks=with_zstd)]
 
 
 class Awaited:

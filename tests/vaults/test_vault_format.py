@@ -9,18 +9,17 @@ import re
 import warnings
 
 import pytest
+from faces import with_zstd
 from no_zstd import lose_zstd
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, open_vault
-from colony_memory._format.v2.zstd import WANTED, is_installed
+from colony_memory._format.v2.zstd import WANTED
 from colony_memory.testing import FakeVault
 from colony_memory.vaults.local import LocalVault
 
 MARKER = ".cmem-vault.json"
 NOTES, MORE = {"MEMORY.md": "two years of notes"}, {"MEMORY.md": "two years of notes, and a day"}
 ONE, TWO = "colony-memory/1", "colony-memory/2"
-
-with_zstd = pytest.mark.skipif(not is_installed(), reason="needs zstd")
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import warnings
 from contextlib import contextmanager
 
 import pytest
+from faces import FORMATS
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.app.protection import check_protection
 from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
@@ -18,7 +18,6 @@ from colony_memory.vaults.local import LocalVault
 
 _DAYS = 2 * 86_400
 _POINTER = "cmem.default.latest.json"
-FORMATS = [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
 
 
 def _save(vault, number, **options):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from faces import with_zstd
 
 pytest.importorskip("obstore")
 
 import object_server
 
 from colony_memory import ColonyMemory
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.exceptions import ColonyMemoryError, PruneIncomplete
 from colony_memory.vaults.objects import ObjectVault
 
@@ -69,7 +69,7 @@ def test_many_files_are_deleted_with_one_request_where_the_store_can(server, vau
     assert memory.restore() == {"a.md": "5"}
 
 
-@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+@with_zstd
 def test_calls_of_the_verbs_in_format_2(server, vault):
     """A base is read back; a patch costs one listing; and the packs of a chain are read at once."""
     notes = "".join(f"{n * n} is the square of {n}\n" for n in range(300))

@@ -8,6 +8,7 @@ import pickle
 import sys
 
 import pytest
+from faces import with_zstd
 
 pytest.importorskip("obstore")
 
@@ -16,7 +17,6 @@ from object_server import BUCKET, KEY, SECRET, error
 from obstore.store import MemoryStore
 
 from colony_memory import ColonyMemory, open_vault
-from colony_memory._format.v2.zstd import is_installed
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -97,7 +97,7 @@ def test_it_is_made_once(server):
     assert server.objects == before
 
 
-@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+@with_zstd
 def test_a_new_one_is_written_in_format_2_and_others_as_they_were(server):
     vault = ObjectVault(server.store(), create=True)
     assert (vault.snapshot_format, json.loads(server.objects[MARKER])["snapshots"]) == (2, "colony-memory/2")
@@ -114,7 +114,7 @@ def test_a_new_one_is_written_in_format_2_and_others_as_they_were(server):
     assert ColonyMemory(backend=ObjectVault(server.store())).backup({"a.md": "3"}).format == "colony-memory/1"
 
 
-@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+@with_zstd
 @pytest.mark.parametrize("applied", [False, True])
 def test_a_change_that_gets_no_good_answer_is_none_or_whole(server, applied):
     ObjectVault(server.store(), create=True, format=1)
