@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import common_start
@@ -122,10 +123,7 @@ class FaultyVault:
         self._count = 0
         self._last_call: int | None = None
         self._last_applied = False
-        self._before: list[Injection] = []
-        self._after: list[Injection] = []
-        self._hooks: list[Injection] = []
-        self._lies: list[Injection] = []
+        self._injected: dict[str, list[Injection]] = {"hook": [], "before": [], "after": [], "lie": []}
         self._lock = threading.Lock()
 
     @property
@@ -158,20 +156,20 @@ class FaultyVault:
         Raises:
             ValueError: Unknown verb, or a count that makes no sense.
         """
-        injection = Injection(verb, match, times, skip, lambda call: _make_error(error, call))
-        return self._add(self._after if after else self._before, injection)
+        make = lambda call: _make_error(error, call)  # noqa: E731 - the error is made when it strikes
+        return self._add("after" if after else "before", Injection(verb, match, times, skip, make))
 
     def hook(
         self, verb: str, callback: Callable[[], object], *, match: Match = None, times: int | None = 1
     ) -> Injection:
         """Run code before a call, such as another writer's turn. It may itself use this vault."""
-        return self._add(self._hooks, Injection(verb, match, times, 0, callback))
+        return self._add("hook", Injection(verb, match, times, 0, callback))
 
     def lie(
         self, verb: str, replace: Callable[[Any], Any], *, match: Match = None, times: int | None = None
     ) -> Injection:
         """Give the reply to ``replace`` and answer with what that returns."""
-        return self._add(self._lies, Injection(verb, match, times, 0, replace))
+        return self._add("lie", Injection(verb, match, times, 0, replace))
 
     def stop_after(self, n: int, *, applied: bool) -> None:
         """Die at the n-th call from now, and at every later one.
@@ -192,7 +190,7 @@ class FaultyVault:
     def heal(self) -> None:
         """Forget every fault, hook and lie, and live again. The log and the count go on."""
         with self._lock:
-            for injections in (self._before, self._after, self._hooks, self._lies):
+            for injections in self._injected.values():
                 injections.clear()
             self._last_call = None
 
@@ -202,11 +200,11 @@ class FaultyVault:
     vault_upload_file = _counted("vault_upload_file", "upload")
     vault_delete_file = _counted("vault_delete_file", "delete")
 
-    def _add(self, injections: list[Injection], injection: Injection) -> Injection:
+    def _add(self, when: str, injection: Injection) -> Injection:
         if injection.verb not in (*VERBS, "*"):
             raise ValueError(f"unknown verb {injection.verb!r}: one of {', '.join(VERBS)} or '*'")
         with self._lock:
-            injections.append(injection)
+            self._injected[when].append(injection)
         return injection
 
     def _call(self, verb: str, filename: str, apply: Callable[[], Any]) -> Any:
@@ -224,28 +222,20 @@ class FaultyVault:
                 raise ProcessDied(number)
 
     def _go_through(self, verb: str, filename: str, apply: Callable[[], Any]) -> Any:
-        for hook in self._struck(self._hooks, verb, filename):
+        for hook in self._struck("hook", verb, filename):
             hook.what()
-        for fault in self._struck(self._before, verb, filename, most=1):
+        for fault in self._struck("before", verb, filename, most=1):
             raise fault.what(f"{verb} {filename}")
         reply = apply()
-        for fault in self._struck(self._after, verb, filename, most=1):
+        for fault in self._struck("after", verb, filename, most=1):
             raise fault.what(f"{verb} {filename}")
-        for lie in self._struck(self._lies, verb, filename):
+        for lie in self._struck("lie", verb, filename):
             reply = lie.what(reply)
         return reply
 
-    def _struck(
-        self, injections: list[Injection], verb: str, filename: str, *, most: int | None = None
-    ) -> list[Injection]:
-        struck: list[Injection] = []
+    def _struck(self, when: str, verb: str, filename: str, *, most: int | None = None) -> list[Injection]:
         with self._lock:
-            for injection in injections:
-                if len(struck) == most:
-                    break
-                if injection.strike(verb, filename):
-                    struck.append(injection)
-        return struck
+            return [*islice((each for each in self._injected[when] if each.strike(verb, filename)), most)]
 
 
 def vault_operations_left(self: FaultyVault) -> int | None:
