@@ -14,8 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from colony_memory._format.json import load_object
 from colony_memory._format.names import read_head, require_label
-from colony_memory._os.files import make_directory, read_file, replace_file
-from colony_memory._os.locks import locked
+from colony_memory._os.files import locked, make_directory, read_file, replace_file
 from colony_memory._os.paths import real_path
 from colony_memory.exceptions import ColonyMemoryError
 

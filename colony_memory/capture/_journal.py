@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.json import load_object
 from colony_memory._os.directory import Directory
-from colony_memory._os.files import make_directory, open_files, read_file, replace_file
-from colony_memory._os.locks import locked, locked_in
+from colony_memory._os.files import locked, locked_in, make_directory, open_files, read_file, replace_file
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
 from colony_memory._values import NamedTuple, dataclass, getLogger, names_of, pattern, replace

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.basis import Basis, lost
-from colony_memory._os.locks import locked_in
+from colony_memory._os.files import locked_in
 from colony_memory._os.paths import UnfitFile
 from colony_memory._values import asdict, getLogger, names_of
 from colony_memory.capture._identity import FolderIdentity, holder, note_where, opened, place_of, sign

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import require_label
-from colony_memory._os import locks
+from colony_memory._os import files
 from colony_memory._os.files import make_directory, read_file, replace_file
 from colony_memory._os.machine import state_directory
 from colony_memory._values import asdict, dataclass, replace
@@ -215,7 +215,7 @@ def alone(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         try:
             make_directory(path.parent)
-            held.enter_context(locks.locked(path.with_suffix(".lock"), patience=0))
+            held.enter_context(files.locked(path.with_suffix(".lock"), patience=0))
         except TimeoutError:
             raise ColonyMemoryError(
                 "another watch or run of this vault and label is running on this host: stop it first, "

@@ -18,8 +18,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._os.files import TEMP_PREFIX, make_directory, open_files
-from colony_memory._os.locks import locked_in
+from colony_memory._os.files import TEMP_PREFIX, locked_in, make_directory, open_files
 from colony_memory._os.paths import UnfitFile, name_kind, real_path
 from colony_memory._values import NamedTuple
 from colony_memory.exceptions import (

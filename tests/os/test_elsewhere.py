@@ -28,7 +28,7 @@ import elsewhere
 elsewhere.go_there()
 from colony_memory import ColonyMemory, ColonyMemoryError, FileWitness, VaultMissing, open_vault
 from colony_memory._ownfiles import write_key_file
-from colony_memory._os import directory, locks
+from colony_memory._os import directory, files
 from colony_memory.transfer import export_snapshot, load_export, save_export
 
 assert not directory.BY_DESCRIPTOR
@@ -55,9 +55,9 @@ try:
     raise AssertionError("overwritten")
 except ColonyMemoryError as error:
     assert "not overwritten" in str(error)
-with locks.locked(Path(place) / "lock"):
+with files.locked(Path(place) / "lock"):
     try:
-        with locks.locked(Path(place) / "lock", patience=0):
+        with files.locked(Path(place) / "lock", patience=0):
             raise AssertionError("held by two")
     except TimeoutError:
         pass

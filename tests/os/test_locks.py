@@ -13,7 +13,7 @@ from forks import fork
 
 from colony_memory._os import machine
 from colony_memory._os.files import Files as Directory
-from colony_memory._os.locks import locked, locked_in
+from colony_memory._os.files import locked, locked_in
 from colony_memory._os.paths import UnfitFile, real_path
 from colony_memory.capture import read_folder
 
@@ -21,7 +21,7 @@ from colony_memory.capture import read_folder
 HOLDER = """
 import sys
 from pathlib import Path
-from colony_memory._os.locks import locked
+from colony_memory._os.files import locked
 
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
@@ -150,8 +150,8 @@ def without_locks(monkeypatch):
     def refuse(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("colony_memory._os.locks._try", refuse)
-    monkeypatch.setattr("colony_memory._os.locks._LEFT_BEHIND", 0.05)
+    monkeypatch.setattr("colony_memory._os.files._try", refuse)
+    monkeypatch.setattr("colony_memory._os.files._LEFT_BEHIND", 0.05)
 
 
 def test_where_a_file_system_has_no_locks_a_file_stands_for_a_brief_one(lock, without_locks):

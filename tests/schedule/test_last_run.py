@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from colony_memory._os import locks as _locks
+from colony_memory._os import files
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 from colony_memory.schedule import last_run as module
 from colony_memory.schedule.watch import LastRun, RunLog, last_run_path, read_last_run, read_runs
@@ -133,6 +133,6 @@ def test_where_no_lock_can_be_had_everybody_is_the_only_one(monkeypatch):
     def refuse(*args, **options):
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(_locks, "locked", refuse)
+    monkeypatch.setattr(files, "locked", refuse)
     with pytest.warns(ColonyMemoryWarning, match="No locks available"), module.alone(last_run_path("vault", "default")):
         pass

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from colony_memory._os.locks import locked
+from colony_memory._os.files import locked
 from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
 from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
 from colony_memory.vaults import local as local_module
