@@ -58,16 +58,7 @@ class IgnoreRules:
     _steps: int = field(default_factory=lambda: _STEPS_MORE)
 
     def add(self, directory: str, data: bytes | bytearray, *, where: str) -> None:
-        """Take in the file of a directory.
-
-        Args:
-            directory: Name of the directory in the folder, empty for the folder itself.
-            data: What is in the file.
-            where: What to call the file.
-
-        Raises:
-            ColonyMemoryError: A rule cannot be read.
-        """
+        """Take in the file of a directory, empty for the folder itself; ``where`` is its name in messages."""
         rules = []
         for number, line in enumerate(bytes(data).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
             try:
@@ -83,11 +74,8 @@ class IgnoreRules:
     def exclude(self, name: str, *, is_directory: bool) -> bool | None:
         """The rules exclude (true) or bring back (false) what has this name in the folder; None where they do not say.
 
-        Directories above it are not looked at.
-
-        Raises:
-            ColonyMemoryError: They are so many, or so involved, that it would take for ever to hold them against all
-                names.
+        Directories above it are not looked at. So many rules, or so involved ones, that it would take for ever to hold
+        them against all names are a ColonyMemoryError.
         """
         if not self._rules:
             return None
@@ -116,11 +104,7 @@ class IgnoreRules:
 
 
 def read_excluded(patterns: str | Iterable[str]) -> IgnoreRules:
-    """The rules that a caller gives, one a text; the last that matches decides.
-
-    Raises:
-        ValueError: One is no rule of gitignore, or could exclude nothing.
-    """
+    """The rules that a caller gives; the last that matches decides. ValueError where one can exclude nothing."""
     rules = []
     for pattern in several("exclude", patterns):
         if not isinstance(pattern, str):
@@ -144,11 +128,7 @@ def _bytes(name: str) -> bytes:
 
 
 def _parse(line: bytes) -> _Rule | None:
-    """Read a line; None where there is no rule in it.
-
-    Raises:
-        ValueError: It can be none; the text says why.
-    """
+    """Read a line; None where there is no rule in it, and ValueError where it can be none."""
     if line.startswith(b"#"):
         return None
     if b"\0" in line:
@@ -228,14 +208,7 @@ class NotFollowed(OSError):
 def find_end(follow: Following, root: Path, name: str, taken: Counter[tuple[str, ...]]) -> tuple[tuple[str, ...], bool]:
     """Where a link in a folder ends: the names from the home on, none of them a link's; and whether it is a directory.
 
-    Args:
-        follow: Which are followed.
-        root: The folder.
-        name: The link.
-        taken: How many links lead to a directory, or into it; is added to.
-
-    Raises:
-        OSError: It is not followed.
+    ``taken`` counts the links that lead to a directory, or into it. OSError where the link is not followed.
     """
     link = root.joinpath(*map(local_name, name.split("/")))
     end = real_path(link)

@@ -37,20 +37,16 @@ if TYPE_CHECKING:
     from colony_memory.capture._tree import Entry
 
 SECONDS_IN_ALL = 10.0  # a host that waits for a backup waits 20
-QUIET = 0.1
-"""Seconds for which nothing may have changed, unless the store makes shorter pauses by a rule."""
-LEARNING = 3.0
-"""Seconds within which that rule has to show; then it is looked for a longer pause, now and then."""
-SHORTEST = 0.003
-PAUSES = 16
-"""The shortest pause in seconds, and how many make a rule."""
+# Seconds for which nothing may have changed, unless the store makes shorter pauses by a rule; and within which that
+# rule has to show: then it is looked for a longer pause, now and then.
+QUIET, LEARNING = 0.1, 3.0
+SHORTEST, PAUSES = 0.003, 16  # the shortest pause in seconds, and how many make a rule
+# Seconds that a file has to do nothing but grow to be a log: one that is written anew grows too, until it is done.
 LOG_SECONDS = 1.0
-"""How long a file has to do nothing but grow to be a log: one that is written anew grows too, until it is done."""
 STEP = 10_000_000  # nanoseconds of a kernel's tick: by so much a change may be later than its time
-APART = 0.2
-"""Seconds that have to lie between the two readings of a large file, of which its status says nothing."""
-TRIES = 4
-"""How often that is done where nothing but the bytes tells that it moves: no time says when its writer pauses."""
+# Seconds between the two readings of a large file, of which its status says nothing; and how often it is tried where
+# nothing but the bytes tells that it moves: no time says when its writer pauses.
+APART, TRIES = 0.2, 4
 NEVER_STILL = (
     "never held still for a moment while it was read; left out as one set: save it while its program is stopped, or "
     "save a copy that the program makes"

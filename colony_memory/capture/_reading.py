@@ -99,11 +99,7 @@ class Found:
         return [each for walk in self.walks for each in (walk, *walk.followed)]
 
     def within_reach(self, work: Callable[[], None], on_progress: Callable[[int, int, str], None] | None) -> None:
-        """Find or read, in a thread of its own: a system that does not answer may hold that for ever, and nobody else.
-
-        Raises:
-            ColonyMemoryError: There was no answer for so long.
-        """
+        """Find or read in a thread of its own: a system that does not answer may hold that for ever, and no other."""
         ended, raised = threading.Event(), list[BaseException]()
 
         def run() -> None:
@@ -177,13 +173,7 @@ class Found:
         Moment(self).hold()
 
     def read_again(self, changes: list[Change], torn: set[str], growing: Iterable[str]) -> None:
-        """Read what is not as it was when it was read.
-
-        Args:
-            changes: What is not as it was.
-            torn: Names of files that hold something else although nothing shows.
-            growing: Names of files that grow: they are read as far as all of them go at one instant.
-        """
+        """Read what has changed, seen or not; what grows, as far as all of it goes at one instant."""
         self.find(changes)
         there = {entry.name: entry for entry in self.tree.files}
         self._measured = time.time_ns()

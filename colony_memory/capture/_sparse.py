@@ -20,11 +20,7 @@ HOLES = 1 << 20
 
 
 class Sparse(bytes):
-    """A file with holes, as a snapshot has it.
-
-    Raises:
-        ValueError: The bytes are no such file.
-    """
+    """A file with holes, as a snapshot has it; ValueError where the bytes are none."""
 
     size: int
     parts: tuple[tuple[int, int], ...]

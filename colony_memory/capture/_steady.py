@@ -30,11 +30,7 @@ NO_FILE = "no longer a file when it was read"
 
 
 class NotSaved(Exception):
-    """A file that cannot be read whole; the text is the reason.
-
-    Attributes:
-        parts: Files beside it that are a part of it.
-    """
+    """A file that cannot be read whole, with what beside it is a part of it; the text is the reason."""
 
     def __init__(self, reason: str, *, parts: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
@@ -46,11 +42,7 @@ class NeverStill(NotSaved):
 
 
 class TooLarge(Exception):
-    """It has more bytes than there is room for.
-
-    Attributes:
-        size: How many.
-    """
+    """It has more bytes than there is room for: so many."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"too large, {size} bytes")
@@ -69,13 +61,7 @@ class Contents:
 
 
 def read_contents(place: Directory, name: str, *, limit: int, size: int | None = None) -> Contents:
-    """Read a file as it was when that began.
-
-    Args:
-        place: The directory that it is in.
-        name: The file, as the system has it.
-        limit: Most bytes that it may have.
-        size: Read no more than so many of its bytes; a database is read whole.
+    """Read a file, no more than ``size`` bytes of it, as it was when that began.
 
     Raises:
         NotSaved: It never held still (:class:`NeverStill`), or is a database that cannot be copied.
@@ -85,14 +71,12 @@ def read_contents(place: Directory, name: str, *, limit: int, size: int | None =
     with place.file(name) as (descriptor, status):
         if not is_database(read_start(descriptor, len(HEADER))):
             return _read_plain(descriptor, status, limit=limit, size=size)
-    from colony_memory.capture.sqlite import DatabaseDamaged, DatabaseLocked, NotMerged, read_database
+    from colony_memory.capture.sqlite import DatabaseDamaged, NotCopied, read_database
 
     parts = tuple(each for each in companions_of(name) if has_file(place, each))  # what they are shows when read
     try:
         copy = read_database(place, name, limit=limit)
-    except (DatabaseLocked, NotMerged) as error:
-        raise NotSaved(str(error), parts=parts) from error
-    except OSError as error:
+    except (NotCopied, OSError) as error:
         raise NotSaved(reason_of(error), parts=parts) from error
     except DatabaseDamaged as damaged:
         # Then the files beside it are files like others.
@@ -118,11 +102,7 @@ def _read_plain(descriptor: int, status: os.stat_result, *, limit: int, size: in
 
 
 def read_bytes(descriptor: int, *, limit: int, size: int | None = None) -> bytes | bytearray | None:
-    """The bytes that a file has now, no more than ``size``, or None where it shrank meanwhile.
-
-    Raises:
-        TooLarge: It has more than ``limit``; none was read.
-    """
+    """The bytes that a file has now, no more than ``size``; None where it shrank meanwhile."""
     there = os.fstat(descriptor).st_size
     size = there if size is None else min(size, there)
     if size > limit:
@@ -177,11 +157,7 @@ else:  # pragma: no cover - chosen by the platform
 
 
 def read_sparse(descriptor: int, *, limit: int | None = None) -> Sparse:
-    """A file, read where it has no holes.
-
-    Raises:
-        TooLarge: More than ``limit`` of it is no hole.
-    """
+    """A file, read where it has no holes; TooLarge where more than ``limit`` of it is none."""
     size = os.fstat(descriptor).st_size
     parts: list[tuple[int, bytearray]] = []
     total = 0

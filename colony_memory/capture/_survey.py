@@ -53,25 +53,12 @@ class _File:
 
 
 class Survey:
-    """Everything that is to be saved of a folder.
-
-    Args:
-        found: What is in it, read but for what the index knows.
-        secrets: What to do about likely secrets.
-        allowed: Those that may be saved.
-        attributes: Record permission bits and times too.
-        index: What the folder was, None where nobody asks.
-        began: When its files were looked at, in nanoseconds.
+    """Everything that is to be saved of a folder; SecretsFound where likely secrets stop it, or cannot be masked.
 
     Attributes:
-        found: As it was given, read further.
-        index: As it was given.
         tree: Digest of all that is to be saved; empty without an index, and where it takes reading to tell.
         digests: Those of the documents, of which it is made; empty where it is.
         findings: The likely secrets, those that are allowed among them.
-
-    Raises:
-        SecretsFound: They must stop the backup, or cannot be masked.
     """
 
     def __init__(
@@ -110,22 +97,18 @@ class Survey:
     @property
     def contents(self) -> Contents:
         """The names of what is to be saved."""
-        names, others = sorted(self._names()), self._others()
-        texts = tuple(name for name in names if self._is_text(name))
-        rest = tuple(name for name in names if not self._is_text(name))
+        files, others = sorted(self._all()), self._others()
+        texts = tuple(name for name, is_text, _ in files if is_text)
+        rest = tuple(name for name, is_text, _ in files if not is_text)
         return Contents(texts, rest, dict(sorted(others.links.items())), tuple(sorted(others.empty_dirs)))
 
     @property
     def size(self) -> int:
         """Bytes of the files that are to be saved."""
-        return sum(self.found.status[name].st_size for name in self._names() if name in self.found.status)
+        return sum(self.found.status[name].st_size for name, _, _ in self._all() if name in self.found.status)
 
     def read_rest(self) -> None:
-        """Read what was passed over. What has changed meanwhile is as it is now.
-
-        Raises:
-            SecretsFound: As for the class.
-        """
+        """Read what was passed over. What has changed meanwhile is as it is now."""
         known = {name: row for name, (_, row) in self.found.unread.items()}
         self.found.within_reach(self.found.read_rest, None)
         self._take_in(known, [])
@@ -226,15 +209,17 @@ class Survey:
                 contents[name], file.digest, file.is_masked = content, _digest(content), True
         self.findings += findings
 
-    def _names(self) -> list[str]:
-        return [*self._files, *self.found.unread]
+    def _all(self) -> list[tuple[str, bool, str]]:
+        """Each file, read or not: its name, whether it is a document of its own, and its digest."""
+        read = [(name, file.is_text, file.digest) for name, file in self._files.items()]
+        return read + [(name, row.is_text, row.digest) for name, (_, row) in self.found.unread.items()]
 
     def _known_digests(self) -> dict[str, str]:
         """The digests of which the tree is made; none where a file has the name of what describes the folder."""
-        names, others = self._names(), self._others()
-        digests = {name: self._digest_of(name) for name in names if self._is_text(name)}
-        if len(digests) < len(names) or others:
-            files = {name: of_file(self._digest_of(name)) for name in names if not self._is_text(name)}
+        others = self._others()
+        digests = {name: digest for name, is_text, digest in self._all() if is_text}
+        files = {name: of_file(digest) for name, is_text, digest in self._all() if not is_text}
+        if files or others:
             if not files.keys().isdisjoint(METADATA_NAMES):
                 return {}
             self._described = "".join(metadata_pieces({}, others))
@@ -249,7 +234,7 @@ class Survey:
         """
         if self._with_attributes:
             found, known = self.found, "" if self.index is None else self.index.attributes
-            told = {name: found.status[name] for name in self._names() if name in found.status}
+            told = {name: found.status[name] for name, _, _ in self._all() if name in found.status}
             told |= {f"{name}/": status for name, status in found.tree.directories.items()}
             modes = {name: status.st_mode & PERMISSIONS for name, status in told.items()}
             if os.name == "nt":  # which has no such bits: those that others have are not lost here
@@ -263,15 +248,9 @@ class Survey:
                     break
         return "" if self.index is None else tree_of_digests(digests)
 
-    def _is_text(self, name: str) -> bool:
-        return self._files[name].is_text if name in self._files else self.found.unread[name][1].is_text
-
-    def _digest_of(self, name: str) -> str:
-        return self._files[name].digest if name in self._files else self.found.unread[name][1].digest
-
     def _others(self) -> Metadata:
         """Everything beside the files themselves."""
-        found, tree, names = self.found, self.found.tree, {*self._names()}
+        found, tree, names = self.found, self.found.tree, {*self._files, *self.found.unread}
         implied = {
             parent for name in [*names, *tree.directories, *tree.links, *found.sets] for parent in parents_of(name)
         }

@@ -214,12 +214,7 @@ class Known:
     unless: tuple[str, ...] = ()  # what is to be read all the same, by the end of its name
 
     def find(self, name: str, there: Mapping[str, os.stat_result]) -> Row | None:
-        """The row of a file that need not be read, or that is a part of one that need not be; else None.
-
-        Args:
-            name: The file.
-            there: All files that there are now.
-        """
+        """The row of a file that need not be read, or is a part of one that need not be, by all that is there."""
         row = self.rows.get(name)
         if row is None or row.digest == PART:
             whole = whole_of(name)

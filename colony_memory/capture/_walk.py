@@ -65,23 +65,25 @@ class _Place:
 
 
 class NamedFile:
-    """A file that the caller named himself: as with most tools, its being a link does not matter.
-
-    Args:
-        path: The file.
-        name: Its name among all that is saved.
-    """
+    """A file that the caller named himself, link or not, or one that a link leads to, ``inside`` a directory."""
 
     prefix = ""
     followed: Iterable[NamedFile | Walk] = ()
 
-    def __init__(self, path: Path, name: str) -> None:
-        self.root, self._name = path, name
+    def __init__(self, path: Path, name: str, inside: tuple[str, ...] = ()) -> None:
+        self.root, self._name, self._inside = path, name, inside
         self._status: os.stat_result | None = None
 
     def _locate(self) -> Entry:
-        file = real_path(self.root)
-        return Entry(file.parent, (), decode_name(file.name), self._name, file.stat())
+        if not self._inside:
+            file = real_path(self.root)
+            return Entry(file.parent, (), decode_name(file.name), self._name, file.stat())
+        *inside, own = self._inside
+        with open_below(self.root, inside) as place:
+            status = place.look(own)
+        if status is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), own)
+        return Entry(self.root, tuple(inside), own, self._name, status)
 
     def find(self, tree: Tree, *_: object) -> None:
         """Find it, anew whatever moved."""
@@ -108,22 +110,6 @@ class NamedFile:
             look.recent[self._name] = now
 
 
-class _LinkedFile(NamedFile):
-    """A file that a link leads to, reached from a directory on without one."""
-
-    def __init__(self, home: Path, parts: tuple[str, ...], name: str) -> None:
-        super().__init__(home, name)
-        self._parts = parts
-
-    def _locate(self) -> Entry:
-        *inside, own = self._parts
-        with open_below(self.root, inside) as place:
-            status = place.look(own)
-        if status is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), own)
-        return Entry(self.root, tuple(inside), own, self._name, status)
-
-
 class Walk:
     """A directory of the caller's, with all that is under it.
 
@@ -133,8 +119,7 @@ class Walk:
         excluded: Rules of the caller, which come before those that are found.
         follow: Which links are followed that lead out of it; by default none.
         base: The way to the directory from ``root`` on, where that is above it.
-        within: The walk that a link leads here from, and its name there: what is excluded there is excluded here, and
-            so is what is hidden.
+        within: The walk that a link leads here from, and its name there: what is excluded or hidden there is so here.
     """
 
     def __init__(
@@ -164,12 +149,7 @@ class Walk:
         step: Callable[[str], None] = lambda _: None,
         moved: Collection[tuple[str, ...]] | None = None,
     ) -> None:
-        """Find all that is there.
-
-        Args:
-            tree: Is added to.
-            step: Called with the name of each directory that is looked into.
-            moved: The directories to look at; all others are as they were found before. None: look at all.
+        """Add all that is there to a tree; ``moved`` has the directories to look at, where the others are as they were.
 
         Raises:
             ValueError: The directory cannot be read.
@@ -213,16 +193,14 @@ class Walk:
                     led = before.get((name, parts))
                     if led is None and is_directory:
                         led = Walk(home, f"{shown}/", self._excluded, base=parts, within=(self, name))
-                    self._led[name, parts] = led or _LinkedFile(home, parts, shown)
+                    self._led[name, parts] = led or NamedFile(home, shown, parts)
                     continue
             found.left_out.append(LeftOut(self.prefix + name, f"{problem}; {NOT_FOLLOWED}{why}", unread=False))
 
     def look(self, look: Look, read: Mapping[str, os.stat_result]) -> None:
         """Look again whether everything is there as it was, in one pass over all names and statuses.
 
-        Args:
-            look: Is added to.
-            read: What the system said of files when they were read, where that counts and not what was found.
+        Of files that were ``read``, the status that they had then counts, and not that with which they were found.
         """
         with ExitStack() as stack:
             reach: Reach | None = None
@@ -410,11 +388,7 @@ def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, 
 
 
 def _look_at(place: Directory, name: str) -> tuple[os.stat_result | None, str | None]:
-    """The status of a name and the text of a link; nothing where it has gone, which is no error of its directory.
-
-    Raises:
-        OSError: It cannot be looked at.
-    """
+    """The status of a name and the text of a link; nothing where it has gone, which is no error of its directory."""
     for _ in range(_LOOKS):
         status = place.look(name)
         if status is None or not stat.S_ISLNK(status.st_mode):

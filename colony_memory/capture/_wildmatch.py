@@ -99,8 +99,7 @@ def _reach(states: int, repeats: int, skips: int) -> int:
 def read_pattern(pattern: bytes) -> Wildcard:
     """Read a pattern, without what stands for its kind at its ends (``!`` and slashes).
 
-    Raises:
-        ValueError: It can match nothing, so that something else was meant.
+    ValueError where it can match nothing, so that something else was meant.
     """
     plain = next((place for place, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
     prefix, rest = pattern[:plain], pattern[plain:]

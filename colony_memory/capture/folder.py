@@ -302,11 +302,7 @@ def end_unfinished(sources: Iterable[Source], *, dry_run: bool = False) -> None:
 def read_choices(
     *, secrets: str, allow_secrets: str | Iterable[str], exclude: str | Iterable[str]
 ) -> tuple[frozenset[str], IgnoreRules]:
-    """Likely secrets that may be saved, and rules that exclude, as the arguments of :func:`read_folder` have it.
-
-    Raises:
-        ValueError: One of them cannot be read, whatever there is to be saved.
-    """
+    """Likely secrets that may be saved, and rules that exclude, of the arguments of :func:`read_folder`."""
     if secrets not in _CHOICES:
         raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
     return read_allowed(allow_secrets), read_excluded(exclude)
@@ -346,11 +342,7 @@ class Source:
 
 
 def find_sources(paths: Iterable[str | os.PathLike[str]]) -> list[Source]:
-    """Look at the paths and give each its name. A path that is given twice counts once.
-
-    Raises:
-        ValueError: A path is missing, not readable, or neither a file nor a directory, or two cannot be told apart.
-    """
+    """Look at the paths and give each its name, once; ValueError where that cannot be."""
     found: dict[tuple[str, ...], Source] = {}
     for path in paths:
         source = _look_at(path)
@@ -365,11 +357,7 @@ def find_sources(paths: Iterable[str | os.PathLike[str]]) -> list[Source]:
 
 
 def require_directory(path: str | os.PathLike[str]) -> Source:
-    """Look at a path that has to be a directory.
-
-    Raises:
-        ValueError: It is none, or cannot be looked at.
-    """
+    """Look at a path that has to be a directory; ValueError where it is none."""
     source = _look_at(path)
     if not source.is_directory:
         raise ValueError(f"{os.fspath(path)!r} is not a directory")

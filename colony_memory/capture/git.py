@@ -59,15 +59,8 @@ def is_repository(place: Directory) -> bool:
 def make_bundle(repository: Path, *, within: Path, limit: int) -> bytes | None:
     """Return a bundle of everything that HEAD and the refs reach, or None where there is no commit yet.
 
-    Nothing is written. As long as git does not repack the repository, the same state gives the same bytes.
-
-    Args:
-        repository: The ``.git``.
-        within: The folder that is saved. Of what is outside, nothing gets into the bundle.
-        limit: Most bytes that the repository's objects may have.
-
-    Raises:
-        NotBundled: git is missing, or fails, or the repository is a shallow clone, too large or not alone.
+    Nothing is written, and nothing gets in from outside of ``within``, the folder that is saved. As long as git does
+    not repack the repository, the same state gives the same bytes.
     """
     _require_alone(repository, within, limit)
     if _run(repository, "rev-parse", "--is-shallow-repository").strip() == b"true":

@@ -36,6 +36,7 @@ logger = getLogger(__name__)
 _FORMAT, _ROWS = "colony-memory/index/1", "colony-memory/index-rows/1"
 _LARGEST, _LARGEST_ROWS = 1 << 24, 1 << 28  # bytes: a hundred or two for each file of a folder
 _NAME = re.compile(r"[0-9a-f]{32}\.json")
+_MALFORMED = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 class FolderIndex:
@@ -80,7 +81,7 @@ class FolderIndex:
                 self._directory.clear(self._name)
 
     def is_of(self, paths: Iterable[str | os.PathLike[str]]) -> bool:
-        """Whether it is of what is at these paths now."""
+        """It is the index of the folders and files at these paths now."""
         try:
             now = sorted(map(FolderIdentity.of, paths), key=lambda each: each.path)
         except OSError:
@@ -140,28 +141,25 @@ class FolderIndex:
         """Take over what is there, as far as it is this folder's."""
         self._directory, self._name, self._header, self._owner = directory, name, header, owner
         try:
-            known = _load(directory, name, _LARGEST, _FORMAT)
-            if known is None or not _is_of(known, header):
+            known = _load(directory, name, _LARGEST, _FORMAT, header)
+            if known is None:
                 return
             basis, options = _load_basis(known["basis"]), known["options"]
             if not isinstance(options, dict):
                 raise TypeError("malformed")
             self.proven, self.asked = _load_pair(known["proven"]), _load_pair(known["asked"])
             self._basis, self.options = basis, options
-            if directory.look(_ended(name)) is not None:
+            if directory.look(_beside(name, "ended")) is not None:
                 self._basis = lost(basis)
                 if not self._looking:
                     self._keep()
-                    directory.clear(_ended(name))
-            found = _load(directory, _rows(name), _LARGEST_ROWS, _ROWS)
-            if found is not None and _is_of(found, header):
+                    directory.clear(_beside(name, "ended"))
+            found = _load(directory, _beside(name, "rows"), _LARGEST_ROWS, _ROWS, header)
+            if found is not None:
                 self.described, self.attributes = map(_text, (found["described"], found["attributes"]))
                 self.rows = {str(each): _load_row(row) for each, row in found["rows"].items()}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except _MALFORMED as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
-
-    def _close(self) -> None:
-        self._directory = None
 
     def _keep(self) -> bool:
         if self._directory is None:
@@ -177,10 +175,10 @@ class FolderIndex:
     def _keep_rows(self) -> None:
         rows = {name: [getattr(row, each) for each in names_of(Row)] for name, row in self.rows.items()}
         known = {"described": self.described, "attributes": self.attributes, "rows": rows}
-        self._replace(_rows(self._name), {"format": _ROWS, **self._header, **known})
+        self._replace(_beside(self._name, "rows"), {"format": _ROWS, **self._header, **known})
 
     def _replace(self, name: str, document: dict[str, Any]) -> bool:
-        """Write a file; whether that could be done."""
+        """Write a file; false where that could not be done."""
         if self._directory is None:
             return True
         try:
@@ -202,19 +200,14 @@ def open_index(
     patience: float = 30.0,
     unattended: bool = False,
 ) -> Iterator[FolderIndex]:
-    """The index of folders and files, locked for the length of a ``with``.
+    """The index of all folders and files that are saved or restored, locked for the length of a ``with``.
 
-    Where it cannot be kept, as this user has no state directory, it is an empty one that ends with the block.
-
-    Args:
-        paths: What is saved or restored, all of it.
-        vault: What the vault is, wherever it is named; None where it does not outlive the process.
-        label: The label.
-        patience: Seconds to wait for another backup or restore of the same.
-        unattended: Refuse a link that took the place of one of the paths since the last time.
+    Where it cannot be kept, as this user has no state directory or the vault (None) does not outlive the process, it is
+    an empty one that ends with the block.
 
     Raises:
-        ColonyMemoryError: Another process has it for all that time, or there is such a link.
+        ColonyMemoryError: Another process has it for all of ``patience``, or, ``unattended``, a link took the place of
+            one of the paths since the last time.
     """
     with contextlib.ExitStack() as stack:
         found = place_of(paths, vault, label)
@@ -235,8 +228,10 @@ def open_index(
             return
         note_where(directory, found, unattended=unattended)
         index._open(directory, found.name, found.header, found.owner)  # noqa: SLF001 - made for this
-        stack.callback(index._close)  # noqa: SLF001
-        yield index
+        try:
+            yield index
+        finally:
+            index._directory = None  # noqa: SLF001
 
 
 def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, label: str) -> FolderIndex:
@@ -248,7 +243,7 @@ def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, la
     try:
         with opened(found.owner, making=False) as directory:
             index._open(directory, found.name, found.header, found.owner)  # noqa: SLF001
-            index._close()  # noqa: SLF001
+        index._directory = None  # noqa: SLF001
     except OSError as error:
         logger.debug("no index is there: %s", error)
     return index
@@ -262,10 +257,10 @@ def kept_of(vault: str | None) -> list[tuple[str, tuple[str, ...], Basis]]:
             for name in sorted(each for each in directory.names() if _NAME.fullmatch(each)):
                 try:
                     known = _load(directory, name, _LARGEST, _FORMAT)
-                    if known is not None and known["vault"] == vault and directory.look(_ended(name)) is None:
+                    if known is not None and known["vault"] == vault and directory.look(_beside(name, "ended")) is None:
                         paths = tuple(each.path for each in _folders(known))
                         out.append((str(known["label"]), paths, _load_basis(known["basis"])))
-                except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+                except _MALFORMED as error:
                     logger.warning("%s is passed over: %s", directory.path / name, error)
     except OSError as error:
         logger.debug("no index is there: %s", error)
@@ -285,12 +280,7 @@ def disprove(vault: str | None, label: str) -> None:
 
 
 def finish_note(note: Mapping[str, Any]) -> None:
-    """Write what :meth:`FolderIndex.note_of` gave, and end what the folder was based on elsewhere.
-
-    Raises:
-        OSError: It cannot be written.
-        ValueError: It is no such note.
-    """
+    """Write what :meth:`FolderIndex.note_of` gave, and end what the folder was based on elsewhere."""
     try:
         name, owner, header = note["name"], note["owner"], note["header"]
         if not _NAME.fullmatch(name) or not isinstance(owner, (int, type(None))):
@@ -310,10 +300,6 @@ def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:
     """End the basis of every other index in which a folder, or what is above or below it, is: its content is another's.
 
     An index that somebody has open ends with its next opening.
-
-    Args:
-        folder: What was restored into.
-        but: The index of what it is based on now.
     """
     directory = but._directory  # noqa: SLF001
     if directory is None:
@@ -322,28 +308,25 @@ def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:
     for name in [each for each in directory.names() if _NAME.fullmatch(each) and each != but._name]:  # noqa: SLF001
         try:
             known = _load(directory, name, _LARGEST, _FORMAT)
-            if known is not None and any(_overlap(mine, Path(each.path)) for each in _folders(known)):
-                os.close(directory.open_or_make(_ended(name)))
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            if known is not None and any(
+                mine.is_relative_to(each.path) or Path(each.path).is_relative_to(mine) for each in _folders(known)
+            ):
+                os.close(directory.open_or_make(_beside(name, "ended")))
+        except _MALFORMED as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
 
 
-def _overlap(one: Path, other: Path) -> bool:
-    return one == other or one in other.parents or other in one.parents
-
-
-def _rows(name: str) -> str:
-    return name.removesuffix(".json") + ".rows"
-
-
-def _ended(name: str) -> str:
-    return name.removesuffix(".json") + ".ended"
+def _beside(name: str, kind: str) -> str:
+    return f"{name.removesuffix('.json')}.{kind}"
 
 
 # --- what is in it
 
 
-def _load(directory: Files, name: str, limit: int, form: str) -> dict[str, Any] | None:
+def _load(
+    directory: Files, name: str, limit: int, form: str, header: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """A file of an index; None where there is none, or it is not of the vault, label and folders of a header."""
     found = directory.read(name, limit=limit)
     if found is None:
         return None
@@ -351,17 +334,14 @@ def _load(directory: Files, name: str, limit: int, form: str) -> dict[str, Any] 
         found.facts.st_uid != directory.status().st_uid or found.facts.st_nlink != 1 or found.facts.st_mode & 0o077
     ):
         raise UnfitFile(None, "it is not its owner's alone", str(directory.path / name))
-    document = json.loads(found.data)
-    if not isinstance(document, dict) or document.get("format") != form:
+    known = json.loads(found.data)
+    if not isinstance(known, dict) or known.get("format") != form:
         raise ValueError("it is of a form that this version does not know")
-    return document
-
-
-def _is_of(known: Mapping[str, Any], header: Mapping[str, Any]) -> bool:
-    """Whether it is of this vault, label and folders."""
+    if header is None:
+        return known
     there, folders = _folders(known), _folders(header)
     same = (known["vault"], known["label"], len(there)) == (header["vault"], header["label"], len(folders))
-    return same and all(map(FolderIdentity.is_same_as, there, folders))
+    return known if same and all(map(FolderIdentity.is_same_as, there, folders)) else None
 
 
 def _folders(header: Mapping[str, Any]) -> list[FolderIdentity]:

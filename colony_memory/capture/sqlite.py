@@ -45,12 +45,8 @@ _INDEX_VERSION = (b"\x18\xe2\x2d\x00", b"\x00\x2d\xe2\x18")  # 3007000, the only
 _LOG_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
 
 
-class DatabaseLocked(Exception):
-    """Another program holds it, or it changes too fast; the text is the reason."""
-
-
-class NotMerged(Exception):
-    """There is no room to merge what is beside it; the text is the reason."""
+class NotCopied(Exception):
+    """Another program holds it or changes it too fast, or there is no room to merge it; the text is the reason."""
 
 
 class DatabaseDamaged(Exception):
@@ -103,17 +99,10 @@ class Copy:
 def read_database(place: Directory, name: str, *, limit: int) -> Copy:
     """Copy what all committed transactions give. The same content gives the same bytes.
 
-    Args:
-        place: The directory that it is in.
-        name: The database.
-        limit: Most bytes that it may have, together with what is to be merged.
-
     Raises:
-        DatabaseLocked: It was locked, or changed, for some seconds.
+        NotCopied: It was locked, or changed, for some seconds, or there is no room to merge it.
         DatabaseDamaged: It cannot be read as a database.
-        NotMerged: There is no room to merge it.
-        TooLarge: It has more bytes.
-        OSError: It cannot be read.
+        TooLarge: It has more bytes than ``limit``, together with what is to be merged.
     """
     files = _read_together(place, name, limit=limit)
     size = int.from_bytes(files.database[16:18], "big")
@@ -131,7 +120,7 @@ def read_database(place: Directory, name: str, *, limit: int) -> Copy:
     try:
         return Copy(_merge(files, limit=limit), parts)
     except OSError as error:
-        raise NotMerged(f"what is beside it cannot be merged: {error.strerror or error}") from error
+        raise NotCopied(f"what is beside it cannot be merged: {error.strerror or error}") from error
 
 
 def holds_same(place: Directory, name: str, data: bytes) -> bool:
@@ -139,7 +128,7 @@ def holds_same(place: Directory, name: str, data: bytes) -> bool:
     # With its log it may be larger than what comes of both, but whoever made it must not say how much is read.
     try:
         return read_database(place, name, limit=_ROOM + _TIMES * len(data)).data == data
-    except (DatabaseLocked, DatabaseDamaged, NotMerged, TooLarge, OSError):
+    except (NotCopied, DatabaseDamaged, TooLarge, OSError):
         return False
 
 
@@ -163,10 +152,10 @@ def _read_together(place: Directory, name: str, *, limit: int) -> _Files:
             return _read_locked(place, name, limit=limit)
         except Locked as locked:
             if time.monotonic() > end:
-                raise DatabaseLocked(f"locked by another program for {_WAIT:g} seconds") from locked
+                raise NotCopied(f"locked by another program for {_WAIT:g} seconds") from locked
         except _Unsteady as unsteady:
             if tries >= TRIES and time.monotonic() > end:
-                raise DatabaseLocked(f"changed while it was read, {tries} times in a row") from unsteady
+                raise NotCopied(f"changed while it was read, {tries} times in a row") from unsteady
         time.sleep(_PAUSE)
 
 
@@ -224,7 +213,7 @@ def _merge(files: _Files, *, limit: int) -> bytes:
     try:
         import sqlite3
     except ImportError as error:  # a Python that was built without it
-        raise NotMerged(f"what is beside it takes SQLite to merge, and this Python has none: {error}") from error
+        raise NotCopied(f"what is beside it takes SQLite to merge, and this Python has none: {error}") from error
     with tempfile.TemporaryDirectory(prefix="colony-memory-") as scratch:
         copy = Path(scratch, "database")
         copy.write_bytes(files.database)
