@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from colony_memory.cli.output import print_version
-from colony_memory.words.commands import Asked
-from colony_memory.words.errors import FAILED, USAGE, ignore_signals, report_failure, termination_raises
+from colony_memory.words.errors import FAILED, USAGE, Asked, ignore_signals, report_failure, termination_raises
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

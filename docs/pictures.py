@@ -74,7 +74,7 @@ def furnished() -> Iterator[None]:
         }
         stack.enter_context(mock.patch.dict(os.environ, {**kept, **settings}, clear=True))
         stack.enter_context(mock.patch("colony_memory.app.place.open_vault", return_value=vault))
-        stack.enter_context(mock.patch("colony_memory.words.text._clock", return_value=_NOW))
+        stack.enter_context(mock.patch("colony_memory.words._clock", return_value=_NOW))
         _fill(vault)
         _write_folders(here)
         yield

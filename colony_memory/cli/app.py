@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from colony_memory.words.commands import Asked
+    from colony_memory.words.errors import Asked
 
 COMPLETION = "_COLONY_MEMORY_COMPLETE"
 

@@ -16,9 +16,8 @@ from colony_memory.cli.memory import open_memory
 from colony_memory.exceptions import ConflictDetected, PruneIncomplete
 from colony_memory.hooks import hosts, turn
 from colony_memory.hooks.hosts import HOSTS, Told
-from colony_memory.words.commands import command
-from colony_memory.words.errors import Failure, describe, kind_of
-from colony_memory.words.text import shown
+from colony_memory.words import shown
+from colony_memory.words.errors import Failure, command, describe, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

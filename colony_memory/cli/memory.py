@@ -18,9 +18,8 @@ from colony_memory.cli.output import Progress
 from colony_memory.cli.parsing import CURRENT
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
-from colony_memory.words.commands import PROGRAM, quoted
-from colony_memory.words.errors import NO_VAULT, NOTHING_SAVED, Failure
-from colony_memory.words.text import FEW, count
+from colony_memory.words import FEW, count
+from colony_memory.words.errors import NO_VAULT, NOTHING_SAVED, PROGRAM, Failure, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

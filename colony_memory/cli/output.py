@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass
 from colony_memory._version import __version__
-from colony_memory.words.commands import PROGRAM
+from colony_memory.words import count, draws, shown, shown_with_tabs, size
 from colony_memory.words.errors import (
     FAILED,
+    PROGRAM,
     USAGE,
     Failure,
     Terminated,
@@ -27,9 +28,7 @@ from colony_memory.words.errors import (
     show_progress,
     warn,
     write,
-    write_bytes,
 )
-from colony_memory.words.text import count, draws, shown, shown_with_tabs, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,7 +94,7 @@ class Output:
         if not _is_terminal(sys.stdout):
             data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
             with _failures_named():
-                write_bytes(sys.stdout, data)
+                write(sys.stdout, data)
         elif isinstance(content, bytes):
             raise Failure(f"{name!r} is not text: write it into a file, with '> FILE'", code=FAILED)
         else:

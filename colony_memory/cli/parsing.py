@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import NamedTuple, names_of
 from colony_memory.cli.options import FOLDERS, GROUPS, OPTIONS, VARIABLES
-from colony_memory.words.commands import PROGRAM
-from colony_memory.words.errors import UsageError
+from colony_memory.words.errors import PROGRAM, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from colony_memory.words.commands import Asked
+    from colony_memory.words.errors import Asked
 
 #: The default of what has to be given.
 NEEDED = object()

@@ -14,11 +14,10 @@ from colony_memory.cli.app import COMPLETION, SECTIONS, VERBS, declared, example
 from colony_memory.cli.options import CommonOptions
 from colony_memory.cli.output import Output, print_version
 from colony_memory.cli.parsing import NEEDED, Call, Parameter, option_of
-from colony_memory.words.commands import PROGRAM
-from colony_memory.words.errors import UsageError
+from colony_memory.words.errors import PROGRAM, UsageError
 
 if TYPE_CHECKING:
-    from colony_memory.words.commands import Asked
+    from colony_memory.words.errors import Asked
 
 #: Verbs of restic, borg and git, and what they are called here.
 FOREIGN = {

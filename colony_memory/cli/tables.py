@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
 from colony_memory.app.pick import made_at, number_left_out, stamp
-from colony_memory.words.text import age, columns_of, count, draws, few, shown, signer, size, stored, width_of
+from colony_memory.words import age, columns_of, count, draws, few, shown, signer, size, stored, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -18,9 +18,8 @@ from colony_memory._format.names import id_time
 from colony_memory.app.pick import count_left_out, count_texts, made_at
 from colony_memory.exceptions import ColonyMemoryError, Hint, bad_argument, message_of
 from colony_memory.reports import Fact
-from colony_memory.words.commands import OPTIONS, SETTINGS
-from colony_memory.words.errors import cut
-from colony_memory.words.text import shown
+from colony_memory.words import shown
+from colony_memory.words.errors import OPTIONS, SETTINGS, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

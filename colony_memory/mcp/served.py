@@ -21,7 +21,7 @@ from colony_memory.capture._identity import unmoved
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 from colony_memory.reports import Event
-from colony_memory.words.text import count, size
+from colony_memory.words import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

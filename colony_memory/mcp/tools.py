@@ -43,7 +43,7 @@ from colony_memory.exceptions import (
 from colony_memory.mcp import replies
 from colony_memory.mcp.replies import REPLY_CHARS, cut_text, snapshot_of, some, within
 from colony_memory.mcp.served import Job
-from colony_memory.words.text import count, shown, users_line
+from colony_memory.words import count, shown, users_line
 
 #: What stands for the folder as it is now, where a snapshot may be named.
 FOLDER = "folder"

@@ -1,16 +1,18 @@
-"""An error as one line on stderr, or one JSON object there for programs, and an exit code; needs no extra.
-
-Where to read on in trouble: the page that goes from what was printed to what to do.
+"""An error as one line on stderr, or one JSON object there for programs, with an exit code, where to read on, and the
+command that helps: one that can be pasted as it stands. Needs no extra.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import warnings
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -28,45 +30,14 @@ from colony_memory.exceptions import (
     VaultMissing,
     message_of,
 )
-from colony_memory.words.commands import PROGRAM, Asked, worded
-from colony_memory.words.text import FEW, shown, width_of
+from colony_memory.words import FEW, shown, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import TextIO
 
-
+PROGRAM = "colony-memory"
 PAGE = "https://memory.thecolony.cc/recover"
-# The first that fits. A newer format is no damage: its message says all.
-_PARTS: tuple[tuple[type[BaseException], str | None], ...] = (
-    (UnsupportedFormat, None),
-    (SnapshotNotFound, "nothing-saved-yet"),
-    (SnapshotCorrupt, "damaged"),
-    (RollbackDetected, "rolled-back"),
-    (UntrustedSnapshot, "not-trusted"),
-    (DecryptionError, "encrypted"),
-    (VaultMissing, "no-vault"),
-    (VaultError, "no-answer"),
-    (BackupUncertain, "no-answer"),
-    (QuotaExceeded, "vault-full"),
-    (ConflictDetected, "two-writers"),
-)
-
-
-def address_for(error: BaseException) -> str | None:
-    """The part of the page that is about such an error, None where there is none."""
-    # What the command line has more to say of than the error did was raised from that error.
-    for each in (error, error.__cause__):
-        for part in parts_for(type(each)):
-            return None if part is None else f"{PAGE}#{part}"
-    return None
-
-
-def parts_for(kind: type) -> list[str | None]:
-    """The parts of the page for a kind of error, its own first; None stands for none."""
-    return [part for each, part in _PARTS if issubclass(kind, each)]
-
-
 FAILED, USAGE, NOTHING_SAVED, NOT_PROVEN, NO_VAULT, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
 
 
@@ -74,24 +45,107 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM came. What an interrupt undoes, this undoes too."""
 
 
-# The first that fits. Corrupt and untrusted are ValueErrors too.
-_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (SnapshotNotFound, NOTHING_SAVED),
-    (SnapshotCorrupt, NOT_PROVEN),
-    (UntrustedSnapshot, NOT_PROVEN),
-    (DecryptionError, NOT_PROVEN),
-    (VaultError, NO_VAULT),
-    (BackupUncertain, NO_VAULT),
-    (ColonyMemoryError, FAILED),
-    (ValueError, USAGE),
-    (Terminated, TERMINATED),
-    (KeyboardInterrupt, INTERRUPTED),
+#: The exit code of a kind of error, and its part of the page for trouble. The first that fits: corrupt and untrusted
+#: are ValueErrors too, and a newer format is no damage.
+_KINDS: tuple[tuple[type[BaseException], int, str | None], ...] = (
+    (UnsupportedFormat, NOT_PROVEN, None),
+    (SnapshotNotFound, NOTHING_SAVED, "nothing-saved-yet"),
+    (SnapshotCorrupt, NOT_PROVEN, "damaged"),
+    (RollbackDetected, NOT_PROVEN, "rolled-back"),
+    (UntrustedSnapshot, NOT_PROVEN, "not-trusted"),
+    (DecryptionError, NOT_PROVEN, "encrypted"),
+    (VaultMissing, NO_VAULT, "no-vault"),
+    (VaultError, NO_VAULT, "no-answer"),
+    (BackupUncertain, NO_VAULT, "no-answer"),
+    (QuotaExceeded, FAILED, "vault-full"),
+    (ConflictDetected, FAILED, "two-writers"),
+    (ColonyMemoryError, FAILED, None),
+    (ValueError, USAGE, None),
+    (Terminated, TERMINATED, None),
+    (KeyboardInterrupt, INTERRUPTED, None),
 )
 #: Characters of a message, or of a hint.
 _LONGEST = 2000
-_EXTRA = "click"
-_progress = False  # work under way is shown on the last line of the terminal
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
+
+#: Options that say where the memory is and what is trusted there: a command for the same vault has them too.
+_CARRIED = {
+    name: f"--{name.replace('_', '-')}"
+    for name in (
+        *("vault", "key_file", "trust", "witness", "accept_unsigned", "accept_legacy_pointer"),
+        *("encrypt_to", "identity", "passphrase_file"),
+    )
+}
+WHERE = frozenset(_CARRIED.values())
+_OF_FOLDERS = frozenset({"backup", "restore", "status", "watch"})
+#: The verb that does what a method of the library does.
+VERBS = {
+    **{name: name for name in ("backup", "restore", "verify", "prune", "rewrite", "status", "init")},
+    "list_snapshots": "list",
+    "delete_snapshot": "delete",
+    "inspect": "status",
+    "merge": "restore",
+}
+#: What a verb takes beside options: the parameter that this run may have given already, and a word for what only the
+#: user can know.
+_NEEDS = {"backup": ("paths", "PATH"), "restore": ("target", "DIR")}
+#: The option that does what an argument does: with a word in its place where a value only the user knows is missing.
+#: An empty option is a value that stands for itself.
+OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
+    ("open", "signer"): ("--key-file", "FILE"),
+    ("open", "trusted_issuers"): ("--trust", "DID"),
+    ("open", "witness"): ("--witness", "FILE"),
+    ("open", "backend"): ("--vault", "URL"),
+    ("open", "require_signature"): ("--accept-unsigned", ""),
+    ("open", "accept_legacy_pointer"): ("--accept-legacy-pointer", ""),
+    ("open", "encrypt_to"): ("--encrypt-to", "RECIPIENT"),
+    ("open", "identities"): ("--identity", "FILE"),
+    ("init", "create"): ("", ""),
+    ("backup", "signer"): ("--key-file", "FILE"),
+    ("backup", "on_conflict"): ("--on-conflict", "merge"),
+    **dict.fromkeys((("backup", "prune_keep"), ("backup", "retention"), ("prune", "keep")), ("--keep", "N")),
+    **dict.fromkeys(((verb, "snapshot_id") for verb in ("restore", "verify", "delete_snapshot", "merge")), ("", "ID")),
+    ("restore", "fallback"): ("--fallback", ""),
+    ("restore", "names"): ("--only", "GLOB"),
+    ("rewrite", "format"): ("--format", "1"),
+    ("read_folder", "secrets"): ("--secrets", "mask"),
+    ("read_folder", "allow_secrets"): ("--allow-secret", "NAME"),
+    ("restore_folder", "snapshot_first"): ("--snapshot-first", ""),
+}
+#: What is said in the place of a command: an argument that an environment variable gives.
+SETTINGS = {("open", "api_key"): "set COLONY_API_KEY", ("open", "base_url"): "set COLONY_BASE_URL"}
+#: For arguments of these the run is repeated with an option more: the verbs that have it.
+_REPEATED = {
+    "open": None,
+    "read_folder": ("backup", "watch", "run", "guard", "restore"),
+    "restore_folder": ("restore",),
+}
+
+
+@dataclass
+class Asked:
+    """The request of this run, as far as it was understood yet."""
+
+    argv: Sequence[str] = ()  # the arguments as they were given
+    verb: str = ""  # the verb, empty until its options were read
+    params: Mapping[str, Any] = MappingProxyType({})  # what its arguments and options came to
+    from_environment: frozenset[str] = frozenset()  # those parameters that environment variables gave
+    verbs: Sequence[str] = ()  # the verbs that this version has
+    flags: frozenset[str] = frozenset()  # the options that the verb has
+    set_name: str = ""  # the set that this run of several is about, empty where there is one run
+
+    @property
+    def as_json(self) -> bool:
+        """A program reads the answer."""
+        argv = list(self.argv)
+        options = argv[: argv.index("--")] if "--" in argv else argv
+        return bool(self.params.get("as_json", "--json" in options))
+
+    @property
+    def by_host(self) -> bool:
+        """A program that runs agents calls this as one of its hooks."""
+        verb, *others = self.argv or ("",)
+        return verb == "hook" and not {"install", "uninstall"} & set(others[:1])
 
 
 class Failure(Exception):
@@ -99,9 +153,7 @@ class Failure(Exception):
 
     def __init__(self, message: str, *, code: int, hint: Hint | None = None, advice: str | None = None) -> None:
         super().__init__(message)
-        self.code = code
-        self.hint = hint
-        self.advice = advice
+        self.code, self.hint, self.advice = code, hint, advice
 
 
 class UsageError(Failure):
@@ -115,14 +167,32 @@ def exit_code(error: BaseException) -> int:
     """The exit code that says what kind of error it was."""
     if isinstance(error, Failure):
         return error.code
-    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+    return next((code for kind, code, _ in _KINDS if isinstance(error, kind)), FAILED)
+
+
+def parts_for(kind: type) -> list[str | None]:
+    """The parts of the page for a kind of error, its own first; None stands for none."""
+    return [part for each, _, part in _KINDS if issubclass(kind, each) and (part or each is UnsupportedFormat)]
+
+
+def address_for(error: BaseException) -> str | None:
+    """The part of the page that is about such an error, None where there is none."""
+    # What the command line has more to say of than the error did was raised from that error.
+    for each in (error, error.__cause__):
+        for part in parts_for(type(each)):
+            return None if part is None else f"{PAGE}#{part}"
+    return None
 
 
 def report_failure(error: BaseException, asked: Asked | None = None) -> int:
     """Write the line, or for a program the object, and return the code."""
     asked, code = asked or Asked(), exit_code(error)
     if isinstance(error, SecretsFound):
-        _list_findings(error, asked)
+        for finding in error.findings[:FEW]:  # with the command that saves it as it is
+            hint = worded(Hint("read_folder", "allow_secrets", finding.id), asked)
+            warn(f"likely secret: {finding}", as_json=asked.as_json, hint=hint)
+        if len(error.findings) > FEW:
+            warn(f"and {len(error.findings) - FEW} more likely secrets", as_json=asked.as_json)
     text, hint, address = describe(error), _advice(error, asked), address_for(error)
     if asked.set_name and text != _MISSING:
         text = f"{asked.set_name}: {text}"
@@ -142,32 +212,19 @@ def error_document(text: str, error: BaseException, asked: Asked) -> dict[str, A
     return {"error": text, "kind": kind_of(error), "code": exit_code(error), "hint": _advice(error, asked), **read_on}
 
 
-def _list_findings(error: SecretsFound, asked: Asked) -> None:
-    """Each of the first on a line of its own, with the command that saves it as it is."""
-    for finding in error.findings[:FEW]:
-        hint = worded(Hint("read_folder", "allow_secrets", finding.id), asked)
-        warn(f"likely secret: {finding}", as_json=asked.as_json, hint=hint)
-    if len(error.findings) > FEW:
-        warn(f"and {len(error.findings) - FEW} more likely secrets", as_json=asked.as_json)
-
-
 def describe(error: BaseException) -> str:
     """The error in words for people."""
-    return cut(_full_description(error))
-
-
-def _full_description(error: BaseException) -> str:
     if isinstance(error, SecretsFound):
         return error.summary  # the list was given
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == _EXTRA:
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "click":
         return _MISSING
     if isinstance(error, KeyboardInterrupt):
         return "terminated" if isinstance(error, Terminated) else "interrupted"
     text = message_of(error)
     if isinstance(error, (Failure, ColonyMemoryError, ValueError)) and text:
-        return text
+        return cut(text)
     # Not foreseen, so its kind is needed to make sense of it.
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return cut(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def kind_of(error: BaseException) -> str:
@@ -200,6 +257,151 @@ def cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}\u2026{text[-_LONGEST // 4 :]}"
 
 
+def command(
+    verb: str,
+    *arguments: str,
+    options: Iterable[str] = (),
+    label: str | None = None,
+    given: Mapping[str, Any],
+) -> str:
+    """A command about the vault, and with the trust, that the options of this run gave."""
+    chosen = list[str]()
+    if verb in _OF_FOLDERS and given.get("set_name"):
+        chosen = ["--set", given["set_name"]]
+    elif verb in _OF_FOLDERS and given.get("agent"):
+        chosen = ["--agent", given["agent"], *(["--with", ",".join(given["kinds"])] if given.get("kinds") else [])]
+    if chosen:
+        from colony_memory.app.pick import names_a_snapshot
+
+        # It says where the folder is, and what of it is left out.
+        arguments = tuple(each for each in arguments if verb == "restore" and names_a_snapshot(each))
+    words = [PROGRAM, verb, *options]
+    words += [f"./{each}" if each.startswith("-") and each != "-" else each for each in arguments]
+    words += chosen
+    if label is not None and (label != "default" or os.environ.get("COLONY_MEMORY_LABEL")):
+        words += _option("--label", label)
+    for name, flag in _CARRIED.items():
+        words += _option(flag, given.get(name))
+    return " ".join(map(quoted, words))
+
+
+def _option(flag: str, value: object) -> list[str]:
+    """The words that give this value: none for none, and several for several."""
+    if isinstance(value, (list, tuple)):
+        return [word for each in value for word in _option(flag, str(each))]
+    if not isinstance(value, str):
+        return [flag] if value is True else []
+    return ([f"{flag}={value}"] if value.startswith("-") else [flag, value]) if flag else [value]
+
+
+def worded(hint: Hint, asked: Asked) -> str | None:
+    """The hint in the words of the command line, None where that has no such thing.
+
+    An argument of the client or of what this run does is the run as it was, with an option more; another verb is told
+    for the same vault, with the same trust.
+    """
+    key = (hint.action, hint.option or "")
+    if key in SETTINGS:
+        return SETTINGS[key]
+    flag, placeholder = OPTIONS.get(key, ("", "")) if hint.option else ("", "")
+    if (
+        not asked.verb
+        or (hint.option and key not in OPTIONS)
+        or (key == ("open", "require_signature") and hint.value is not False)
+    ):
+        return None
+    if hint.option == "snapshot_id" and isinstance(hint.value, str):
+        from colony_memory._format.names import id_time
+
+        if id_time(hint.value) is None:  # whoever can write to the vault chose it: it may begin another's, or be latest
+            return None
+    words = _option(flag, (hint.value if isinstance(hint.value, str) else placeholder) if placeholder else True)
+    words = [word for word in words if word] + (["--merge"] if hint.action == "merge" else [])
+    again = "backup" if asked.verb == "watch" else asked.verb
+    verb, repeats = VERBS.get(hint.action), hint.action in _REPEATED
+    if flag and (repeats or hint.action == again) and flag not in asked.flags:
+        return None
+    if repeats:
+        verbs = _REPEATED[hint.action]
+        return _repeated(asked, words) if verbs is None or asked.verb in verbs else None
+    if verb is None or verb not in asked.verbs:
+        return None
+    if key == ("restore", "fallback") and flag in asked.flags:
+        return _repeated(asked, words)  # of run too, which begins with one
+    if verb == again and hint.option != "snapshot_id":
+        # What has just been shown would be shown again.
+        return None if again in ("list", "verify", "status") and not words else _repeated(asked, words)
+    return _fresh(verb, words, hint, asked)
+
+
+def _fresh(verb: str, words: list[str], hint: Hint, asked: Asked) -> str:
+    """Another verb about the same vault, with the same trust."""
+    params, label, arguments = asked.params, hint.label, list[str]()
+    if label is None and isinstance(params.get("label"), str):
+        label = params["label"]
+    if verb in _NEEDS:
+        name, word = _NEEDS[verb]
+        # Of what starts a command, the folder stands before it.
+        known = params.get(name) or (params.get("command") or [word])[:1]
+        saved: Sequence[str] = params.get("paths") or ()
+        if hint.action == "merge" and len(saved) == 1 and os.path.isdir(saved[0]):  # noqa: PTH112 - no need of pathlib
+            known = saved
+        # Before the folder a restore may have been told another snapshot.
+        arguments += [known] if isinstance(known, str) else known[-1:] if verb == "restore" else known
+    given = {name: params.get(name) for name in (*_CARRIED, "set_name", "agent", "kinds")}
+    if verb == "init":
+        label, given = None, {"vault": params.get("vault")}
+    if asked.verb == "copy":
+        given["vault"] = "URL"  # one of two, and the hint does not say which
+    options = ("--keep", "5") if verb == "prune" and hint.option is None else ()
+    return command(verb, *arguments, options=(*options, *words), label=label, given=given)
+
+
+def _repeated(asked: Asked, words: list[str]) -> str | None:
+    """The run as it was asked for, with more options; what the environment gave is said too."""
+    if asked.params.get("note") or asked.params.get("tag"):
+        from colony_memory.capture.secrets import shown_names
+
+        if shown_names(asked.argv):  # a note or tag that likely holds a secret is not to be shown again
+            return None
+    argv, end = list(asked.argv), []
+    if "--" in argv:
+        at = argv.index("--")
+        argv, end = argv[:at], argv[at:]
+    if asked.set_name and not any(each.partition("=")[0] == "--set" for each in argv):
+        words = [*words, "--set", asked.set_name]
+    for name, flag in {"label": "--label", **_CARRIED}.items():
+        if name in asked.from_environment:
+            words = _option(flag, asked.params.get(name)) + words
+    return " ".join(map(quoted, [PROGRAM, *argv, *words, *end]))
+
+
+def quoted(word: str) -> str:
+    r"""The word as a shell reads it; what would not stay on one line, or show as it is, by its bytes.
+
+    >>> print(quoted("my vault"), quoted("a'b"), quoted("two" + chr(10) + "lines"))
+    'my vault' 'a'"'"'b' $'two\x0alines'
+    """
+    if word.isprintable():
+        import shlex
+
+        return shlex.quote(word)
+    return "$'" + "".join(map(_escaped, word)) + "'"
+
+
+def _escaped(char: str) -> str:
+    if char in "'\\":
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    # A byte of an argument that is no UTF-8 came as a lone surrogate, and goes as that byte.
+    how = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", how))
+
+
+_progress = False  # work under way is shown on the last line of the terminal
+
+
 def say(text: str) -> None:
     """Write one line to stderr, whatever characters are in it."""
     _write_line(shown(text))
@@ -227,46 +429,31 @@ def _write_line(line: str) -> None:
 
 def warn(text: str, *, as_json: bool, hint: str | None = None) -> None:
     """Write to stderr what is wrong, though it goes on: a line, or an object for programs."""
-    text = cut(text)
     if as_json:
-        say_json({"warning": text, "hint": hint})
+        say_json({"warning": cut(text), "hint": hint})
     else:
-        say(_sentence(text, hint))
+        say(_sentence(cut(text), hint))
 
 
-def write(stream: TextIO | None, text: str) -> None:
-    """Write text at once; what the stream's encoding lacks is written as an escape."""
-    if stream is None:  # closed before the process began
-        return
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
-    except OSError:
-        _discard(stream)
-        raise
-
-
-def write_bytes(stream: TextIO | None, data: bytes) -> None:
-    """Write bytes at once, as they are."""
+def write(stream: TextIO | None, text: str | bytes) -> None:
+    """Write text at once, with an escape for what the stream's encoding lacks; or bytes, as they are."""
     if stream is None:  # closed before the process began
         return
     try:
-        stream.flush()
-        stream.buffer.write(data)
-        stream.buffer.flush()
+        if isinstance(text, bytes):
+            stream.flush()
+            stream.buffer.write(text)
+            stream.buffer.flush()
+        else:
+            encoding = getattr(stream, "encoding", None) or "utf-8"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            stream.flush()
     except OSError:
-        _discard(stream)
+        with contextlib.suppress(OSError, ValueError):  # no descriptor: nothing is left to flush
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
         raise
-
-
-def _discard(stream: TextIO) -> None:
-    import os
-
-    with contextlib.suppress(OSError, ValueError):  # no descriptor: nothing is left to flush
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream.fileno())
-        os.close(null)
 
 
 @contextlib.contextmanager
@@ -287,16 +474,16 @@ def termination_raises() -> Iterator[None]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+def _terminate(signum: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
+    raise Terminated
+
+
 def ignore_signals() -> None:
     """Take no notice of further signals: the process is about to end, and tells why."""
     import signal
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-
-
-def _terminate(signum: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
-    raise Terminated
 
 
 @contextlib.contextmanager

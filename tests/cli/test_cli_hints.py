@@ -28,9 +28,8 @@ from colony_memory.exceptions import (
     bad_argument,
 )
 from colony_memory.vaults.local import LocalVault
-from colony_memory.words import commands as said
-from colony_memory.words.commands import OPTIONS, SETTINGS, Asked, command, quoted, worded
-from colony_memory.words.errors import address_for
+from colony_memory.words import errors as said
+from colony_memory.words.errors import OPTIONS, SETTINGS, Asked, address_for, command, quoted, worded
 
 ID = "20261101T130000300000Z-abcdef"
 PACKAGE = Path(colony_memory.__file__).parent

@@ -32,7 +32,7 @@ from colony_memory.hooks.hosts import HOSTS
 from colony_memory.schedule.watch import read_runs
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.vaults.local import LocalVault
-from colony_memory.words import commands
+from colony_memory.words import errors as commands
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 HOSTILE = {"cwd": "/etc", "transcript_path": "/etc/passwd", "folder": "/etc", "vault": "file:///tmp", "label": "other"}

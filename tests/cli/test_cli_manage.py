@@ -10,8 +10,8 @@ import pytest
 from cli_runs import NOON, POSIX, damage, fails, process, save
 
 from colony_memory import ColonyMemory
+from colony_memory import words as text
 from colony_memory.exceptions import ColonyMemoryWarning
-from colony_memory.words import text
 
 
 @pytest.fixture

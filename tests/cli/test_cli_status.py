@@ -11,11 +11,11 @@ import pytest
 from cli_runs import NOON, damage, save
 
 from colony_memory import ColonyMemory
+from colony_memory import words as text
 from colony_memory.app.protection import Problem
 from colony_memory.cli.verbs import check
 from colony_memory.schedule import last_run
 from colony_memory.vaults.colony import calls
-from colony_memory.words import text
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colony_memory.words import text
+from colony_memory import words as text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from cli_runs import NOON, save
 
 from colony_memory import ColonyMemory
-from colony_memory.words import text
+from colony_memory import words as text
 
 # --- backup
 

@@ -12,8 +12,8 @@ from colony_memory.app.pick import count_texts, made_at, stamp
 from colony_memory.cli import output as outputs
 from colony_memory.cli.tables import amount, change_lines, changes
 from colony_memory.exceptions import ColonyMemoryWarning, Hint
+from colony_memory.words import FEW, age, count, few, now_utc, shown, size, stored
 from colony_memory.words.errors import FAILED, Failure, exit_code
-from colony_memory.words.text import FEW, age, count, few, now_utc, shown, size, stored
 
 if TYPE_CHECKING:
     from datetime import datetime

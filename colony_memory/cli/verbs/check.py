@@ -14,9 +14,8 @@ from colony_memory.app.values import show_duration
 from colony_memory.cli.memory import open_memory, tell_elsewhere
 from colony_memory.cli.tables import Column, change_lines, changes, draw, styled, when
 from colony_memory.trust import older_than_signing
-from colony_memory.words.commands import command
-from colony_memory.words.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure
-from colony_memory.words.text import age, count, few, now_utc, shown, signer, size
+from colony_memory.words import age, count, few, now_utc, shown, signer, size
+from colony_memory.words.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure, command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import replace
 from colony_memory.cli.options import OPTIONS, CommonOptions, SavingOptions
-from colony_memory.words.text import shown
+from colony_memory.words import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

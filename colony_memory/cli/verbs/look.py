@@ -21,9 +21,8 @@ from colony_memory.cli.tables import (
     when,
 )
 from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
-from colony_memory.words.commands import command
-from colony_memory.words.errors import FAILED, NOT_PROVEN
-from colony_memory.words.text import FEW, age, count, few, now_utc, shown, shown_with_tabs, size, stored
+from colony_memory.words import FEW, age, count, few, now_utc, shown, shown_with_tabs, size, stored
+from colony_memory.words.errors import FAILED, NOT_PROVEN, command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

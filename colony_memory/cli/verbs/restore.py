@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import asdict, names_of
 from colony_memory.exceptions import ColonyMemoryWarning, Hint
+from colony_memory.words import age, count, few, now_utc, users_line
 from colony_memory.words.errors import FAILED, Failure
-from colony_memory.words.text import age, count, few, now_utc, users_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

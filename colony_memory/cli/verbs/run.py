@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict, replace
 from colony_memory.cli import output as outputs
-from colony_memory.words import commands
+from colony_memory.words import errors, now_utc
 from colony_memory.words.errors import FAILED, INTERRUPTED, cut, say, say_json
-from colony_memory.words.text import now_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +101,7 @@ def run_run(
         opened = stack.enter_context(open_memory(replace(common, quiet=True)))
         with outputs.first_interrupt_only():
             begun = start(opened.memory)
-        again = commands.command("restore", directory, options=["--snapshot-first"], label=label, given=asdict(common))
+        again = errors.command("restore", directory, options=["--snapshot-first"], label=label, given=asdict(common))
         _tell_start(begun, directory, output, where=opened.place.title, again=again)
         if host is not None and begun.restored is not None:
             tell_host(host, output)
@@ -119,7 +118,7 @@ def run_run(
         # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
         child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
         beside = stack.enter_context(Beside(watch, final_timeout=patience))
-        save_again = commands.command("backup", directory, label=label, given=asdict(common))
+        save_again = errors.command("backup", directory, label=label, given=asdict(common))
         code = _supervise(child, beside, output, again=save_again)
     if beside.busy:
         outputs.leave(code)
@@ -244,7 +243,7 @@ def run_guard(
         with Child(program) as child:
             child.start()
             code = child.wait()
-    back = commands.command(
+    back = errors.command(
         "restore", info.snapshot_id, directory, options=("--snapshot-first",), label=saving.label, given=asdict(common)
     )
     if common.as_json:

@@ -13,9 +13,8 @@ from colony_memory.app.pick import made_at
 from colony_memory.cli.output import confirm
 from colony_memory.cli.tables import styled
 from colony_memory.retention import newest_first
-from colony_memory.words.commands import PROGRAM
-from colony_memory.words.errors import FAILED
-from colony_memory.words.text import age, count, now_utc, shown, size
+from colony_memory.words import age, count, now_utc, shown, size
+from colony_memory.words.errors import FAILED, PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

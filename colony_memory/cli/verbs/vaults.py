@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
+from colony_memory.words import age, count, now_utc, size, stored
 from colony_memory.words.errors import FAILED, Failure
-from colony_memory.words.text import age, count, now_utc, size, stored
 
 if TYPE_CHECKING:
     from colony_memory.cli.options import CommonOptions
