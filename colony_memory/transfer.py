@@ -58,11 +58,7 @@ def import_snapshot(
     memory: AsyncColonyMemory, exported: Export, *, label: str | None = None, dry_run: bool = False
 ) -> Coroutine[Any, Any, SnapshotInfo]: ...
 def import_snapshot(
-    memory: ColonyMemory | AsyncColonyMemory,
-    exported: Export,
-    *,
-    label: str | None = None,
-    dry_run: bool = False,
+    memory: ColonyMemory | AsyncColonyMemory, exported: Export, *, label: str | None = None, dry_run: bool = False
 ) -> SnapshotInfo | Coroutine[Any, Any, SnapshotInfo]:
     """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
     return memory.import_snapshot(exported, label=label, dry_run=dry_run)

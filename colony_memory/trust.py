@@ -156,8 +156,7 @@ def read_trust(
         issuers = dict.fromkeys(several("trusted_issuers", trusted_issuers))
     if trusted_issuers is not None and not issuers:
         raise bad_argument(
-            "no issuer is given: give the did:key of each signer, or leave it out",
-            hint=Hint("open", "trusted_issuers"),
+            "no issuer is given: give the did:key of each signer, or leave it out", hint=Hint("open", "trusted_issuers")
         )
     for did_key, last in issuers.items():
         if not isinstance(did_key, str):
@@ -212,13 +211,7 @@ def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, w
 
 
 def check_head(
-    label: str,
-    seen: str | int,
-    *,
-    head: str,
-    stream: str | None,
-    listed: Iterable[str] = (),
-    conditional: bool = True,
+    label: str, seen: str | int, *, head: str, stream: str | None, listed: Iterable[str] = (), conditional: bool = True
 ) -> bool:
     """Compare a label's pointer with a head or generation that was seen of it before; whether that says anything.
 

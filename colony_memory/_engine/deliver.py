@@ -29,13 +29,7 @@ from colony_memory._format.names import id_order, manifest_filename, pack_filena
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._values import replace
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    ConflictDetected,
-    Hint,
-    UntrustedSnapshot,
-    VaultError,
-)
+from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, UntrustedSnapshot, VaultError
 from colony_memory.trust import previous_of
 
 if TYPE_CHECKING:

@@ -320,8 +320,7 @@ def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | Non
         share = base / MAX_ON_BASE if patches else 0.0
     each = sum(costs) / len(costs) + share + pointer_bytes / max(_ROWS, len(entries))
     return _Outlook(
-        next_bytes=median_high(costs[:_LIKE]),
-        fits=None if free is None or not each else max(0, int(free // each)),
+        next_bytes=median_high(costs[:_LIKE]), fits=None if free is None or not each else max(0, int(free // each))
     )
 
 

@@ -192,11 +192,7 @@ def room_for(manifest: Manifest, max_bytes: int) -> int:
 
 
 async def _read(
-    session: Session,
-    names: list[str],
-    given: dict[str, StoredFile | None] | None,
-    at_most: int,
-    shelf: Shelf | None,
+    session: Session, names: list[str], given: dict[str, StoredFile | None] | None, at_most: int, shelf: Shelf | None
 ) -> dict[str, StoredFile | None]:
     there = given or {}
     read = {name: there.pop(name) for name in names if name in there}

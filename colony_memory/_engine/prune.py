@@ -20,10 +20,7 @@ from colony_memory._format.manifest import check_tags
 from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
 from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import replace
-from colony_memory.exceptions import (
-    ConflictDetected,
-    UnsupportedFormat,
-)
+from colony_memory.exceptions import ConflictDetected, UnsupportedFormat
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

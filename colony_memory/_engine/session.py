@@ -20,11 +20,7 @@ from colony_memory._format.json import printable, weight
 from colony_memory._format.names import manifest_filename, read_head, stamp
 from colony_memory._os.machine import origin_of
 from colony_memory._values import dataclass, replace
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    ColonyMemoryWarning,
-    message_of,
-)
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, message_of
 from colony_memory.signing import did_key_of, require_cryptography
 from colony_memory.snapshot import read_manifest
 from colony_memory.trust import OPEN, Trust, read_trust

@@ -15,13 +15,7 @@ from colony_memory._format.catalog import weight_of_file
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename, require_label
 from colony_memory._format.pointer import Pointer
 from colony_memory._values import dataclass, field, replace
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    SnapshotCorrupt,
-    UntrustedSnapshot,
-    VaultError,
-    message_of,
-)
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, UntrustedSnapshot, VaultError, message_of
 from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:

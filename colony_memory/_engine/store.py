@@ -184,12 +184,7 @@ class Vault:
         return StoredFile(content, etag if isinstance(etag, str) else None)
 
     async def get_many(
-        self,
-        names: Iterable[str],
-        tell: Tell | None = None,
-        *,
-        at_most: int | None = None,
-        shelf: Shelf | None = None,
+        self, names: Iterable[str], tell: Tell | None = None, *, at_most: int | None = None, shelf: Shelf | None = None
     ) -> dict[str, StoredFile | None]:
         """Several files by name; ``tell`` hears ``("download", name, done, total)`` of each.
 

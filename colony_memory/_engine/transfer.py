@@ -18,12 +18,7 @@ from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import StoredFile, Vault, to_public
-from colony_memory._format.names import (
-    latest_filename,
-    manifest_filename,
-    require_id,
-    require_label,
-)
+from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,

@@ -253,11 +253,7 @@ class AsyncColonyMemory(Awaiting):
         from colony_memory._engine.transfer import copy
 
         return await self._run(
-            copy,
-            self._session_of("destination", destination),
-            labels=labels,
-            progress=progress,
-            dry_run=dry_run,
+            copy, self._session_of("destination", destination), labels=labels, progress=progress, dry_run=dry_run
         )
 
     def autobackup(

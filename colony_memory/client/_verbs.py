@@ -245,11 +245,7 @@ class Verbs(Blocking):
         return self._run(verify, label=label, snapshot_id=snapshot_id)
 
     def diff(
-        self,
-        a: str | dict[str, str],
-        b: str | dict[str, str] | None = None,
-        *,
-        label: str = "default",
+        self, a: str | dict[str, str], b: str | dict[str, str] | None = None, *, label: str = "default"
     ) -> SnapshotDiff:
         """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
         from colony_memory._engine.history import diff
@@ -494,11 +490,7 @@ class Verbs(Blocking):
         from colony_memory._engine.transfer import copy
 
         return self._run(
-            copy,
-            self._session_of("destination", destination),
-            labels=labels,
-            progress=progress,
-            dry_run=dry_run,
+            copy, self._session_of("destination", destination), labels=labels, progress=progress, dry_run=dry_run
         )
 
 

@@ -90,9 +90,7 @@ def test_a_list_of_an_honest_size_is_written_in_full():
 
 def test_notes_and_lines_have_a_bound_wherever_they_come_from():
     much = "n" * 10**6
-    (info,) = ColonyMemory(
-        backend=forged(1, note=much, missing=[much] * 3, issuer=much),
-    ).list_snapshots()
+    (info,) = ColonyMemory(backend=forged(1, note=much, missing=[much] * 3, issuer=much)).list_snapshots()
     assert len(info.note) == MAX_NOTE + 1
     assert info.incomplete == (much, "and 2 more")
     assert len(info.issuer) == MAX_NOTE

@@ -17,12 +17,7 @@ from colony_memory._engine.judge import Asked, judge
 from colony_memory._engine.label import ListedFile, Listing, read_label
 from colony_memory._format.catalog import Entry
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
-from colony_memory.exceptions import (
-    SnapshotCorrupt,
-    UnsupportedFormat,
-    UntrustedSnapshot,
-    VaultError,
-)
+from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat, UntrustedSnapshot, VaultError
 from colony_memory.signing import Ed25519Signer, sign_manifest
 from colony_memory.snapshot import build, read_manifest
 from colony_memory.trust import Trust
@@ -82,18 +77,7 @@ class Scene:
             digest = read_manifest(text, label="default", snapshot_id=an_id(number)).sha256
             yield Entry(replace(info, stored_bytes=size), digest)
 
-    def point(
-        self,
-        number,
-        *,
-        by=OWN,
-        generation=None,
-        rows=None,
-        stream=STREAM,
-        removed=(),
-        back=None,
-        at=None,
-    ):
+    def point(self, number, *, by=OWN, generation=None, rows=None, stream=STREAM, removed=(), back=None, at=None):
         """A pointer to a snapshot, to nothing where that is None, listing ``rows``, by default all up to it."""
         named = None if number is None else an_id(number)
         rows = range((-1 if number is None else number) + 1) if rows is None else rows
@@ -163,10 +147,7 @@ class Scene:
         raise AssertionError("it never comes to a decision")
 
     def listed(self, name):
-        return ListedFile(
-            len(self.files[name]) if self.sizes else None,
-            self.times[name] if self.timed else None,
-        )
+        return ListedFile(len(self.files[name]) if self.sizes else None, self.times[name] if self.timed else None)
 
     def read(self, snapshot_id, trust, *, verify=True):
         text = self.files.get(f"cmem.default.{snapshot_id}.manifest.json")

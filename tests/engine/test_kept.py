@@ -214,10 +214,7 @@ def test_an_end_is_moved_on_and_never_back(monkeypatch):
     assert at.ends()[info.snapshot_id] > "2026-12-26"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", '{"until": 7}', '{"until": "soon"}', "[]", '{"until": null} ' + " " * 99],
-)
+@pytest.mark.parametrize("text", ["", "{", '{"until": 7}', '{"until": "soon"}', "[]", '{"until": null} ' + " " * 99])
 def test_a_pin_that_tells_no_end_has_none(text):
     at = Hosts()
     info = at.save("0")

@@ -201,15 +201,7 @@ def test_a_name_of_just_the_length_that_fits_is_not_cut() -> None:
 
 
 @pytest.mark.parametrize("side", ["base", "ours", "theirs"])
-@pytest.mark.parametrize(
-    "taken",
-    [
-        "n.theirs-x.md",
-        "N.Theirs-X.MD",
-        "n.theirs-x.md/below",
-        "N.theirs-x.md/a/b",
-    ],
-)
+@pytest.mark.parametrize("taken", ["n.theirs-x.md", "N.Theirs-X.MD", "n.theirs-x.md/below", "N.theirs-x.md/a/b"])
 def test_a_name_that_is_taken_is_not_taken_again(side: str, taken: str) -> None:
     base, ours, theirs = {"n.md": ""}, {"n.md": "o"}, {"n.md": "t"}
     {"base": base, "ours": ours, "theirs": theirs}[side][taken] = "there"

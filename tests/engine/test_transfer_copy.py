@@ -19,14 +19,7 @@ from transfers import (
     no_pointers,
 )
 
-from colony_memory import (
-    AsyncColonyMemory,
-    ColonyMemory,
-    QuotaExceeded,
-    RateLimited,
-    VaultError,
-    snapshot,
-)
+from colony_memory import AsyncColonyMemory, ColonyMemory, QuotaExceeded, RateLimited, VaultError, snapshot
 from colony_memory._boundary import drive
 from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer

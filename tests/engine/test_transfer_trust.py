@@ -7,15 +7,12 @@ import warnings
 
 import pytest
 from transfers import (
-    LARGE,
     POINTER,
     VERSIONS,
     backend_of,
     fake,
     files,
     filled,
-    hours_later,
-    no_pointers,
     nothing_uploaded,
 )
 
@@ -33,7 +30,6 @@ from colony_memory._format.pointer import read_pointer
 from colony_memory.export import Export
 from colony_memory.signing import sign_manifest
 from colony_memory.testing import FaultyVault
-from colony_memory.testing.faults import ProcessDied
 from colony_memory.transfer import ExportVault, copy, export_snapshot, import_snapshot, read_export, write_export
 from colony_memory.witness import FileWitness
 
@@ -190,33 +186,6 @@ def test_a_source_whose_pointer_is_not_trusted_gives_what_is_signed(vault):
         report = copy(pinned(backend_of(source)), ColonyMemory(backend=vault, signer=SIGNER))
     assert report.latest == {"default": ids[2]}
     assert pinned(vault).restore() == VERSIONS[2]
-
-
-def test_a_signing_copy_that_stops_anywhere_is_completed():
-    n, finished = 0, False
-    while not finished:
-        n += 1
-        source, target = signed(VERSIONS[:2])[0], fake()
-        vault = FaultyVault(target)
-        vault.stop_after(n, applied=n % 2 == 0)
-        try:
-            copy(source, ColonyMemory(backend=vault, signer=SIGNER))
-            finished = True
-        except ProcessDied:
-            pass
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
-            copy(source, ColonyMemory(backend=target, signer=SIGNER))
-        hours_later(target)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
-            ColonyMemory(backend=target, signer=SIGNER).prune(keep=9)
-            assert copy(source, ColonyMemory(backend=target, signer=SIGNER))
-        memory = pinned(target)
-        assert memory.restore() == LARGE
-        assert memory.verify()
-        assert no_pointers(target.files) == no_pointers(files(source))
-    assert n > 5
 
 
 def test_no_moment_of_a_signed_copy_looks_like_a_rollback(tmp_path):

@@ -10,13 +10,7 @@ from chains import growing
 from faces import PlainVault
 from transfers import POINTER, backend_of, fake, files, hours_later
 
-from colony_memory import (
-    AsyncColonyMemory,
-    ColonyMemory,
-    ColonyMemoryError,
-    ConflictDetected,
-    SnapshotCorrupt,
-)
+from colony_memory import AsyncColonyMemory, ColonyMemory, ColonyMemoryError, ConflictDetected, SnapshotCorrupt
 from colony_memory._format.names import manifest_filename, pack_filename
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2 import chain as chains

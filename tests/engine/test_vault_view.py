@@ -15,12 +15,7 @@ from colony_memory._boundary import drive
 from colony_memory._engine.faces import SyncVault
 from colony_memory._engine.label import Listing
 from colony_memory._engine.store import StoredFile
-from colony_memory.exceptions import (
-    RateLimited,
-    VaultDenied,
-    VaultError,
-    VaultUnavailable,
-)
+from colony_memory.exceptions import RateLimited, VaultDenied, VaultError, VaultUnavailable
 from colony_memory.testing import FakeVault
 
 # --- status ---

@@ -13,10 +13,7 @@ from colony_memory._boundary import drive
 from colony_memory._engine import faces
 from colony_memory._engine.faces import AsyncVault
 from colony_memory._engine.store import StoredFile, Vault
-from colony_memory.exceptions import (
-    VaultError,
-    VaultUnavailable,
-)
+from colony_memory.exceptions import VaultError, VaultUnavailable
 
 
 class Clock:
