@@ -45,7 +45,7 @@ from colony_memory._format.names import (
 )
 from colony_memory._format.record import RECORDS, dump_record, read_record, without
 from colony_memory._format.v2.build import BuiltChain
-from colony_memory._values import dataclass, replace
+from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
     from colony_memory._engine.session import Session
-    from colony_memory._format.age import Lock, Recipients
+    from colony_memory._format.age import Lock
     from colony_memory._format.lineage import Unmerged
     from colony_memory._format.v2.chain import Chain
     from colony_memory.snapshot import BuiltSnapshot
@@ -74,17 +74,23 @@ _SHOWN = 5
 _WHY = "rewriting puts other snapshots into it"
 
 
-@dataclass(frozen=True)
 class Terms:
-    exclude: tuple[str, ...] = ()  # globs of the names of documents that they are not to hold
-    replaced: tuple[tuple[str, str], ...] = ()  # what stands in the place of texts that they are not to hold
-    wire: str | None = None  # their format, None for the one that each has
-    sign: bool = False  # each is to be signed with the key of this client
-    recipients: Recipients | None = None  # whom to encrypt to, None for those of this client
+    """What snapshots are to be like; globs of documents and texts that none is to hold are checked.
 
-    @property
-    def take_out(self) -> bool:
-        return bool(self.exclude or self.replaced)
+    ``wire`` is their format, None for the one that each has.
+    """
+
+    def __init__(
+        self, exclude: str | Iterable[str], replaced: Mapping[str, str] | None, wire: str | None, *, sign: bool
+    ) -> None:
+        self.exclude, self.replaced = tuple(several("exclude", exclude)), tuple((replaced or {}).items())
+        self.wire, self.sign, self.take_out = wire, sign, bool(self.exclude or self.replaced)
+        if not all(isinstance(each, str) and each for each in (*self.exclude, *(old for old, _ in self.replaced))):
+            raise ValueError("what to exclude or replace must be text, and not empty")
+        if not all(isinstance(new, str) for _, new in self.replaced):
+            raise ValueError("a replacement must be text")
+        if any(old in new for old, _ in self.replaced for _, new in self.replaced):
+            raise ValueError("a replacement must not hold a text that is replaced")
 
     def text(self, text: str) -> str:
         for old, new in self.replaced:
@@ -95,15 +101,18 @@ class Terms:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         return any(old.encode("utf-8", "surrogatepass") in data for old, _ in self.replaced)
 
+    def is_gone(self, name: str) -> bool:
+        return any(fnmatchcase(name, glob) for glob in self.exclude)
+
     def documents(self, documents: Mapping[str, str], named: str) -> dict[str, str]:
-        kept = {name: text for name, text in documents.items() if not self._is_gone(name)}
+        kept = {name: text for name, text in documents.items() if not self.is_gone(name)}
         hidden, records = [name for name in kept if self.holds(name)], set[str]()
         for name in RECORDS:
             record = read_record(kept.get(name))
             if record is None:
                 continue
             records.add(name)
-            left = without(record, self._is_gone)
+            left = without(record, self.is_gone)
             files = left["files"] if isinstance(left.get("files"), dict) else {}
             hidden += [each for each, data in files.items() if self.holds(_bytes_of(data))]
             if self.holds(dump_record({**left, "files": {}})):
@@ -121,38 +130,12 @@ class Terms:
             raise ColonyMemoryError(f"{named} would be left with nothing: delete it first")
         return {name: text if name in records else self.text(text) for name, text in kept.items()}
 
-    def _is_gone(self, name: str) -> bool:
-        return any(fnmatchcase(name, glob) for glob in self.exclude)
-
 
 def _bytes_of(data: object) -> bytes:
     try:
         return base64.b64decode(str(data))
     except ValueError:
         return str(data).encode("utf-8", "surrogatepass")
-
-
-def _read_terms(
-    *,
-    exclude: str | Iterable[str],
-    replaced: Mapping[str, str] | None,
-    wire: str | None,
-    sign: bool,
-    encrypt_to: object,
-) -> Terms:
-    from colony_memory.encryption import read_recipients
-
-    globs, pairs = tuple(several("exclude", exclude)), tuple((replaced or {}).items())
-    if not all(isinstance(each, str) and each for each in (*globs, *(old for old, _ in pairs))):
-        raise ValueError("what to exclude or replace must be text, and not empty")
-    if not all(isinstance(new, str) for _, new in pairs):
-        raise ValueError("a replacement must be text")
-    if any(old in new for old, _ in pairs for _, new in pairs):
-        raise ValueError("a replacement must not hold a text that is replaced")
-    recipients = None if encrypt_to is None else read_recipients(encrypt_to)
-    if recipients is not None and wire == FORMAT:
-        raise ValueError("format 1 cannot be encrypted: leave the format out, or give 2")
-    return Terms(globs, pairs, wire, sign, recipients)
 
 
 def require_work(*asked: object) -> None:
@@ -173,10 +156,14 @@ async def rewrite(
     encrypt_to: object,
     dry_run: bool,
 ) -> RewriteReport:
-    terms = _read_terms(exclude=exclude, replaced=replaced, wire=wire, sign=sign, encrypt_to=encrypt_to)
-    if terms.recipients is not None:
+    from colony_memory.encryption import read_recipients
+
+    terms = Terms(exclude, replaced, wire, sign=sign)
+    if encrypt_to is not None:
         session = copy.copy(session)
-        session.recipients, session.parents = terms.recipients, {}
+        session.recipients, session.parents = read_recipients(encrypt_to), {}
+        if wire == FORMAT:
+            raise ValueError("format 1 cannot be encrypted: leave the format out, or give 2")
     require_work(terms.take_out, terms.wire, terms.sign, session.recipients)
     if terms.sign and session.signer is None:
         raise bad_argument("there is no key to sign with", hint=Hint("open", "signer"))
@@ -204,17 +191,12 @@ async def rewrite(
 
 
 class _Rewriting:
-    """One label that is being rewritten.
-
-    Attributes:
-        done: The id that each snapshot has now, by the one that it had.
-        unchanged: How many were as they were to be.
-    """
+    """One label that is being rewritten."""
 
     def __init__(self, session: Session, label: str, terms: Terms) -> None:
         self.session, self.label, self.terms = session, label, terms
-        self.done: dict[str, str] = {}
-        self.unchanged = 0
+        self.done: dict[str, str] = {}  # the id that each snapshot has now, by the one that it had
+        self.unchanged = 0  # how many were as they were to be
         self._clean: set[str] = set()
         self._parent: tuple[Chain | None, Lock | None] = (None, None)
         self._written = ""
@@ -247,15 +229,13 @@ class _Rewriting:
         if not whole.documents:
             raise DecryptionError(f"{whole.named} is encrypted, and no identity of this client opens it")
         documents = terms.documents(whole.documents, whole.named)
-        note = None if info.note is None else terms.text(info.note)
-        incomplete = tuple(map(terms.text, info.incomplete))
-        facts: dict[str, Any] = {
-            "note": note,
-            "incomplete": incomplete,
+        before: dict[str, Any] = {"note": info.note, "incomplete": info.incomplete, "tags": info.tags}
+        facts = {
+            "note": None if info.note is None else terms.text(info.note),
+            "incomplete": tuple(map(terms.text, info.incomplete)),
             "tags": tuple(tag for tag in info.tags if not terms.holds(tag)),
         }
         wire = FORMAT_2 if session.recipients is not None else terms.wire or info.format
-        before = {"note": info.note, "incomplete": info.incomplete, "tags": info.tags}
         same = documents == whole.documents and facts == before
         if same:
             self._clean.add(row.snapshot_id)
@@ -272,38 +252,18 @@ class _Rewriting:
         if info.signed and session.signer is None:
             msg = f"{whole.named} is signed, and saving it anew takes a signer"
             raise UntrustedSnapshot(msg, hint=Hint("open", "signer"))
-        return await session.vault.compute(
-            self._built, state, row, whole, documents=documents, facts=facts, wire=wire, instead=instead
-        )
-
-    def _built(
-        self,
-        state: State,
-        row: Entry,
-        whole: Loaded,
-        *,
-        documents: dict[str, str],
-        facts: Mapping[str, Any],
-        wire: str,
-        instead: Mapping[str, str],
-    ) -> BuiltSnapshot:
-        session, old, decision = self.session, row.snapshot_id, state.decision
-        made = id_time(old) or read_stamp(whole.info.created_at) or session.now()
-        lineage = whole.manifest.lineage
-        lineage = replace(
-            lineage,
-            based_on=None if lineage.based_on is None else tuple(instead.get(each, each) for each in lineage.based_on),
-            unmerged=_renamed(lineage.unmerged, instead),
-            rewrites=old,
-        )
-        built = builder(session, wire, *self._parent)(
-            documents,
+        old, lineage = row.snapshot_id, whole.manifest.lineage
+        based_on = None if lineage.based_on is None else tuple(instead.get(each, each) for each in lineage.based_on)
+        lineage = replace(lineage, based_on=based_on, unmerged=_renamed(lineage.unmerged, instead), rewrites=old)
+        made = id_time(old) or read_stamp(info.created_at) or session.now()
+        built: BuiltSnapshot = await session.vault.compute(
+            lambda **said: builder(session, wire, *self._parent)(documents, **said),
             label=self.label,
             snapshot_id=new_id(made, session.token(), [old]),
-            created_at=whole.info.created_at,
+            created_at=info.created_at,
             signer=session.signer,
             previous=state.previous,
-            stream=decision.stream or session.stream(self.label),
+            stream=state.decision.stream or session.stream(self.label),
             ruined=whole.manifest.ruined,
             lineage=lineage,
             max_bytes=session.max_bytes,
