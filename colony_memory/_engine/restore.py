@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from colony_memory._engine.basis import Basis
-    from colony_memory._engine.judge import Decision
+    from colony_memory._engine.judge import Decision, Finding
     from colony_memory._engine.session import Session
     from colony_memory.reports import LifecycleEvent
 
@@ -80,27 +80,10 @@ def outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent |
 
 
 @observed("restore", outcome)
-async def restore(
-    session: Session,
-    *,
-    label: str,
-    snapshot_id: str | None = None,
-    verify: bool = True,
-    names: str | Iterable[str] | None = None,
-    fallback: bool = False,
-    at_least: str | int | None = None,
-    others: bool = True,
-) -> Restored:
+async def restore(session: Session, /, *, names: str | Iterable[str] | None = None, **how: Any) -> Restored:
+    """Read as :func:`read` does, and say what a memory is based on that then holds all of it."""
     patterns = None if names is None else texts("names", names)
-    restored = await read(
-        session,
-        label=label,
-        snapshot_id=snapshot_id,
-        verify=verify,
-        fallback=fallback,
-        at_least=at_least,
-        others=others,
-    )
+    restored = await read(session, **how)
     if patterns is None:
         return await with_basis(session, restored)
     wanted = {n: text for n, text in restored.documents.items() if any(fnmatchcase(n, p) for p in patterns)}
@@ -136,7 +119,16 @@ async def read(
             raise ValueError("at_least is for the latest snapshot: leave it out where a snapshot is named")
     if snapshot_id is None:
         return await _restore_latest(session, label, verify=verify, fallback=fallback, at_least=at_least, others=others)
-    return await _restore_one(session, label, require_id(snapshot_id), verify=verify, fallback=fallback)
+    try:
+        loaded = await load(session, label, require_id(snapshot_id), verify=verify)
+    except (SnapshotCorrupt, UntrustedSnapshot) as error:
+        if not fallback:
+            raise _with_fallback(error, label) from error
+        state = await look(session, label, everything=True, verify=verify)
+        require_followed(state, fallback=True)
+        passed = {snapshot_id: message_of(error)}
+        return await _walk_back(session, state, passed, error, verify=verify, fallback=True, from_id=snapshot_id)
+    return Restored(loaded.info, loaded.documents, tree=loaded.tree)
 
 
 async def with_basis(session: Session, restored: Restored, *, whole: bool = True) -> Restored:
@@ -163,7 +155,7 @@ def _tell_unmerged(session: Session, restored: Restored, basis: Basis) -> None:
     """Say which saves of this memory no latest goes on from: others took their place, or they met a conflict."""
     state, label = restored.state, restored.info.label
     for one in () if state is None else state.unmerged:
-        entry = state.decision.entry(one.snapshot_id) if state is not None else None
+        entry = state and state.decision.entry(one.snapshot_id)
         # That neither has an origin says nothing of whose it is.
         own = entry is not None and entry.info.origin is not None and entry.info.origin == session.origin(label)
         if entry is None or not (own or one.snapshot_id in basis.known):
@@ -194,19 +186,6 @@ async def _restore_or(session: Session, *, default: Any, **options: Any) -> Rest
         if default is NO_DEFAULT:
             raise
         return None
-
-
-async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify: bool, fallback: bool) -> Restored:
-    try:
-        loaded = await load(session, label, snapshot_id, verify=verify)
-    except (SnapshotCorrupt, UntrustedSnapshot) as error:
-        if not fallback:
-            raise _with_fallback(error, label) from error
-        state = await look(session, label, everything=True, verify=verify)
-        require_followed(state, fallback=True)
-        passed = {snapshot_id: message_of(error)}
-        return await _walk_back(session, state, passed, error, verify=verify, fallback=True, from_id=snapshot_id)
-    return Restored(loaded.info, loaded.documents, tree=loaded.tree)
 
 
 async def _restore_latest(
@@ -320,9 +299,16 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         if decision.follow is None:
             tell(decision)
             return None
-        manifest = await _manifest(session, state, decision.follow)
+        manifest = state.manifests.get(decision.follow)
+        if not isinstance(manifest, Manifest):
+            session.manifests.pop(manifest_filename(label, decision.follow), None)
+            read_now: dict[str, Finding] = {}
+            await read_manifests(session, label, [decision.follow], read_now)
+            manifest = read_now[decision.follow]
         if manifest is None:
             continue
+        if not isinstance(manifest, Manifest):
+            raise manifest
         entry = decision.entry(decision.follow)
         if decision.proven:
             require_listed_one(manifest, entry)
@@ -333,19 +319,6 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         pinned = {} if state.files is None else state.files.pinned(decision.follow)
         return replace(info, stored_bytes=stored, head=decision.head, tags=tags, **pinned)
     raise SnapshotCorrupt(f"the pointer of label {label!r} names snapshot {decision.follow}, which is not there")
-
-
-async def _manifest(session: Session, state: State, snapshot_id: str) -> Manifest | None:
-    found = state.manifests.get(snapshot_id)
-    if isinstance(found, Manifest):
-        return found
-    session.manifests.pop(manifest_filename(state.label, snapshot_id), None)
-    read: dict[str, Any] = {}
-    await read_manifests(session, state.label, [snapshot_id], read)
-    manifest = read[snapshot_id]
-    if isinstance(manifest, (SnapshotCorrupt, UntrustedSnapshot)):
-        raise manifest
-    return manifest  # type: ignore[no-any-return]
 
 
 @observed("list_snapshots")
