@@ -151,11 +151,13 @@ class _Reading(Walk):
         if names is not None:
             at_most = most_stored(self.session.max_bytes)
             try:
-                self.given = await self.session.vault.get_many(names, self._tell, at_most=at_most, shelf=self.shelf)
+                self.shelf.ahead = await self.session.vault.get_many(
+                    names, self._tell, at_most=at_most, shelf=self.shelf
+                )
             except (VaultError, SnapshotCorrupt) as error:
                 if isinstance(error, VaultError) and error.code not in UNREADABLE:
                     raise
-                self.given = {}  # one of several: each is read on its own
+                self.shelf.ahead = {}  # one of several: each is read on its own
             self._done += len(names)
         return (await self.load(snapshot_id)).documents
 

@@ -10,6 +10,7 @@ from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, publish
 from colony_memory._engine.sealed import known_info, unsealed_info
 from colony_memory._engine.state import forget
+from colony_memory._engine.store import Shelf
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import read_stamp, stamp
 from colony_memory._format.v2.zstd import is_readable
@@ -214,7 +215,7 @@ async def newest_good(session: Session, state: State, *, complete: bool = True) 
 
     What proved good at an earlier moment is no proof. One that is complete is preferred where there is any.
     """
-    broken = dict[str, str]()
+    broken, shelf = dict[str, str](), Shelf(session.max_bytes, state.newest)
     for want_complete in (True, False) if complete else (False,):
         for entry in state.decision.ranked:
             own = entry.snapshot_id
@@ -222,7 +223,7 @@ async def newest_good(session: Session, state: State, *, complete: bool = True) 
                 continue
             if (want_complete and entry.info.incomplete) or not is_readable(entry.info.format):
                 continue
-            problem = await restores(session, state.label, own, given=state.newest)
+            problem = await restores(session, state.label, own, shelf=shelf)
             if problem is None:
                 return forget(state, broken), own
             broken[own] = problem

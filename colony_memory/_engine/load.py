@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._engine.label import labels_there, read_labels
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory._engine.store import StoredFile
     from colony_memory._format.age import Identities, Lock
     from colony_memory._format.v2.chain import Chain, Pack
     from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
@@ -96,7 +96,6 @@ async def load(
     entry: Entry | None = None,
     proven: bool = False,
     keep_files: bool = False,
-    given: dict[str, StoredFile | None] | None = None,
     shelf: Shelf | None = None,
     unpack: Unpack | None = None,
     max_bytes: int | None = None,
@@ -110,8 +109,7 @@ async def load(
             with the manifest, which then decides.
         proven: A trusted issuer signed that pointer, so it has to be this very manifest.
         keep_files: Give the files too.
-        given: Files that were read already, by name; they are used up.
-        shelf: Has packs that were read already, and takes those that are read.
+        shelf: Has files that were read already, and takes the packs that are read.
         unpack: Reads a chain, in place of its format; None from it where this client cannot read the stored bytes.
         max_bytes: Bytes of plain text to accept at most, in place of the client's.
         closed: Take it as it is where it is encrypted and this client cannot open it, every byte checked all the same.
@@ -124,7 +122,8 @@ async def load(
     if entry is not None and entry.packs:  # of what may be made up, no more than there may be
         count = min(entry.base_files, most_stored(at_most) // PACK_CHARS)
         ahead += [pack_filename(label, entry.packs[0], seq) for seq in range(1, count)]
-    read = await _read(session, [file, *ahead], given, most_stored(at_most), shelf)
+    get_many = partial(session.vault.get_many, tell=session.tell, shelf=shelf)
+    read = await get_many([file, *ahead], at_most=most_stored(at_most))
     stored = read[file]
     if stored is None:
         raise not_found(label, snapshot_id)
@@ -133,7 +132,7 @@ async def load(
     if proven:
         require_listed_one(manifest, entry)
     left = [name for name in manifest.part_files if name not in read]
-    read |= await _read(session, left, given, room_for(manifest, at_most), shelf if manifest.packs else None)
+    read |= await get_many(left, at_most=room_for(manifest, at_most))
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
         raise SnapshotNotFound(f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read")
@@ -191,23 +190,10 @@ def room_for(manifest: Manifest, max_bytes: int) -> int:
     return manifest.blob_chars + _AROUND * len(manifest.part_files)
 
 
-async def _read(
-    session: Session, names: list[str], given: dict[str, StoredFile | None] | None, at_most: int, shelf: Shelf | None
-) -> dict[str, StoredFile | None]:
-    there = given or {}
-    read = {name: there.pop(name) for name in names if name in there}
-    left = [name for name in names if name not in read]
-    return read | await session.vault.get_many(left, session.tell, at_most=at_most, shelf=shelf)
-
-
-async def restores(
-    session: Session, label: str, snapshot_id: str, *, given: Mapping[str, StoredFile | None] | None = None
-) -> str | None:
-    """The problem with a snapshot, read in full, or None; files that were ``given`` are not read again. That the
-    vault did not answer is raised.
-    """
+async def restores(session: Session, label: str, snapshot_id: str, *, shelf: Shelf | None = None) -> str | None:
+    """The problem with a snapshot, read in full, or None. That the vault did not answer is raised."""
     try:
-        await load(session, label, snapshot_id, closed=True, given=dict(given or {}))
+        await load(session, label, snapshot_id, closed=True, shelf=shelf)
     except SnapshotNotFound:
         return f"snapshot {snapshot_id} was deleted in between"
     except (SnapshotCorrupt, UntrustedSnapshot) as error:
@@ -226,16 +212,13 @@ class Walk:
     def __init__(self, session: Session, state: State) -> None:
         self.session, self.state = session, state
         self.passed = dict[str, str]()  # why each snapshot that cannot be read cannot, by id
-        self.given = dict[str, "StoredFile | None"]()  # files that were read ahead; they are used up
         self.shelf = Shelf(session.max_bytes // 2)
 
     async def load(self, snapshot_id: str) -> Loaded:
         """A snapshot, which has to be the one that a proven pointer lists."""
         entry, proven = self.state.decision.entry(snapshot_id), self.state.decision.proven
-        return await load(
-            self.session, self.state.label, snapshot_id,
-            entry=entry, proven=proven, given=self.given, shelf=self.shelf,
-        )  # fmt: skip
+        label, shelf = self.state.label, self.shelf
+        return await load(self.session, label, snapshot_id, entry=entry, proven=proven, shelf=shelf)
 
     async def try_load(self, snapshot_id: str) -> Loaded | None:
         """The same, None where it is damaged, not trusted or gone; what is encrypted may well be intact."""

@@ -155,7 +155,7 @@ def _tell_unmerged(session: Session, restored: Restored, basis: Basis) -> None:
     """Say which saves of this memory no latest goes on from: others took their place, or they met a conflict."""
     state, label = restored.state, restored.info.label
     for one in () if state is None else state.unmerged:
-        entry = state and state.decision.entry(one.snapshot_id)
+        entry = None if state is None else state.decision.entry(one.snapshot_id)
         # That neither has an origin says nothing of whose it is.
         own = entry is not None and entry.info.origin is not None and entry.info.origin == session.origin(label)
         if entry is None or not (own or one.snapshot_id in basis.known):

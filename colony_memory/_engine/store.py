@@ -66,25 +66,30 @@ class _Room:
 
 
 class Shelf:
-    """Packs that were read for one snapshot, for the others that need them: those used last, up to some characters."""
+    """Packs that were read for one snapshot, for the others that need them: those used last, up to some characters.
 
-    def __init__(self, room: int) -> None:
-        self._room, self._files = room, dict[str, StoredFile]()
+    ``ahead`` are files that were read before they were asked for, None for one that is not there; they are used up.
+    """
 
-    def find(self, names: Iterable[str]) -> dict[str, StoredFile]:
-        found = {name: self._files.pop(name) for name in names if name in self._files}
-        self._files |= found  # which are the last to go
-        return found
+    def __init__(self, room: int, ahead: Mapping[str, StoredFile | None] | None = None) -> None:
+        self._room, self._packs, self.ahead = room, dict[str, StoredFile](), dict(ahead or {})
+
+    def find(self, names: Iterable[str]) -> dict[str, StoredFile | None]:
+        found = {name: self.ahead.pop(name) for name in names if name in self.ahead}
+        packs = {name: self._packs.pop(name) for name in names if name in self._packs}
+        self._packs |= packs  # which are the last to go
+        self.keep(found)
+        return found | packs
 
     def keep(self, files: Mapping[str, StoredFile | None]) -> None:
         """Put those of these on it that are packs: no other file is more than one snapshot's."""
         for name, file in files.items():
             known = read_filename(name)
-            if file is not None and name not in self._files and known is not None and known.kind == "pack":
-                self._files[name] = file
+            if file is not None and name not in self._packs and known is not None and known.kind == "pack":
+                self._packs[name] = file
                 self._room -= len(file.content)
         while self._room < 0:
-            self._room += len(self._files.pop(next(iter(self._files))).content)
+            self._room += len(self._packs.pop(next(iter(self._packs))).content)
 
 
 class Vault:
@@ -191,9 +196,9 @@ class Vault:
         Packs that are on the ``shelf`` are taken from there, and those that are read are put on it.
         """
         room, names = _Room(at_most), dict.fromkeys(names)
-        found = {} if shelf is None else shelf.find(names)
+        found = dict[str, StoredFile | None]() if shelf is None else shelf.find(names)
         for name, file in found.items():
-            room.take(name, file.content)
+            room.take(name, "" if file is None else file.content)
         names, done = [name for name in names if name not in found], itertools.count(1)
 
         def told(name: str) -> None:

@@ -237,13 +237,13 @@ def test_a_list_that_is_cut_is_refused(vault):
 def test_files_are_asked_for_several_at_once(vault, monkeypatch):
     fill(vault, [{"a": f"{number}\n"} for number in range(30)])
     memory, asked = ColonyMemory(backend=vault), []
-    inner = memory._session.vault.get_many
+    inner = memory._session.vault.gather
 
-    async def get_many(names, tell=None, **bounds):
+    async def gather(names, *args):
         asked.append(list(names))
-        return await inner(asked[-1], tell, **bounds)
+        return await inner(names, *args)
 
-    monkeypatch.setattr(memory._session.vault, "get_many", get_many)
+    monkeypatch.setattr(memory._session.vault, "gather", gather)
     memory.history("a")
     assert [len(names) for names in asked if names] == [24, 24, 12]
     asked.clear()
