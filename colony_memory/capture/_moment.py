@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
+from colony_memory._os.paths import is_file
 from colony_memory.capture._filenames import is_note, parents_of
 from colony_memory.capture._sparse import Sparse
 from colony_memory.capture._steady import (
@@ -261,11 +262,11 @@ class Moment:
 
     def _only_grew(self, change: Change) -> bool:
         """A file has more bytes than were read of it, and no fewer than at any look since then."""
-        if not change.grew or change.now is None:
-            self._sizes.pop(change.name, None)
-            return False
-        before, self._sizes[change.name] = self._sizes.get(change.name, 0), change.now.st_size
-        return change.now.st_size >= before
+        before, now, size = change.before, change.now, 0
+        if before is not None and now is not None and is_file(before) and is_file(now) and before.st_ino == now.st_ino:
+            size = now.st_size if 0 < before.st_size < now.st_size else 0
+        last, self._sizes[change.name] = self._sizes.get(change.name, 0), size
+        return size >= max(last, 1)
 
     def _begins_as_before(self, name: str) -> bool:
         """A file that has grown begins with what was read of it."""

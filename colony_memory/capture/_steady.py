@@ -75,7 +75,7 @@ def read_contents(place: Directory, name: str, *, limit: int, size: int | None =
 
     parts = tuple(each for each in companions_of(name) if has_file(place, each))  # what they are shows when read
     try:
-        copy = read_database(place, name, limit=limit)
+        data, own = read_database(place, name, limit=limit)
     except (NotCopied, OSError) as error:
         raise NotSaved(reason_of(error), parts=parts) from error
     except DatabaseDamaged as damaged:
@@ -83,7 +83,7 @@ def read_contents(place: Directory, name: str, *, limit: int, size: int | None =
         with place.file(name) as (descriptor, status):
             plain = _read_plain(descriptor, status, limit=limit, size=None)
         return replace(plain, note=f"looks like an SQLite database and is saved as it is: {damaged}")
-    return Contents(copy.data, status, is_database=True, parts=copy.parts)
+    return Contents(data, status, is_database=True, parts=own)
 
 
 def _read_plain(descriptor: int, status: os.stat_result, *, limit: int, size: int | None) -> Contents:

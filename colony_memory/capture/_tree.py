@@ -7,7 +7,6 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._os.paths import is_file
 from colony_memory._values import dataclass, field
 from colony_memory.capture._sparse import room_of
 from colony_memory.capture._steady import INDEX, JOURNAL, LOG, whole_of
@@ -108,14 +107,6 @@ class Change:
     name: str  # its name among all that is saved
     before: os.stat_result | None  # what the system said of it when it was found, or read; None where it was not there
     now: os.stat_result | None  # what the system says; None where it is gone
-
-    @property
-    def grew(self) -> bool:
-        """It is the same file with more bytes, and had some."""
-        before, now = self.before, self.now
-        if before is None or now is None or not (is_file(before) and is_file(now)):
-            return False
-        return before.st_ino == now.st_ino and 0 < before.st_size < now.st_size
 
     @property
     def is_of_no_other_kind(self) -> bool:

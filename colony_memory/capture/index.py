@@ -40,26 +40,16 @@ _MALFORMED = (OSError, ValueError, TypeError, KeyError, AttributeError, Recursio
 
 
 class FolderIndex:
-    """The index of some folders and files for one vault and label, locked by whoever has it.
-
-    Attributes:
-        rows: The files as they were last read, by the name under which they are saved.
-        described: Digest of the document that describes the folder, without its files; empty where there is none.
-        attributes: The document of permissions and times as it was saved or restored last; empty where not known.
-        options: Of the last save, for JSON.
-        proven: ``(snapshot id, ISO time)`` of the last proof of stored bytes, None where there is none.
-        asked: ``(digest, ISO time)`` of who was told last that all is saved, and when; None where nobody was.
-        problem: Why nothing of it is kept on disk, None where it is.
-    """
+    """The index of some folders and files for one vault and label, locked by whoever has it."""
 
     def __init__(self, *, problem: str | None = None, looking: bool = False) -> None:
-        self.rows: Mapping[str, Row] = {}
-        self.described = ""
-        self.attributes = ""
-        self.options: dict[str, Any] = {}
-        self.proven: tuple[str, str] | None = None
-        self.asked: tuple[str, str] | None = None
-        self.problem = problem
+        self.rows: Mapping[str, Row] = {}  # the files as last read, by the name under which they are saved
+        self.described = ""  # digest of the document that describes the folder, without its files; or empty
+        self.attributes = ""  # document of permissions and times as last saved or restored; empty where not known
+        self.options: dict[str, Any] = {}  # of the last save, for JSON
+        self.proven: tuple[str, str] | None = None  # snapshot id and ISO time of the last proof of stored bytes
+        self.asked: tuple[str, str] | None = None  # digest and ISO time of the last answer that all is saved
+        self.problem = problem  # why nothing of it is kept on disk
         self._looking = looking  # nothing may be changed: whoever has the lock may be about to
         self._basis = Basis()
         self._directory: Files | None = None

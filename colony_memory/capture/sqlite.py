@@ -88,16 +88,10 @@ class _Files:
         return tuple(suffix for suffix, is_own in own.items() if is_own)
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A database as one file that needs none beside it."""
+def read_database(place: Directory, name: str, *, limit: int) -> tuple[bytes | bytearray, tuple[str, ...]]:
+    """Copy what all committed transactions give, and name the files beside it that hold nothing else.
 
-    data: bytes | bytearray  # where there was nothing to be merged, the database as it is
-    parts: tuple[str, ...]  # names of the files beside it that hold nothing else
-
-
-def read_database(place: Directory, name: str, *, limit: int) -> Copy:
-    """Copy what all committed transactions give. The same content gives the same bytes.
+    Where there is nothing to be merged, it is the database as it is. The same content gives the same bytes.
 
     Raises:
         NotCopied: It was locked, or changed, for some seconds, or there is no room to merge it.
@@ -113,12 +107,12 @@ def read_database(place: Directory, name: str, *, limit: int) -> Copy:
         raise DatabaseDamaged("it is not a whole number of pages")
     parts = tuple(name + suffix for suffix in files.parts)
     if not files.has_log and not files.has_journal:
-        return Copy(files.database, parts)
+        return files.database, parts
     if files.has_journal and files.journal.endswith(_JOURNAL_MAGIC):
         # SQLite would look for a file of that name, and delete it. Without it nobody can tell whether it was committed.
         raise DatabaseDamaged("its journal names a file of another database that it belongs to")
     try:
-        return Copy(_merge(files, limit=limit), parts)
+        return _merge(files, limit=limit), parts
     except OSError as error:
         raise NotCopied(f"what is beside it cannot be merged: {error.strerror or error}") from error
 
@@ -127,7 +121,7 @@ def holds_same(place: Directory, name: str, data: bytes) -> bool:
     """All committed transactions of a database give this file; what cannot be told is another."""
     # With its log it may be larger than what comes of both, but whoever made it must not say how much is read.
     try:
-        return read_database(place, name, limit=_ROOM + _TIMES * len(data)).data == data
+        return read_database(place, name, limit=_ROOM + _TIMES * len(data))[0] == data
     except (NotCopied, DatabaseDamaged, TooLarge, OSError):
         return False
 

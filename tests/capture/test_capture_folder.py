@@ -165,17 +165,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         read_folder(src)
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs permissions that bind")
-def test_what_is_really_closed_is_named(tmp_path: Path) -> None:
-    src = make(tmp_path / "src", {"a.md": b"a", "closed.md": b"x", "sub/b": b"b"})
-    (src / "closed.md").chmod(0)
-    (src / "sub").chmod(0)
-    try:
-        assert [entry.name for entry in read_folder(src).left_out] == ["closed.md", "sub/"]
-    finally:
-        (src / "sub").chmod(0o700)
-
-
 @posix
 def test_a_file_that_becomes_something_else_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = make(tmp_path / "outside", {"secret.md": b"secret"})

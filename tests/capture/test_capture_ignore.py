@@ -176,18 +176,6 @@ def test_a_line_that_can_match_nothing_is_named(tmp_path: Path, line: str, why: 
         read_folder(src)
 
 
-def test_no_extra_is_needed(tmp_path: Path) -> None:
-    code = """
-import sys
-sys.modules["pathspec"] = None
-from colony_memory.capture import read_folder
-print(sorted(read_folder(sys.argv[1]).documents))
-"""
-    src = make(tmp_path / "src", {"a.md": b"a", "1.md": b"1", ".cmemignore": b"[[:digit:]]*\n"})
-    done = subprocess.run([sys.executable, "-c", code, str(src)], capture_output=True, text=True, check=True)
-    assert done.stdout == "['.cmemignore', 'a.md']\n"
-
-
 def hold_rules(folder: Path, rules: bytes, *, depth: int) -> Path:
     """Directories of long names in one another, each with these rules; the innermost."""
     for _ in range(depth):

@@ -98,23 +98,18 @@ def test_a_log_that_another_process_has_open_is_merged(folder: Path, tmp_path: P
         before = {name: each for name, each in state(folder).items() if not name.endswith("-shm")}
         assert set(before) == {"MEMORY.md", "memory.db", "memory.db-wal"}
         first, second = saved(folder), saved(folder)
+        write_folder(read_folder(folder, secrets="allow").documents, tmp_path / "dst")
         assert before == {name: each for name, each in state(folder).items() if not name.endswith("-shm")}
     found = rows(first, tmp_path / "check")
     assert "committed" in found
     assert "uncommitted" not in found
     assert second == first
+    assert names(tmp_path / "dst") == ["MEMORY.md", "memory.db"]
+    assert ("committed",) in run(tmp_path / "dst/memory.db", "SELECT x FROM t")
+    assert run(tmp_path / "dst/memory.db", "PRAGMA journal_mode") == [("wal",)]
     # The log is merged when the last one closes the database: the content is the same, and so is the copy.
     assert names(folder) == ["MEMORY.md", "memory.db"]
     assert saved(folder) == first == database.read_bytes()
-
-
-def test_it_is_restored_as_a_database(folder: Path, tmp_path: Path) -> None:
-    with held(folder / "no suffix", *WAL, *ROWS):
-        write_folder(read_folder(folder, secrets="allow").documents, tmp_path / "dst")
-    assert names(tmp_path / "dst") == ["MEMORY.md", "no suffix"]
-    assert run(tmp_path / "dst/no suffix", "PRAGMA integrity_check") == [("ok",)]
-    assert ("committed",) in run(tmp_path / "dst/no suffix", "SELECT x FROM t")
-    assert run(tmp_path / "dst/no suffix", "PRAGMA journal_mode") == [("wal",)]
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "PERSIST", "WAL"])
@@ -185,11 +180,12 @@ def test_a_lock_that_goes_is_waited_for(folder: Path, monkeypatch: pytest.Monkey
         assert saved(folder) == rest
 
 
-def test_a_log_without_index_is_merged_in_a_copy(folder: Path, tmp_path: Path) -> None:
-    """Left by a crash and moved to another host, or of a program that keeps the index to itself."""
+@pytest.mark.parametrize("beside", [("-wal",), ("-wal", "-shm")])
+def test_what_a_crash_left_is_merged_in_the_copy_only(folder: Path, tmp_path: Path, beside: tuple[str, ...]) -> None:
+    """Also where the log was moved to another host without its index, or its program keeps that to itself."""
     crash(tmp_path / "memory.db", *WAL, *ROWS)
-    for name in ("memory.db", "memory.db-wal"):
-        shutil.move(tmp_path / name, folder / name)
+    for suffix in ("", *beside):
+        shutil.move(tmp_path / f"memory.db{suffix}", folder / f"memory.db{suffix}")
     before = state(folder)
     first = saved(folder)
     assert "committed" in rows(first, tmp_path / "check")
@@ -197,16 +193,6 @@ def test_a_log_without_index_is_merged_in_a_copy(folder: Path, tmp_path: Path) -
     assert state(folder) == before
     with held(folder / "memory.db", "PRAGMA locking_mode=EXCLUSIVE", "INSERT INTO t VALUES ('later')"):
         assert "later" in rows(saved(folder), tmp_path / "check")
-
-
-def test_what_a_crash_left_is_put_in_order_in_the_copy_only(folder: Path, tmp_path: Path) -> None:
-    crash(folder / "memory.db", *WAL, *ROWS)
-    assert "memory.db-shm" in names(folder)
-    before = {name: each for name, each in state(folder).items() if not name.endswith("-shm")}
-    first = saved(folder)
-    assert "committed" in rows(first, tmp_path / "check")
-    assert before == {name: each for name, each in state(folder).items() if not name.endswith("-shm")}
-    assert saved(folder) == first
 
 
 def test_a_journal_is_rolled_back_in_the_copy_only(folder: Path, tmp_path: Path) -> None:
@@ -253,18 +239,26 @@ def test_files_that_never_hold_still_are_left_out(folder: Path, monkeypatch: pyt
     assert set(contents(capture)) == {"MEMORY.md"}
 
 
-def test_a_log_that_begins_while_an_idle_database_is_read(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("change", "found"), [("a log begins", "meanwhile"), ("another takes its place", "other")])
+def test_what_changes_while_a_database_is_read_is_not_mixed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, found: str
 ) -> None:
-    run(folder / "memory.db", *WAL[:1], *ROWS)
+    database, begins = folder / "memory.db", change == "a log begins"
+    run(database, *WAL[:1], *ROWS) if begins else crash(database, *WAL, *ROWS)
+    run(tmp_path / "other.db", *WAL[:1], "CREATE TABLE t(x)", "INSERT INTO t VALUES ('other')")
     with contextlib.ExitStack() as stack:
 
-        def begin(number: int) -> None:
-            if number == 1:
-                stack.enter_context(held(folder / "memory.db", *WAL[1:], "INSERT INTO t VALUES ('meanwhile')"))
+        def act(number: int) -> None:
+            if number == 1 and begins:
+                stack.enter_context(held(database, *WAL[1:], "INSERT INTO t VALUES ('meanwhile')"))
+            elif number == 1:
+                (tmp_path / "other.db").replace(database)
+                (folder / "memory.db-wal").unlink()
 
-        change_while_read(monkeypatch, begin)
-        assert "meanwhile" in rows(saved(folder), tmp_path / "check")
+        change_while_read(monkeypatch, act)
+        there = rows(saved(folder), tmp_path / "check")
+    assert found in there
+    assert ("committed" in there) == begins
 
 
 def test_a_log_that_only_grows_meanwhile_is_merged_up_to_where_it_was(
@@ -351,20 +345,19 @@ def make_log(folder: Path) -> dict[str, bytes]:
     return log
 
 
-def test_what_is_beside_a_database_and_not_of_it_is_saved_too(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"memory.db-wal": b"my own text", "memory.db-journal": b"a diary", "memory.db-shm": b"more"},
+        {f"memory.db{suffix}/notes.md": b"notes" for suffix in ("-wal", "-journal", "-shm")},
+        {"a": b"text", "a-wal": b"1", "a-journal": b"2", "b-shm": b"3"},
+    ],
+)
+def test_what_is_beside_a_database_and_not_of_it_is_saved_too(
+    folder: Path, tmp_path: Path, beside: dict[str, bytes]
+) -> None:
     run(folder / "memory.db", *ROWS)
-    beside = {"memory.db-wal": b"my own text", "memory.db-journal": b"a diary", "memory.db-shm": b"more"}
     before = files(make(folder, beside))
-    capture = read_folder(folder)
-    write_folder(capture.documents, tmp_path / "dst")
-    assert files(tmp_path / "dst") == before
-    assert (capture.left_out, capture.notes) == ((), ())
-
-
-@pytest.mark.parametrize("suffix", ["-wal", "-journal", "-shm"])
-def test_a_directory_of_such_a_name_is_a_directory(folder: Path, tmp_path: Path, suffix: str) -> None:
-    run(folder / "memory.db", *ROWS)
-    before = files(make(folder, {f"memory.db{suffix}/notes.md": b"notes"}))
     capture = read_folder(folder)
     write_folder(capture.documents, tmp_path / "dst")
     assert files(tmp_path / "dst") == before
@@ -462,52 +455,29 @@ def test_sqlite_opens_nothing_but_copies(folder: Path, tmp_path: Path, monkeypat
 
 
 @posix
-def test_no_temporary_directory_is_not_taken_for_damage(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lack", ["No such file or directory", "database or disk is full", "this Python has none"])
+def test_what_is_lacking_to_merge_is_not_taken_for_damage(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lack: str
 ) -> None:
     crash(folder / "memory.db", *WAL, *ROWS)
     run(folder / "idle.db", *ROWS)
-    monkeypatch.setattr(sqlite.tempfile, "tempdir", str(tmp_path / "missing"))
-    capture = read_folder(folder)
-    assert "idle.db" in split_documents(capture.documents)[0]
-    assert capture.notes == ()
-    (reason,) = {each.reason for each in capture.left_out if each.name == "memory.db"}
-    assert reason == "what is beside it cannot be merged: No such file or directory"
-    assert {each.name for each in capture.left_out} == {"memory.db", "memory.db-wal", "memory.db-shm"}
-
-
-def test_a_full_temporary_directory_is_not_taken_for_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crash(folder / "memory.db", *WAL, *ROWS)
 
     def connect(*_: object, **__: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
+        raise sqlite3.OperationalError(lack)
 
-    monkeypatch.setattr(sqlite3, "connect", connect)
+    if lack.startswith("No such"):
+        monkeypatch.setattr(sqlite.tempfile, "tempdir", str(tmp_path / "missing"))
+    elif lack.startswith("this"):
+        monkeypatch.setitem(sys.modules, "sqlite3", None)
+    else:
+        monkeypatch.setattr(sqlite3, "connect", connect)
     capture = read_folder(folder)
-    assert LeftOut("memory.db", "what is beside it cannot be merged: database or disk is full") in capture.left_out
+    assert {"idle.db", "MEMORY.md"} == set(split_documents(capture.documents)[0])
     assert capture.notes == ()
-
-
-def test_a_python_without_sqlite_saves_all_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crash(folder / "memory.db", *WAL, *ROWS)
-    run(folder / "idle.db", *ROWS)
-    (folder / "note.md").write_text("note")
-    monkeypatch.setitem(sys.modules, "sqlite3", None)
-    capture = read_folder(folder)
-    assert {"idle.db", "note.md"} <= capture.documents.keys() | split_documents(capture.documents)[0].keys()
-    (reason,) = {each.reason for each in capture.left_out if each.name == "memory.db"}
-    assert "this Python has none" in reason
-
-
-def test_a_log_that_sqlite_refuses_is_saved_as_it_is(folder: Path, tmp_path: Path) -> None:
-    run(folder / "memory.db", *ROWS)
-    spoiled = (folder / "memory.db").read_bytes()
-    make(folder, {"memory.db": spoiled[:100] + b"\xff" * (len(spoiled) - 100)})
-    before = files(folder) | make_log(folder)
-    capture = read_folder(folder)
-    if capture.notes:  # some versions look at the pages
-        assert written(capture, tmp_path / "dst") == before
-    assert capture.left_out == ()
+    reasons = {each.name: each.reason for each in capture.left_out}
+    assert reasons.keys() == {"memory.db", "memory.db-wal", "memory.db-shm"}
+    assert "what is beside it" in reasons["memory.db"]
+    assert lack in reasons["memory.db"]
 
 
 def test_a_log_that_promises_a_giant_database_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -544,31 +514,11 @@ def test_a_journal_kept_in_memory_shows_in_the_lock_alone(folder: Path, monkeypa
         database.execute("ROLLBACK")
 
 
-def test_a_file_put_in_the_place_of_a_database_is_not_mixed_with_its_log(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    crash(folder / "memory.db", *WAL, *ROWS)
-    run(tmp_path / "other.db", *WAL[:1], "CREATE TABLE t(x)", "INSERT INTO t VALUES ('other')")
-
-    def swap(number: int) -> None:
-        if number == 1:
-            (tmp_path / "other.db").replace(folder / "memory.db")
-            (folder / "memory.db-wal").unlink()
-
-    change_while_read(monkeypatch, swap)
-    assert rows(saved(folder), tmp_path / "check") == {"other"}
-
-
 def test_files_beside_a_database_that_were_named_too_are_a_part_of_it(folder: Path) -> None:
     with held(folder / "memory.db", *WAL, *ROWS):
         capture = read_paths([path for path in folder.iterdir() if path.name.startswith("memory.db")])
     assert set(split_documents(capture.documents)[0]) == {"memory.db"}
     assert capture.left_out == ()
-
-
-def test_files_of_such_names_without_a_database_are_files(folder: Path) -> None:
-    make(folder, {"a": b"text", "a-wal": b"1", "a-journal": b"2", "b-shm": b"3"})
-    assert {"a-wal", "a-journal", "b-shm"} <= set(read_folder(folder).documents)
 
 
 def test_an_interrupt_leaves_nothing_behind(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
