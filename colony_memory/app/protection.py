@@ -11,6 +11,8 @@ import warnings
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from colony_memory import _engine
+from colony_memory._format import FORMAT
 from colony_memory._format.names import id_order, require_label
 from colony_memory._os.paths import real_path
 from colony_memory._values import NamedTuple, dataclass, field, getLogger, replace
@@ -29,6 +31,7 @@ from colony_memory.app.verdict import (
 )
 from colony_memory.capture.index import disprove, kept_of, peek_index
 from colony_memory.exceptions import (
+    ColonyMemoryError,
     ColonyMemoryWarning,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -74,6 +77,7 @@ class Checked:
     same_disk: bool | None = None  # the vault is on the file system of one of those folders, and would be lost with it
     folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what this host saves under a label
     may_write: bool | None = None  # whether the account may save any more; None where that was not to be learned
+    points: tuple[int, int] | None = None  # how many snapshots like the recent ones fit in formats 1 and 2
 
     def __bool__(self) -> bool:
         return bool(self.verdict)
@@ -153,7 +157,10 @@ def check_protection(
     same_disk = _is_same_disk(memory, paths) if paths else None
     folders = {each.label: each.paths for each in here if [one.label for one in here].count(each.label) == 1}
     may_write = _may_write(memory)
-    return Checked(found, verdict, verdicts, read, runs, there, unsaved, same_disk, folders, may_write)
+    # A monitor asks often, and this takes some reads.
+    asked = next((each for each in found.labels if each.label == verdict.label), None)
+    points = None if quick or max_age is not None or asked is None else _points(memory, asked, found.quota_bytes)
+    return Checked(found, verdict, verdicts, read, runs, there, unsaved, same_disk, folders, may_write, points)
 
 
 class _Here(NamedTuple):
@@ -217,6 +224,33 @@ def _may_write(memory: ColonyMemory) -> bool | None:
     except VaultError as error:  # what is saved there was read all the same
         logger.debug("whether the account may write is not known: %s", error)
         return None
+
+
+def _points(memory: ColonyMemory, label: LabelMap, quota: int) -> tuple[int, int] | None:
+    """How many snapshots like the recent ones fit into the hosted vault in each format, by saving these in the other;
+    None where they are of format 2, or do not tell.
+    """
+    from colony_memory._format.v2.zstd import is_installed
+    from colony_memory.client import ColonyMemory
+    from colony_memory.vaults.memory import MemoryVault
+
+    newest = label.newest
+    if newest is None or newest.format != FORMAT or newest.encrypted or not quota or not is_installed():
+        return None
+    if not memory._session.vault.counts_operations:  # noqa: SLF001 - of the hosted vault alone
+        return None
+    stored, trial = list[int](), ColonyMemory(backend=MemoryVault(), format=2)
+    try:
+        for info in reversed(memory.list_snapshots(label=label.label)[:_SAMPLE]):
+            found = memory._run(_engine.restore.read, label=label.label, snapshot_id=info.snapshot_id)  # noqa: SLF001
+            saved = trial.backup(found.documents)
+            stored += [] if saved.reused else [saved.stored_bytes]
+    except (ColonyMemoryError, ValueError) as error:  # what is damaged is told by others
+        logger.debug("what format 2 would give is not known: %s", error)
+    first, *more = stored or [0]
+    if not more or not newest.stored_bytes:
+        return None
+    return quota // newest.stored_bytes, 1 + max(0, quota - first) * len(more) // sum(more)
 
 
 def _is_same_disk(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> bool:

@@ -6,12 +6,14 @@ import json
 import shlex
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import sha256
 
 import pytest
 from cli_runs import NOON, damage, save
 
 from colony_memory import ColonyMemory
 from colony_memory import words as text
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.app.protection import Problem
 from colony_memory.cli.verbs import check
 from colony_memory.schedule import last_run
@@ -360,7 +362,7 @@ def test_for_programs(cli, vault, noon):
     assert (code, err) == (0, "")
     assert set(answer) == {
         *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
-        *("label", "ahead", "conflict", "same_disk", "encrypted", "unsaved"),
+        *("label", "ahead", "conflict", "same_disk", "points", "encrypted", "unsaved"),
         *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
         *("operations_left", "operations_reset_seconds", "operations_spent"),
     }
@@ -418,9 +420,33 @@ def test_an_account_without_the_karma_to_save_is_told_it(cli, server, folder):
     assert "karma" not in cli("status")[1]
 
 
+@pytest.mark.skipif(not is_installed(), reason="format 2 takes zstd")
+def test_what_format_2_would_keep_is_measured_on_this_memory(cli, server, folder):
+    text = [sha256(b"%d" % number).hexdigest() for number in range(2_000)]
+    for number in range(3):
+        text[number] = "changed"
+        (folder / "a.md").write_text("\n".join(text))
+        assert cli("backup", folder)[0] == 0
+    first, second = json.loads(cli("status", "--json")[1])["points"].values()
+    assert (100 < first < 250, second > 20 * first) == (True, True)
+    out = " ".join(cli("status")[1].split())
+    told = f"format the vault keeps about {first} such snapshots, in format 2 {min(second, 10_000)}: "
+    assert f"{told}colony-memory backup --format 2 PATH" in out
+    assert json.loads(cli("status", "--quick", "--json")[1])["points"] is None
+    assert cli("backup", folder, "--format", "2", "--note", "now")[0] == 0
+    assert json.loads(cli("status", "--json")[1])["points"] is None
+
+
 @pytest.mark.parametrize(("wait", "back"), [(None, ""), (1380, ", all of them again in 23m")])
 def test_what_is_left_of_the_hour_is_told_where_the_service_said_it(cli, server, folder, monkeypatch, wait, back):
+    clock = server.vault.clock
+    with monkeypatch.context() as earlier:
+        earlier.setattr(server.vault, "clock", lambda: clock() - 3700)
+        assert cli("backup", folder)[0] == 0
+        assert "last hour" not in cli("status")[1]
+    (folder / "more.md").write_text("more")
     assert cli("backup", folder)[0] == 0
+    assert "spent  at least 3 uploads and deletes of the last hour\n" in cli("status")[1]
     monkeypatch.setattr(calls.Budget, "left", lambda _: 12)
     monkeypatch.setattr(calls.Budget, "reset", lambda _: wait)
     assert f"left   12 uploads and deletes this hour{back}\n" in cli("status")[1]

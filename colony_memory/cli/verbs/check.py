@@ -165,10 +165,16 @@ def status_lines(
         f"used   {size(found.used_bytes)}{of}, in {count(found.files, 'vault file')}{later}",
     ]
     lines += few([f"next   {each}" for each in next_backups(found)], verbose=False)
+    if checked.points is not None and checked.points[1] > 2 * checked.points[0]:
+        one, other = checked.points
+        again = command("backup", "PATH", options=("--format", "2"), label=verdict.label, given=given)
+        lines.append(f"format the vault keeps about {one} such snapshots, in format 2 {min(other, _MANY)}: {again}")
     if found.operations_left is not None:
         wait = found.operations_reset_seconds
         back = "" if wait is None else f", all of them again in {show_duration(wait)}"
         lines.append(f"left   {found.operations_left} uploads and deletes this hour{back}")
+    elif found.operations_spent:
+        lines.append(f"spent  at least {found.operations_spent} uploads and deletes of the last hour")
     lines += [f"watch  {_watch(label, log, now)}" for label, log in checked.runs.items()]
     lines += ["", _label_table(found, checked.verdicts, now=now)]
     if unsaved is not None:
@@ -250,6 +256,7 @@ def status_document(
         "max_age_seconds": None if max_age is None else int(max_age.total_seconds()),
         "ahead": ahead,
         "same_disk": checked.same_disk,
+        "points": None if checked.points is None else dict(zip(("format_1", "format_2"), checked.points, strict=True)),
         "problems": [
             {
                 "label": each.label,
