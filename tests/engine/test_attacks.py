@@ -12,7 +12,7 @@ import json
 import warnings
 
 import pytest
-from faces import PlainVault
+from faces import DictWitness, PlainVault
 
 from colony_memory import (
     ColonyMemory,
@@ -36,19 +36,6 @@ LONG_AGO = "20200101T000000000000Z-000000"
 STEP = 7200.0
 
 
-class Notes:
-    """A witness in memory: what the agent keeps elsewhere."""
-
-    def __init__(self):
-        self.heads = {}
-
-    def read(self, label):
-        return self.heads.get(label)
-
-    def record(self, label, head):
-        self.heads[label] = head
-
-
 #: Histories by how they were made: each is made once, and copied.
 _MADE = {}
 
@@ -61,7 +48,7 @@ class Held:
         self.fake = FakeVault(operations_per_hour=None, clock=lambda: self.clock)
         self.backend = self.fake if kind == "full" else PlainVault(self.fake)
         self.files = self.fake.files
-        self.notes = Notes()
+        self.notes = DictWitness()
         self.ids, self.pointers, self.states = [], [], []
         made = _MADE.get((versions, signer))
         if made is None:
@@ -514,7 +501,7 @@ def test_a_pointer_that_was_put_back_is_not_signed_anew(name, verb, kind):
 @pytest.mark.parametrize("saved", [1, 2])
 def test_the_latest_of_a_signed_label_is_deleted_by_a_signer_only(saved, kind):
     """Who has no key would leave a pointer that clients which pin refuse, or take for a rollback."""
-    fake, witness = FakeVault(operations_per_hour=None), Notes()
+    fake, witness = FakeVault(operations_per_hour=None), DictWitness()
     vault = fake if kind == "full" else PlainVault(fake)
     owner = ColonyMemory(backend=vault, signer=OWN, witness=witness)
     ids = [owner.backup({"m": f"v{n}"}).snapshot_id for n in range(saved)]
@@ -772,7 +759,7 @@ def test_a_client_that_is_running_is_a_witness_of_its_own():
         mem.restore()
 
 
-class Broken(Notes):
+class Broken(DictWitness):
     def __init__(self, *, read=None, record=None):
         super().__init__()
         self._read, self._record = read, record

@@ -7,7 +7,7 @@ import time
 from datetime import datetime, timezone
 
 import pytest
-from faces import PlainVault
+from faces import DictWitness, PlainVault
 
 from colony_memory import (
     ColonyMemory,
@@ -16,42 +16,10 @@ from colony_memory import (
     VaultUnavailable,
 )
 from colony_memory._format.v2.zstd import is_installed
-from colony_memory.testing import FakeVault
+from colony_memory.testing import FakeVault, FaultyVault
+from colony_memory.testing.faults import ProcessDied
 
 pytestmark = pytest.mark.filterwarnings("ignore::colony_memory.exceptions.ColonyMemoryWarning")
-
-
-class Remembered:
-    """A witness that keeps what it was told."""
-
-    def __init__(self):
-        self.heads = {}
-
-    def read(self, label):
-        return self.heads.get(label)
-
-    def record(self, label, head):
-        self.heads[label] = head
-
-
-class Lagging:
-    """A vault whose lists lack some snapshots for a while."""
-
-    def __init__(self, fake):
-        self.fake, self.lacks = fake, ()
-
-    def __getattr__(self, name):
-        return getattr(self.fake, name)
-
-    def vault_list_files(self):
-        return self.shown(self.fake.vault_list_files())
-
-    def vault_list_prefix(self, prefix):
-        return self.shown(self.fake.vault_list_prefix(prefix))
-
-    def shown(self, listing):
-        items = [item for item in listing["items"] if not any(each in item["filename"] for each in self.lacks)]
-        return {**listing, "items": items, "total": len(items)}
 
 
 VERBS = {
@@ -77,7 +45,7 @@ def saved(vault, **options):
 @pytest.mark.parametrize("plain", [False, True], ids=["full", "plain"])
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 def test_no_verb_hides_that_the_newest_were_removed(verb, plain, signer):
-    fake, witness = FakeVault(operations_per_hour=None), Remembered()
+    fake, witness = FakeVault(operations_per_hour=None), DictWitness()
     vault = PlainVault(fake) if plain else fake
     options = {"signer": signer, "witness": witness}
     ids = saved(vault, **options)
@@ -96,14 +64,19 @@ def test_no_verb_hides_that_the_newest_were_removed(verb, plain, signer):
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 def test_one_list_that_lags_takes_no_pointer_back(verb):
     fake = FakeVault(operations_per_hour=None)
-    vault = Lagging(fake)
+    vault = FaultyVault(fake)
     ids = saved(vault)
     there = dict(fake.files)
-    vault.lacks = ids[3:]
+
+    def lag(reply):
+        items = [item for item in reply["items"] if not any(each in item["filename"] for each in ids[3:])]
+        return {**reply, "items": items, "total": len(items)}
+
+    vault.lie("list", lag)
     with pytest.raises(VaultUnavailable, match="out of date"):
         verb(ColonyMemory(backend=vault), ids)
     assert fake.files == there
-    vault.lacks = ()
+    vault.heal()
     assert ColonyMemory(backend=vault).restore() == {"n": "6"}
 
 
@@ -120,61 +93,20 @@ def test_a_full_vault_gives_up_incomplete_snapshots_before_the_newest_complete_o
     assert len(mem.list_snapshots()) < 12
 
 
-class Beside:
-    """A vault without conditions, in which another client saves just before a pointer is written."""
-
-    def __init__(self, fake, save):
-        self._plain, self._save = PlainVault(fake), save
-
-    def __getattr__(self, name):
-        return getattr(self._plain, name)
-
-    def vault_upload_file(self, filename, content):
-        if filename.endswith("latest.json") and self._save:
-            save, self._save = self._save, None
-            save()
-        return self._plain.vault_upload_file(filename, content)
-
-
 @pytest.mark.parametrize("signs", [False, True])
 def test_a_save_beside_the_deletion_of_the_last_snapshot_is_memory(signs, request):
     options = {"signer": request.getfixturevalue("signer")} if signs else {}
     fake = FakeVault(operations_per_hour=None)
     plain = PlainVault(fake)
     first = ColonyMemory(backend=plain, **options).backup({"m": "0"})
-    vault = Beside(fake, lambda: ColonyMemory(backend=plain, **options).backup({"m": "reported"}))
+    vault = FaultyVault(plain)
+    other = ColonyMemory(backend=plain, **options)
+    vault.hook("upload", lambda: other.backup({"m": "reported"}), match="latest.json")
     ColonyMemory(backend=vault, **options).delete_snapshot(label="default", snapshot_id=first.snapshot_id)
     assert ColonyMemory(backend=plain, **options).restore(default={}) == {"m": "reported"}
     last = ColonyMemory(backend=plain, **options).latest()
     ColonyMemory(backend=plain, **options).delete_snapshot(label="default", snapshot_id=last.snapshot_id)
     assert ColonyMemory(backend=plain, **options).restore(default={}) == {}
-
-
-class Died(BaseException):
-    """The process ends."""
-
-
-def dies_at(vault, verb, place):
-    """Let a vault end the process at the n-th call of a verb."""
-
-    class Mortal:
-        def __init__(self):
-            self.left = place
-
-        def __getattr__(self, name):
-            method = getattr(vault, name)
-            if name != verb:
-                return method
-
-            def call(*args, **options):
-                self.left -= 1
-                if self.left < 0:
-                    raise Died
-                return method(*args, **options)
-
-            return call
-
-    return Mortal()
 
 
 @pytest.mark.parametrize("place", range(2))
@@ -187,8 +119,10 @@ def test_a_full_vault_is_not_stuck_after_a_death_between_giving_up_and_deleting(
     fake = FakeVault(quota_bytes=2 * one + one // 3, operations_per_hour=None, clock=lambda: now[0])
     for n in range(2):
         ColonyMemory(backend=fake).backup({"m": texts[n]})
-    with pytest.raises(Died):
-        ColonyMemory(backend=dies_at(fake, "vault_delete_file", place)).backup({"m": texts[2]}, prune_keep=2)
+    vault = FaultyVault(fake)
+    vault.fail("delete", ProcessDied(0), skip=place)
+    with pytest.raises(ProcessDied):
+        ColonyMemory(backend=vault).backup({"m": texts[2]}, prune_keep=2)
     for n in (3, 4, 5):
         now[0] += 7200
         ColonyMemory(backend=fake).backup({"m": texts[n]}, prune_keep=2)

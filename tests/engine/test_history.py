@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from faces import FACES, PlainVault, with_zstd
+from faces import FACES, DictWitness, PlainVault, with_zstd
 
 from colony_memory import (
     ColonyMemory,
@@ -182,14 +182,9 @@ def test_a_label_that_was_set_back_tells_nothing(face, vault, signers):
     vault.files.clear()
     vault.files.update(before)
 
-    class Witness:
-        def read(self, label):
-            return head
-
-        def record(self, label, head):
-            """Nothing is to be told."""
-
-    memory = face(vault, signer=signer, witness=Witness())
+    witness = DictWitness()
+    witness.record("default", head)
+    memory = face(vault, signer=signer, witness=witness)
     for call in (lambda: memory.history("a.md"), lambda: memory.search("tea")):
         with pytest.raises(RollbackDetected):
             call()

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("httpx")
 
 from colony_sdk import AsyncColonyClient, ColonyClient
-from faces import PlainVault
+from faces import DictWitness, PlainVault
 
 from colony_memory import AsyncColonyMemory, ColonyMemory
 from colony_memory._format.v2.zstd import is_installed
@@ -172,20 +172,17 @@ def test_what_fails_after_it_was_cancelled_is_heard_of(caplog):
     assert not caplog.records
 
 
-class Witness:
-    """Takes its time to record, and keeps what comes last."""
+class Witness(DictWitness):
+    """Takes its time to record."""
 
     def __init__(self) -> None:
-        self.heads: dict[str, str] = {}
+        super().__init__()
         self.begun, self.may_go_on = threading.Event(), threading.Event()
-
-    def read(self, label: str) -> str | None:
-        return self.heads.get(label)
 
     def record(self, label: str, head: str) -> None:
         self.begun.set()
         assert self.may_go_on.wait(30)
-        self.heads[label] = head
+        super().record(label, head)
 
 
 def test_what_a_witness_is_told_comes_in_order():

@@ -15,11 +15,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from counts import TRIED
+from faces import DictWitness
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from signed_histories import OWN, POINTER, check_each_signature_once
-from signed_machine import DictWitness
 
 from colony_memory import (
     ColonyMemory,

@@ -86,3 +86,18 @@ class PlainVault:
 
     def vault_delete_file(self, filename: str) -> Any:
         return self.vault.vault_delete_file(filename)
+
+
+class DictWitness:
+    """A witness in memory."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, str] = {}
+
+    def read(self, label: str) -> str | None:
+        return self.heads.get(label)
+
+    def record(self, label: str, head: str) -> None:
+        known = self.heads.get(label)
+        if known is None or int(known.partition(":")[0]) <= int(head.partition(":")[0]):
+            self.heads[label] = head

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
+from faces import DictWitness
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 from memory_machine import MemoryMachine
 from signed_histories import OWN
-
-
-class DictWitness:
-    """A witness that lasts as long as the machine."""
-
-    def __init__(self):
-        self.heads = {}
-
-    def read(self, label):
-        return self.heads.get(label)
-
-    def record(self, label, head):
-        known = self.heads.get(label)
-        if known is None or int(known.partition(":")[0]) <= int(head.partition(":")[0]):
-            self.heads[label] = head
 
 
 class SignedMemoryMachine(MemoryMachine):

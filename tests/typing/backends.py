@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colony_memory import (
     AsyncColonyMemory,
@@ -71,25 +71,6 @@ class AsyncDictVault:
         return None
 
 
-class Published:
-    """As the backends that tests of 0.1.1 hand in."""
-
-    def vault_status(self) -> dict[Any, Any]:
-        return {}
-
-    def vault_list_files(self) -> dict[Any, Any]:
-        return {}
-
-    def vault_get_file(self, filename: str) -> dict[Any, Any]:
-        return {filename: ""}
-
-    def vault_upload_file(self, filename: str, content: str) -> dict[Any, Any]:
-        return {filename: content}
-
-    def vault_delete_file(self, filename: str) -> dict[Any, Any]:
-        return {filename: ""}
-
-
 class ReadOnly:
     """Not enough of them."""
 
@@ -115,7 +96,6 @@ class Mute:
 
 def vaults() -> None:
     ColonyMemory(backend=DictVault())
-    ColonyMemory(backend=Published())
     ColonyMemory(backend=open_vault("memory:"))
     ColonyMemory("col_key", base_url="https://example.org")
     AsyncColonyMemory(backend=AsyncDictVault())

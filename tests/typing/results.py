@@ -1,15 +1,19 @@
-"""What a type checker makes of errors and of the pure core. Checked by mypy, never called."""
+"""What a type checker makes of errors, transfers, encryption and of the pure core. Checked by mypy, never called."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory import (
+    AsyncColonyMemory,
     BackupUncertain,
+    ColonyMemory,
     ColonyMemoryError,
     ConflictDetected,
+    Passphrase,
     PruneIncomplete,
     PrunePlan,
     QuotaExceeded,
@@ -26,6 +30,7 @@ from colony_memory import (
 from colony_memory.reports import Change, DocumentChange, LabelMap, Match, SearchReport, SnapshotCheck
 from colony_memory.retention import plan
 from colony_memory.snapshot import BuiltSnapshot, Manifest, build, info_from_manifest, parse, read_manifest
+from colony_memory.transfer import CopyReport, Export, ExportVault, copy, export_snapshot, import_snapshot, load_export
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type  # noqa: TC004 - never called
@@ -93,3 +98,29 @@ def core(documents: dict[str, str], info: SnapshotInfo) -> None:
     assert_type(made.reasons, Mapping[str, tuple[str, ...]])
     # The positional fields of 0.1.1.
     SnapshotInfo("id", "work", "2026-01-01T00:00:00Z", ["a"], 1, 2, "sha256:", True, None)
+
+
+def options() -> None:
+    ColonyMemory("col_…", encrypt_to="age1…", identities=Path("identity.txt"))
+    ColonyMemory("col_…", encrypt_to=["age1…", Passphrase("words")], identities=["AGE-SECRET-KEY-1…", Path("key")])
+    AsyncColonyMemory("col_…", encrypt_to=Passphrase("words"), identities=(Passphrase("words"),))
+    ColonyMemory("col_…", encrypt_to=7)  # type: ignore[arg-type]
+    ColonyMemory("col_…", identities=b"AGE-SECRET-KEY-1")  # type: ignore[arg-type]
+
+
+def plain(source: ColonyMemory, destination: ColonyMemory) -> None:
+    exported = export_snapshot(source, label="work", snapshot_id=None)
+    assert_type(exported, Export)
+    assert_type(exported.info, SnapshotInfo)
+    assert_type(import_snapshot(destination, load_export("work.json")), SnapshotInfo)
+    assert_type(copy(source, destination, labels=["work"], progress=lambda done, total: None), CopyReport)
+    ColonyMemory(backend=ExportVault(exported))
+    copy(source, AsyncColonyMemory())  # type: ignore[call-overload]
+    import_snapshot(destination, "work.json")  # type: ignore[call-overload]
+
+
+async def awaited(source: AsyncColonyMemory, destination: AsyncColonyMemory) -> None:
+    exported = await export_snapshot(source)
+    assert_type(exported, Export)
+    assert_type(await import_snapshot(destination, exported), SnapshotInfo)
+    assert_type(await copy(source, destination), CopyReport)
