@@ -179,23 +179,6 @@ def test_every_error_is_in_the_errors_page_with_what_to_do() -> None:
             assert re.search(rf"^\| `{name}` \|[^|]+\|[^|]+\|$", text, re.MULTILINE), name
 
 
-def test_the_tree_of_errors_is_the_tree() -> None:
-    drawn = "\n".join(
-        re.findall(r"^    ((?:[│ ]*[├└]── |ColonyMemoryError\().*)$", exceptions.__doc__ or "", re.MULTILINE)
-    )
-    parents: list[str] = []
-    for line in drawn.splitlines():
-        depth, name = len(re.match(r"[│├└─ ]*", line)[0]) // 4, re.search(r"\w+", line)[0]  # type: ignore[index]
-        error = getattr(exceptions, name)
-        parents[depth:] = [name]
-        if depth:
-            assert error.__bases__[0].__name__ == parents[depth - 1]
-        assert (ValueError in error.__bases__) == ("…, ValueError" in line), name
-    assert set(re.findall(r"(?:── |^)([A-Z]\w+)", drawn, re.MULTILINE)) == set(errors_of_the_package()) - {
-        "ColonyMemoryWarning"
-    }
-
-
 def test_options_and_exit_codes_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("click")
     from colony_memory.__main__ import main

@@ -86,20 +86,13 @@ class Slow(PlainVault):
             assert self.may_go_on.wait(30)
         return getattr(self.vault, name)(*args)
 
-    def vault_status(self) -> Any:
-        return self._slowly("vault_status")
 
-    def vault_list_files(self) -> Any:
-        return self._slowly("vault_list_files")
+def slowly(name: str) -> Any:
+    return lambda self, *args: self._slowly(name, *args)
 
-    def vault_get_file(self, filename: str) -> Any:
-        return self._slowly("vault_get_file", filename)
 
-    def vault_upload_file(self, filename: str, content: str) -> Any:
-        return self._slowly("vault_upload_file", filename, content)
-
-    def vault_delete_file(self, filename: str) -> Any:
-        return self._slowly("vault_delete_file", filename)
+for method in METHODS:
+    setattr(Slow, method, slowly(method))
 
 
 async def backup(memory, _info):

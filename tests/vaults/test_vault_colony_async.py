@@ -43,36 +43,16 @@ class Bridge:
     def _run(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
 
-    def vault_status(self):
-        return self._run(self._vault.vault_status())
-
-    def vault_list_files(self):
-        return self._run(self._vault.vault_list_files())
-
-    def vault_get_file(self, filename):
-        return self._run(self._vault.vault_get_file(filename))
-
-    def vault_upload_file(self, filename, content):
-        return self._run(self._vault.vault_upload_file(filename, content))
-
-    def vault_delete_file(self, filename):
-        return self._run(self._vault.vault_delete_file(filename))
-
-    def vault_upload_file_if(self, filename, content, *, if_match=None, if_none_match=None):
-        call = self._vault.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
-        return self._run(call)
-
-    def vault_list_prefix(self, prefix):
-        return self._run(self._vault.vault_list_prefix(prefix))
-
-    def vault_operations_left(self):
-        return self._run(self._vault.vault_operations_left())
-
-    def vault_operations_reset(self):
-        return self._run(self._vault.vault_operations_reset())
-
     def close(self):
         self._run(self._vault.aclose())
+
+
+def plain(name):
+    return lambda self, *given, **options: self._run(getattr(self._vault, name)(*given, **options))
+
+
+for method in {name for name in dir(AsyncColonyVault) if name.startswith("vault_")} - {"vault_may_write"}:
+    setattr(Bridge, method, plain(method))
 
 
 @pytest.fixture(scope="module")
