@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory._format import catalog
 from colony_memory._format.catalog import Entry, few_lines
-from colony_memory._format.names import id_order, require_id
+from colony_memory._format.names import require_id
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory._format.rows import _ROW
 from colony_memory.exceptions import SnapshotCorrupt
@@ -211,27 +210,7 @@ def test_a_moved_pointer_is_of_the_next_generation() -> None:
         moved.generation = 0  # type: ignore[misc]
 
 
-@unhurried
-@given(st.lists(ENTRIES, max_size=8))
-def test_entries_are_kept_newest_first(entries: list[Entry]) -> None:
-    moved = pointer().follow(ID, updated_at=STAMP, entries=entries, stream=STREAM)
-    ids = [each.info.snapshot_id for each in moved.entries or ()]
-    assert ids == sorted({each.info.snapshot_id for each in entries}, key=id_order, reverse=True)
-
-
 # --- size ---
-
-
-def test_beyond_the_limit_the_oldest_entries_are_left_out() -> None:
-    entries = tuple(reversed([entry(number) for number in range(8000)]))
-    moved = pointer().follow(ID, updated_at=STAMP, entries=entries, stream=STREAM)
-    text = write_pointer(moved)
-    assert len(json.loads(text)["catalog"]) <= catalog.MAX_CATALOG_CHARS
-    kept = reread(text).entries
-    assert kept is not None
-    assert 1000 < len(kept) < 8000
-    assert moved.entries is not None
-    assert kept == moved.entries[: len(kept)]
 
 
 def test_a_generation_of_any_length_can_be_followed() -> None:
