@@ -1,25 +1,22 @@
 """Directories that are open: the one place that looks up, opens, makes, moves and removes what is in them.
 
-Whoever may write into a folder can put a link in the place of a directory between a look and a write. A descriptor
-stays with the directory that was looked at: every name is one component, looked up from it, and no link is followed
-unless the caller says so. Nothing is ever waited for (a named pipe, a device): what is no plain file is not opened.
-
-Errors are those of the operating system, and :class:`~colony_memory._os.paths.UnfitFile`. Where the platform has no
-directory descriptors, no ``O_NOFOLLOW`` or no ``O_NONBLOCK`` (Windows), names are joined to paths and looked at before
-and after they are opened.
+A descriptor stays with the directory that was looked at, whoever puts a link in its place: every name is one component,
+looked up from it without following links, and nothing but plain files is opened, so that nothing is waited for. Where
+the platform has no directory descriptors (Windows), names are joined to paths, and looked at before and after.
+Errors are those of the operating system, and :class:`~colony_memory._os.paths.UnfitFile`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._os import disk
-from colony_memory._os.disk import give, sync_names
 from colony_memory._os.held import held
 from colony_memory._os.paths import (
     Identity,
@@ -32,6 +29,7 @@ from colony_memory._os.paths import (
     local_name,
     name_kind,
 )
+from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -327,8 +325,8 @@ class Reach:
         top, names = self._stack[0][1], list(names)
         if top.descriptor is None:
             return
-        if not one_by_one and disk.syncs_together(len(names)):
-            disk.sync_file_system(top.descriptor)
+        if not one_by_one and syncs_together(len(names)):
+            sync_file_system(top.descriptor)
             return
         for above in sorted({name.rpartition("/")[0] for name in names}):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it went too
@@ -362,3 +360,80 @@ def open_below(root: Path, inside: Iterable[str] = ()) -> Iterator[Directory]:
         yield directory
     finally:
         directory.close()
+
+
+_MANY = 64
+
+
+def sync_bytes(descriptor: int) -> None:
+    """Bring what was written to a file onto the disk."""
+    if sys.platform == "darwin":  # there fsync() leaves it in the disk's own cache
+        import fcntl
+
+        with contextlib.suppress(OSError):  # not every file system can
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
+
+
+def sync_names(descriptor: int) -> None:
+    """Make the names in a directory last, where its file system can."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # it keeps directories its own way
+            raise
+
+
+def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
+    """Where this is root, give what is open to the owner of a directory, or warn that it could not be given."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return
+    made = os.fstat(descriptor)
+    if (made.st_uid, made.st_gid) == (owner.st_uid, owner.st_gid):
+        return
+    try:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    except OSError as error:
+        warnings.warn(
+            f"files that root wrote in {place} could not be given to user {owner.st_uid}, who owns it and may be "
+            f"unable to read them: {error.strerror}",
+            ColonyMemoryWarning,
+            stacklevel=2,
+        )
+
+
+def syncs_together(count: int) -> bool:
+    """One :func:`sync_file_system` costs less than to make so many files or names last one by one.
+
+    With few of them it does not: it also waits for what others are writing.
+    """
+    return count >= _MANY and _syncfs() is not None
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Make all that was written to the file system of an open file or directory last, by whoever wrote it."""
+    call = _syncfs()
+    if call is None:
+        raise NotImplementedError
+    call(descriptor)
+
+
+@functools.cache
+def _syncfs() -> Callable[[int], None] | None:
+    """The call of Linux, which Python does not have."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    try:
+        function = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return None
+
+    def call(descriptor: int) -> None:
+        if function(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return call

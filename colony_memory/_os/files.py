@@ -20,8 +20,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory
-from colony_memory._os.disk import give, sync_bytes
+from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory, give, sync_bytes
 from colony_memory._os.paths import is_link
 from colony_memory._values import NamedTuple
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._os import disk
+from colony_memory._os import directory as disk
 from colony_memory._os.directory import Reach
 from colony_memory._os.paths import PERMISSIONS
 from colony_memory._values import dataclass, getLogger

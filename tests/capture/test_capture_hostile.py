@@ -13,7 +13,7 @@ import pytest
 from capture_trees import files, linux, make, metadata, names, posix, traces, tree
 
 from colony_memory._os import directory as _directory
-from colony_memory._os import disk
+from colony_memory._os import directory as disk
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.machine import state_directory
 from colony_memory.capture import read_folder, write_folder

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from colony_memory._os import directory as disk
 from colony_memory._os import directory as module
-from colony_memory._os import disk
 from colony_memory._os.files import Files as Directory
 from colony_memory._os.files import make_directory, read_file
 from colony_memory._os.files import open_files as open_directory

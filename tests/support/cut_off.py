@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from forks import fork
 
-from colony_memory._os import disk
+from colony_memory._os import directory as disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
