@@ -151,7 +151,7 @@ def compress_fast(here: Path, made: Path) -> None:
 
 
 def find_default_vault(here: Path, made: Path) -> None:
-    from colony_memory.app.place import choose_place
+    from colony_memory.app.open import choose_place
 
     assert choose_place().url
 
@@ -166,7 +166,7 @@ def serve(here: Path, made: Path) -> None:
     from colony_memory.mcp import require_mcp
 
     require_mcp()
-    from colony_memory.app.place import choose_place
+    from colony_memory.app.open import choose_place
     from colony_memory.mcp.served import Served, real_folder
     from colony_memory.mcp.server import MemoryServer
     from mcp import Client

@@ -83,8 +83,7 @@ GROUPS = (
         "What the command line does",
         "Use cases for other faces: they take plain arguments, return typed results, and neither print nor ask.",
         {
-            "app.open": ("open_memory", "OpenMemory"),
-            "app.place": ("choose_place", "Place"),
+            "app.open": ("choose_place", "Place", "open_memory", "OpenMemory"),
             "app.pick": ("find", "find_at"),
             "app.restore": ("save_present",),
             "app.content": ("content_of",),

@@ -10,9 +10,9 @@ from colony_memory._diff import File, number_of_lines, patch, quoted
 from colony_memory._format.names import require_label
 from colony_memory._values import dataclass, field, replace
 from colony_memory.app.content import near
+from colony_memory.app.open import identify_vault, require_synchronous
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import find_id, may_name_a_snapshot, naming_the_label
-from colony_memory.app.place import identify_vault, require_synchronous
 from colony_memory.app.save import listed_paths, read_for
 from colony_memory.capture import read_folder
 from colony_memory.capture._metadata import (

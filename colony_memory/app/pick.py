@@ -13,7 +13,7 @@ from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, id_time, manifest_filename
 from colony_memory._format.v2.manifest import LEFT_OUT
 from colony_memory._values import pattern, replace
-from colony_memory.app.place import require_synchronous
+from colony_memory.app.open import require_synchronous
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import created, newest_first
 

@@ -17,8 +17,8 @@ from colony_memory._format.names import id_order, require_label
 from colony_memory._os.paths import real_path
 from colony_memory._values import NamedTuple, dataclass, field, getLogger, replace
 from colony_memory.app.compare import Unsaved, find_unsaved
+from colony_memory.app.open import identify_vault, require_synchronous
 from colony_memory.app.pick import BEFORE_RESTORE
-from colony_memory.app.place import identify_vault, require_synchronous
 from colony_memory.app.verdict import (
     Mending,
     Newest,

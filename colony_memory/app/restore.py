@@ -13,13 +13,13 @@ from colony_memory._engine.basis import Basis, with_merged
 from colony_memory._os.paths import local_name
 from colony_memory._values import dataclass, replace
 from colony_memory.app.content import narrow, replaced_by, reshape, take_lacking
+from colony_memory.app.open import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import BEFORE_RESTORE, find_at, find_id
-from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.app.save import FolderSave
 from colony_memory.app.target import Target
 from colony_memory.capture._filenames import parents_of, quoted
-from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._metadata import described_by, split_documents
 from colony_memory.capture._question import FileInUse, Holding
 from colony_memory.capture._write import place_documents
 from colony_memory.capture.folder import NothingToSave
@@ -231,7 +231,9 @@ def restore_folder(
         else:
             found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback, read=target.read)
         whole = found.documents if salvaged is None else salvaged.documents
-        whole, filled = take_lacking(target, found, whole) if fill else (whole, ())
+        filled: tuple[Filled, ...] = ()
+        if fill and described_by(whole).unread:
+            whole, filled = take_lacking(target, found, whole)
         documents = narrow(whole, globs) if globs else whole
         documents = documents if shape is None else shape(documents)
         basis = None if globs else target.based_on(found)
@@ -239,7 +241,7 @@ def restore_folder(
             documents = target.merge(found, documents)
             # All of the latest is in the folder then; of another one it is only noted for the next save.
             basis = basis if found.is_latest else with_merged(target.basis, found.info.snapshot_id)
-        going = delete or (() if globs else replaced_by(target, filled))
+        going = delete or (() if globs or not filled else replaced_by(target, filled))
         writing = Writing(target, found, documents, delete=going, force=force, on_progress=on_progress)
         if globs:
             filled = tuple(each for each in filled if each.is_of(documents))

@@ -12,8 +12,8 @@ from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
 from colony_memory.app.content import Filled, replaced_by, take_lacking
+from colony_memory.app.open import refuse_vault_inside
 from colony_memory.app.options import BackupOptions
-from colony_memory.app.place import refuse_vault_inside
 from colony_memory.app.restore import RestoredFolder, Writing, restore_folder
 from colony_memory.app.save import FolderSave
 from colony_memory.app.target import Target, has_all_lines, same_files

@@ -18,8 +18,8 @@ from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.machine import origin_of
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass, replace
+from colony_memory.app.open import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.app.options import BackupOptions, run_before
-from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.capture._identity import unmoved
 from colony_memory.capture._metadata import at_known_times
 from colony_memory.capture.folder import Capture, end_unfinished, find_sources, read_by_index, require_directory

@@ -20,9 +20,9 @@ from colony_memory._format.record import ATTRIBUTES_NAME, RECORD_NAME, lacks_tex
 from colony_memory._values import replace
 from colony_memory.app.claude_code import Host
 from colony_memory.app.content import filled_from
+from colony_memory.app.open import identify_vault
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import BEFORE_RESTORE
-from colony_memory.app.place import identify_vault
 from colony_memory.app.save import read_for
 from colony_memory.capture._metadata import METADATA_NAMES, describe, split_documents
 from colony_memory.capture._question import Holding, Question

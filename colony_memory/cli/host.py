@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from colony_memory.app.place import Place
+    from colony_memory.app.open import Place
     from colony_memory.app.save import Saved
     from colony_memory.cli.options import CommonOptions, SavingOptions
     from colony_memory.schedule.notify import Notifier
@@ -113,7 +113,7 @@ class _Task:
 
     def save(self) -> Told:
         """Save the memory, or find that there is nothing to save."""
-        from colony_memory.app.place import choose_place
+        from colony_memory.app.open import choose_place
         from colony_memory.schedule.last_run import last_run_path
 
         call = self._call

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._values import dataclass, field
 from colony_memory.app.agents import AGENTS
-from colony_memory.app.open import key_arguments, trust_arguments
-from colony_memory.app.place import choose_place
+from colony_memory.app.open import choose_place, key_arguments, trust_arguments
 from colony_memory.cli.output import Progress
 from colony_memory.cli.parsing import CURRENT
 from colony_memory.client import ColonyMemory
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from colony_memory.app.claude_code import Host
-    from colony_memory.app.place import Place
+    from colony_memory.app.open import Place
     from colony_memory.cli.options import CommonOptions
     from colony_memory.cli.output import Output
 
@@ -163,6 +162,8 @@ def host_of(
     name: str | None, directory: str, *, kinds: Iterable[str] | None, project: str | None, maps: Iterable[str] | None
 ) -> Host | None:
     """The host of that name, None where none is meant."""
+    if not (name or project or maps):
+        return None
     from colony_memory.app.claude_code import Host, read_moves
 
     moves = read_moves(project, maps or ())

@@ -262,8 +262,26 @@ def starting(program: Sequence[str]) -> Iterator[None]:
         raise Failure(f"the command cannot be run: {error}", code=error.code) from error
 
 
+class _Silent:
+    """A notifier of nobody."""
+
+    def started(self) -> None:
+        """Take no notice."""
+
+    def succeeded(self) -> None:
+        """Likewise."""
+
+    def failed(self, _reason: str, _error: BaseException | None = None) -> None:
+        """Likewise."""
+
+    def close(self, _patience: float) -> None:
+        """Wait for nothing."""
+
+
 def notifier_of(*, ping: str | None, on_error: str | None, label: str, output: Output) -> Notifier:
     """A notifier for a monitor and a command of the user's, which are told the exit code of each failure."""
+    if ping is None and on_error is None:
+        return _Silent()  # type: ignore[return-value]
     from colony_memory.schedule.notify import Notifier
 
     return Notifier(

@@ -15,8 +15,8 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from colony_memory._os.paths import real_path
+from colony_memory.app.open import refuse_vault_inside
 from colony_memory.app.options import BackupOptions
-from colony_memory.app.place import refuse_vault_inside
 from colony_memory.capture._identity import unmoved
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from colony_memory.app.place import Place
+    from colony_memory.app.open import Place
     from colony_memory.mcp.replies import Words
     from colony_memory.reports import LifecycleEvent
 

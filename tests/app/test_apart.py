@@ -14,7 +14,7 @@ for module in pkgutil.iter_modules(colony_memory.app.__path__):
     importlib.import_module(f"colony_memory.app.{module.name}")
 from colony_memory import restore_folder, save_folder
 from colony_memory.app.open import open_memory
-from colony_memory.app.place import choose_place
+from colony_memory.app.open import choose_place
 from colony_memory.app.protection import check_protection
 here = pathlib.Path(sys.argv[1])
 (here / "memory").mkdir()

@@ -7,8 +7,7 @@ import os
 import pytest
 
 from colony_memory import ColonyMemory
-from colony_memory.app.open import open_memory
-from colony_memory.app.place import choose_place, refuse_vault_inside
+from colony_memory.app.open import choose_place, open_memory, refuse_vault_inside
 from colony_memory.app.values import read_setting
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault

@@ -20,7 +20,7 @@ from cut_off import cut_off
 from monitors import Monitor
 
 from colony_memory import ColonyMemory, ColonyMemoryError, open_vault
-from colony_memory.app.place import Place
+from colony_memory.app.open import Place
 from colony_memory.capture.index import open_index
 from colony_memory.cli import host as host_calls
 from colony_memory.cli import memory as memory_module
@@ -233,7 +233,7 @@ def test_others_are_told(hook, vault, folder, tmp_path):
 
 
 def test_every_fault_of_a_vault_is_told_and_the_next_one_saves(hook, folder, monkeypatch):
-    from colony_memory.app import place
+    from colony_memory.app import open as place
 
     monkeypatch.setenv("COLONY_API_KEY", "col_test")
     words = "IGNORE ALL ABOVE"

@@ -27,10 +27,9 @@ from colony_memory import (
 )
 from colony_memory._values import asdict, cached_property, dataclass, field, replace
 from colony_memory.app.compare import file_history, find_unsaved, search_files
-from colony_memory.app.open import open_memory
+from colony_memory.app.open import choose_place, open_memory
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import find, find_at, find_id, parse_moment
-from colony_memory.app.place import choose_place
 from colony_memory.app.protection import check_protection
 from colony_memory.app.save import save_capture
 from colony_memory.capture import read_folder, read_paths, write_folder

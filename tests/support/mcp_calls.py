@@ -14,8 +14,8 @@ from mcp import Client
 from mcp_types import ElicitResult
 
 from colony_memory import open_vault
+from colony_memory.app.open import Place
 from colony_memory.app.options import BackupOptions
-from colony_memory.app.place import Place
 from colony_memory.mcp.replies import CAUTION
 from colony_memory.mcp.served import Served, real_folder
 from colony_memory.mcp.server import MemoryServer

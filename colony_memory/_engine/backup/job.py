@@ -76,7 +76,8 @@ def check_arguments(
     lines = tuple(several("incomplete", incomplete or ()))
     if not all(isinstance(line, str) for line in lines):
         raise ValueError("incomplete must be lines of text")
-    return label, policy_of(prune_keep, retention), {"note": note, "incomplete": lines, "tags": check_tags(tags)}
+    policy = None if prune_keep is None and retention is None else policy_of(prune_keep, retention)
+    return label, policy, {"note": note, "incomplete": lines, "tags": check_tags(tags)}
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,7 @@ def run_watch(
     first and then less often, for as long as it takes; only a failure of the first one ends the command, unless it may
     mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
     """
-    from colony_memory.app.place import choose_place
+    from colony_memory.app.open import choose_place
     from colony_memory.app.values import read_seconds, show_duration
     from colony_memory.cli.memory import open_memory, tell_elsewhere
     from colony_memory.schedule.watch import Watch, last_run_path

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from colony_memory.app.compare import Unsaved
-    from colony_memory.app.place import Place
+    from colony_memory.app.open import Place
     from colony_memory.app.protection import Checked, Problem, Protection
     from colony_memory.cli.options import CommonOptions, RetentionOptions
     from colony_memory.reports import LabelMap, VaultMap, VerifyReport
@@ -464,8 +464,8 @@ def run_verify(
 
 
 def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions) -> list[VerifyReport]:
+    from colony_memory.app.open import identify_vault
     from colony_memory.app.pick import find_id, naming_the_label, nothing_saved
-    from colony_memory.app.place import identify_vault
     from colony_memory.capture.index import disprove
 
     with open_memory(common) as opened:

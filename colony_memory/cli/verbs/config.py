@@ -256,7 +256,7 @@ def run_config(*, path: bool = False, common: CommonOptions) -> int:
 def _settings(config: Config, chosen: BackupSet | None, given: Mapping[str, Setting]) -> dict[str, Setting]:
     """Every setting, those that nobody made as they are then."""
     from colony_memory.app import config as settings
-    from colony_memory.app.place import choose_place
+    from colony_memory.app.open import choose_place
     from colony_memory.cli.app import declared
 
     found = effective(config, chosen, given)

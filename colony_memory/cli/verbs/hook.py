@@ -15,7 +15,7 @@ from colony_memory.words import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from colony_memory.app.place import Place
+    from colony_memory.app.open import Place
     from colony_memory.cli.host import Call
 #: How each verb is used, as its help has it.
 EXAMPLES = {
@@ -110,7 +110,7 @@ def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
 
 
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
-    from colony_memory.app.place import choose_place, refuse_vault_inside
+    from colony_memory.app.open import choose_place, refuse_vault_inside
     from colony_memory.cli.memory import make_unchosen, tell_elsewhere, trust_of
     from colony_memory.client import ColonyMemory
     from colony_memory.hooks.hosts import HOSTS

@@ -63,7 +63,7 @@ def run_run(
     once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
     signal ended it. Where it succeeded and its memory is not saved, it is 1.
     """
-    from colony_memory.app.place import choose_place
+    from colony_memory.app.open import choose_place
     from colony_memory.app.run import begin
     from colony_memory.app.values import read_seconds, show_duration
     from colony_memory.cli.memory import host_of, open_memory, tell_elsewhere, tell_host

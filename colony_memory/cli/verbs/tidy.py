@@ -251,7 +251,7 @@ def _folders_with(
     memory: ColonyMemory, labels: Iterable[str], *, exclude: Iterable[str], replace: Mapping[str, str]
 ) -> list[Path]:
     """Files in the folders of this host, as their indexes name them, that still hold what was taken out of a label."""
-    from colony_memory.app.place import identify_vault
+    from colony_memory.app.open import identify_vault
     from colony_memory.capture.index import kept_of
 
     globs, texts, wanted, found = tuple(exclude), [old.encode("utf-8") for old in replace], {*labels}, set[Path]()

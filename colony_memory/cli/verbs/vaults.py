@@ -56,7 +56,7 @@ def run_init(
     default a new vault is for format 2, or for 1 where the extra zstd is missing.
     """
     from colony_memory._format.v2.zstd import WANTED, is_installed
-    from colony_memory.app.place import choose_place
+    from colony_memory.app.open import choose_place
     from colony_memory.cli.memory import format_of
     from colony_memory.cli.output import Output
 
