@@ -1,8 +1,8 @@
 """Snapshots from one place to another: into a file, out of a file, from vault to vault.
 
 Everything goes byte for byte. Nothing is packed, signed or dated anew, so digests and signatures hold wherever a
-snapshot has gone. Each function takes a :class:`ColonyMemory` and returns, or an
-:class:`AsyncColonyMemory` and is awaited.
+snapshot has gone. Exports are taken and put by :meth:`ColonyMemory.export_snapshot` and
+:meth:`ColonyMemory.import_snapshot`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from colony_memory.client import AsyncColonyMemory, ColonyMemory
-    from colony_memory.snapshot import SnapshotInfo
 
 __all__ = [
     "MAX_EXPORT_BYTES",
@@ -26,42 +25,12 @@ __all__ = [
     "Export",
     "ExportVault",
     "copy",
-    "export_snapshot",
-    "import_snapshot",
     "load_export",
     "parse_export",
     "read_export",
     "save_export",
     "write_export",
 ]
-
-
-@overload
-def export_snapshot(memory: ColonyMemory, *, label: str = "default", snapshot_id: str | None = None) -> Export: ...
-@overload
-def export_snapshot(
-    memory: AsyncColonyMemory, *, label: str = "default", snapshot_id: str | None = None
-) -> Coroutine[Any, Any, Export]: ...
-def export_snapshot(
-    memory: ColonyMemory | AsyncColonyMemory, *, label: str = "default", snapshot_id: str | None = None
-) -> Export | Coroutine[Any, Any, Export]:
-    """See :meth:`colony_memory.ColonyMemory.export_snapshot`."""
-    return memory.export_snapshot(label=label, snapshot_id=snapshot_id)
-
-
-@overload
-def import_snapshot(
-    memory: ColonyMemory, exported: Export, *, label: str | None = None, dry_run: bool = False
-) -> SnapshotInfo: ...
-@overload
-def import_snapshot(
-    memory: AsyncColonyMemory, exported: Export, *, label: str | None = None, dry_run: bool = False
-) -> Coroutine[Any, Any, SnapshotInfo]: ...
-def import_snapshot(
-    memory: ColonyMemory | AsyncColonyMemory, exported: Export, *, label: str | None = None, dry_run: bool = False
-) -> SnapshotInfo | Coroutine[Any, Any, SnapshotInfo]:
-    """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
-    return memory.import_snapshot(exported, label=label, dry_run=dry_run)
 
 
 @overload

@@ -15,7 +15,7 @@ from colony_memory import ColonyMemory
 from colony_memory.cli import app, program
 from colony_memory.cli.options import CommonOptions
 from colony_memory.schedule import child
-from colony_memory.transfer import export_snapshot, save_export
+from colony_memory.transfer import save_export
 
 #: Arguments with which the verb would do something.
 ARGUMENTS = {
@@ -100,7 +100,7 @@ def furnished(vault, folder, tmp_path, kept):
         return tmp_path
     for day in range(3):
         info = save(vault, {"MEMORY.md": f"{day}"}, at=NOON.replace(day=day + 1))
-    save_export(export_snapshot(ColonyMemory(backend=vault), label="default", snapshot_id=info.snapshot_id), "in.json")
+    save_export(ColonyMemory(backend=vault).export_snapshot(label="default", snapshot_id=info.snapshot_id), "in.json")
     shutil.copytree(tmp_path, kept, dirs_exist_ok=True)
     return tmp_path
 

@@ -14,7 +14,7 @@ from cli_runs import NOON, POSIX, save
 
 from colony_memory import ColonyMemory
 from colony_memory.cli import app
-from colony_memory.transfer import export_snapshot, save_export
+from colony_memory.transfer import save_export
 from colony_memory.vaults.local import LocalVault
 
 #: Their output is that of the command that they start.
@@ -42,7 +42,7 @@ def furnished(server, tmp_path, monkeypatch):
     for label in ("default", "research"):
         for at in (NOON - timedelta(days=40), NOON - timedelta(hours=1), NOON + timedelta(days=1), now):
             save(server.vault, {"notes/a.md": f"{label} {at}\ntwo years.\n"}, at=at, label=label)
-    save_export(export_snapshot(ColonyMemory(backend=server.vault), label="research"), tmp_path / "research.json")
+    save_export(ColonyMemory(backend=server.vault).export_snapshot(label="research"), tmp_path / "research.json")
     claude = home / ".claude/projects/-before/memory"
     claude.mkdir(parents=True)
     (home / "work/app").mkdir(parents=True)
@@ -104,7 +104,7 @@ def sign_file(folder, arguments):
     memory = ColonyMemory(backend=open_vault("memory:"), signer=signer)
     memory.backup({"a.md": "x"}, label="research")
     (folder / "research.json").unlink()
-    save_export(export_snapshot(memory, label="research"), folder / "research.json")
+    save_export(memory.export_snapshot(label="research"), folder / "research.json")
     return [signer.did_key if each.startswith("did:key:") else each for each in arguments]
 
 

@@ -12,10 +12,12 @@ from transfers import (
     PART_CHARS,
     POINTER,
     backend_of,
+    export_snapshot,
     fake,
     files,
     filled,
     hours_later,
+    import_snapshot,
     nothing_uploaded,
 )
 
@@ -34,7 +36,6 @@ from colony_memory._format.pointer import read_pointer
 from colony_memory.export import Export
 from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
-from colony_memory.transfer import export_snapshot, import_snapshot
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,11 @@ from transfers import (
     POINTER,
     VERSIONS,
     backend_of,
+    export_snapshot,
     fake,
     files,
     filled,
+    import_snapshot,
     no_pointers,
 )
 
@@ -24,7 +26,7 @@ from colony_memory._boundary import drive
 from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer
 from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault, VaultServer
-from colony_memory.transfer import copy, export_snapshot, import_snapshot
+from colony_memory.transfer import copy
 from colony_memory.vaults.local import LocalVault
 
 

@@ -10,9 +10,11 @@ from transfers import (
     POINTER,
     VERSIONS,
     backend_of,
+    export_snapshot,
     fake,
     files,
     filled,
+    import_snapshot,
     nothing_uploaded,
 )
 
@@ -30,7 +32,7 @@ from colony_memory._format.pointer import read_pointer
 from colony_memory.export import Export
 from colony_memory.signing import sign_manifest
 from colony_memory.testing import FaultyVault
-from colony_memory.transfer import ExportVault, copy, export_snapshot, import_snapshot, read_export, write_export
+from colony_memory.transfer import ExportVault, copy, read_export, write_export
 from colony_memory.witness import FileWitness
 
 SIGNER, STRANGER = Ed25519Signer(bytes(range(32))), Ed25519Signer(bytes(32))

@@ -16,10 +16,12 @@ from transfers import (
     VERSIONS,
     backend_of,
     contents,
+    export_snapshot,
     fake,
     files,
     filled,
     hours_later,
+    import_snapshot,
     no_pointers,
 )
 from vault_copies import copy_of
@@ -35,7 +37,7 @@ from colony_memory import (
 )
 from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
-from colony_memory.transfer import copy, export_snapshot, import_snapshot
+from colony_memory.transfer import copy
 
 pytest.importorskip("cryptography")
 

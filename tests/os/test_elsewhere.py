@@ -29,7 +29,7 @@ elsewhere.go_there()
 from colony_memory import ColonyMemory, ColonyMemoryError, FileWitness, VaultMissing, open_vault
 from colony_memory._ownfiles import write_key_file
 from colony_memory._os import directory, files
-from colony_memory.transfer import export_snapshot, load_export, save_export
+from colony_memory.transfer import load_export, save_export
 
 assert not directory.BY_DESCRIPTOR
 assert directory.NO_LINK == 0
@@ -46,8 +46,8 @@ mem = ColonyMemory(backend=open_vault(place + "/vault"), witness=FileWitness(pla
 mem.backup({"a.md": "one"})
 mem.backup({"a.md": "two"}, prune_keep=1)
 assert mem.restore() == {"a.md": "two"}
-save_export(export_snapshot(mem), place + "/export.json")
-save_export(export_snapshot(mem), place + "/export.json", overwrite=True)
+save_export(mem.export_snapshot(), place + "/export.json")
+save_export(mem.export_snapshot(), place + "/export.json", overwrite=True)
 assert load_export(place + "/export.json")
 write_key_file(place + "/key", b"secret")
 try:

@@ -89,7 +89,7 @@ def run_export(
     """
     from colony_memory.app.pick import find_id, made_at, stamp
     from colony_memory.cli.memory import open_memory
-    from colony_memory.transfer import export_snapshot, save_export, write_export
+    from colony_memory.transfer import save_export, write_export
 
     if not file:
         raise ValueError("an empty path")
@@ -98,7 +98,7 @@ def run_export(
     with open_memory(common) as opened:
         with opened.working():
             snapshot_id = find_id(opened.memory, snapshot, label=label)
-            exported = export_snapshot(opened.memory, label=label, snapshot_id=snapshot_id)
+            exported = opened.memory.export_snapshot(label=label, snapshot_id=snapshot_id)
             if file != "-":
                 save_export(exported, file, overwrite=force)
         info, made = exported.info, made_at(exported.info)
@@ -152,14 +152,13 @@ def run_import(
     It is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
     """
     from colony_memory.cli.memory import open_memory
-    from colony_memory.transfer import import_snapshot
 
     if not file:
         raise ValueError("an empty path")
     exported = read_file(file)
     with open_memory(common) as opened:
         with opened.working("Importing into"):
-            info = import_snapshot(opened.memory, exported, label=label, dry_run=dry_run)
+            info = opened.memory.import_snapshot(exported, label=label, dry_run=dry_run)
         named = f"snapshot {info.snapshot_id} of label {info.label}"
         told = f"imported {named}, {stored(info)}"
         if info.reused:
