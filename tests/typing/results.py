@@ -30,7 +30,7 @@ from colony_memory import (
 from colony_memory.reports import Change, DocumentChange, LabelMap, Match, SearchReport, SnapshotCheck
 from colony_memory.retention import plan
 from colony_memory.snapshot import BuiltSnapshot, Manifest, build, info_from_manifest, parse, read_manifest
-from colony_memory.transfer import CopyReport, Export, ExportVault, copy, export_snapshot, import_snapshot, load_export
+from colony_memory.transfer import CopyReport, Export, ExportVault, copy, load_export
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type  # noqa: TC004 - never called
@@ -109,18 +109,18 @@ def options() -> None:
 
 
 def plain(source: ColonyMemory, destination: ColonyMemory) -> None:
-    exported = export_snapshot(source, label="work", snapshot_id=None)
+    exported = source.export_snapshot(label="work", snapshot_id=None)
     assert_type(exported, Export)
     assert_type(exported.info, SnapshotInfo)
-    assert_type(import_snapshot(destination, load_export("work.json")), SnapshotInfo)
+    assert_type(destination.import_snapshot(load_export("work.json")), SnapshotInfo)
     assert_type(copy(source, destination, labels=["work"], progress=lambda done, total: None), CopyReport)
     ColonyMemory(backend=ExportVault(exported))
     copy(source, AsyncColonyMemory())  # type: ignore[call-overload]
-    import_snapshot(destination, "work.json")  # type: ignore[call-overload]
+    destination.import_snapshot("work.json")  # type: ignore[arg-type]
 
 
 async def awaited(source: AsyncColonyMemory, destination: AsyncColonyMemory) -> None:
-    exported = await export_snapshot(source)
+    exported = await source.export_snapshot()
     assert_type(exported, Export)
-    assert_type(await import_snapshot(destination, exported), SnapshotInfo)
+    assert_type(await destination.import_snapshot(exported), SnapshotInfo)
     assert_type(await copy(source, destination), CopyReport)
