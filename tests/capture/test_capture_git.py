@@ -14,7 +14,6 @@ from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
@@ -92,54 +91,43 @@ def test_a_worktree_leads_to_its_repository(repository: Path, tmp_path: Path) ->
     assert reason.startswith("leads out of the folder, to '")
 
 
-def gitdir_leads_out(folder: Path, private: Path) -> None:
-    (folder / ".git").write_text(f"gitdir: {private / '.git'}\n")
-
-
-def commondir_leads_out(folder: Path, private: Path) -> None:
-    run(folder, "init", "-q")
-    (folder / ".git/commondir").write_text(f"{private / '.git'}\n")
-
-
-def alternates_lead_out(folder: Path, private: Path) -> None:
-    run(folder, "init", "-q")
-    (folder / ".git/objects/info/alternates").write_text(f"{private / '.git/objects'}\n")
-    (folder / ".git/refs/heads/main").write_text(run(private, "rev-parse", "HEAD"))
-
-
-def a_link_leads_out(folder: Path, private: Path) -> None:
-    run(folder, "init", "-q")
-    shutil.rmtree(folder / ".git/refs")
-    (folder / ".git/refs").symlink_to(private / ".git/refs")
-
-
-def a_link_to_objects_leads_out(folder: Path, private: Path) -> None:
-    run(folder, "init", "-q")
-    (folder / ".git/objects/pack/x.pack").symlink_to(private / ".git/HEAD")
-
-
-def a_pipe_keeps_git_waiting(folder: Path, private: Path) -> None:
-    run(folder, "init", "-q")
-    os.mkfifo(folder / ".git/refs/heads/main")
+def plant(repository: Path, private: Path, what: str) -> None:
+    """Something in a stranger's repository that leads to the user's, or holds git up."""
+    if what == "gitdir":
+        repository.write_text(f"gitdir: {private}\n")
+        return
+    run(repository.parent, "init", "-q")
+    if what == "commondir":
+        (repository / "commondir").write_text(f"{private}\n")
+    elif what == "alternates":
+        (repository / "objects/info/alternates").write_text(f"{private / 'objects'}\n")
+        (repository / "refs/heads/main").write_text(run(private.parent, "rev-parse", "HEAD"))
+    elif what == "a link":
+        shutil.rmtree(repository / "refs")
+        (repository / "refs").symlink_to(private / "refs")
+    elif what == "a link to objects":
+        (repository / "objects/pack/x.pack").symlink_to(private / "HEAD")
+    else:
+        os.mkfifo(repository / "refs/heads/main")
 
 
 @posix
 @pytest.mark.parametrize(
-    ("plant", "why"),
+    ("what", "why"),
     [
-        (gitdir_leads_out, "leads out of the folder"),
-        (commondir_leads_out, "leads out of the folder"),
-        (alternates_lead_out, "borrows objects from another repository"),
-        (a_link_leads_out, "'refs' in it is not a plain file"),
-        (a_link_to_objects_leads_out, "is not a plain file"),
-        (a_pipe_keeps_git_waiting, "'refs/heads/main' in it is not a plain file"),
+        ("gitdir", "leads out of the folder"),
+        ("commondir", "leads out of the folder"),
+        ("alternates", "borrows objects from another repository"),
+        ("a link", "'refs' in it is not a plain file"),
+        ("a link to objects", "is not a plain file"),
+        ("a pipe", "'refs/heads/main' in it is not a plain file"),
     ],
 )
 def test_a_strangers_repository_brings_nothing_of_the_users(
-    repository: Path, tmp_path: Path, plant: Callable[[Path, Path], None], why: str
+    repository: Path, tmp_path: Path, what: str, why: str
 ) -> None:
     folder = make(tmp_path / "stranger", {"README.md": b"hi"})
-    plant(folder, repository)
+    plant(folder / ".git", repository / ".git", what)
     capture = read_folder(folder, git=True)
     assert set(contents(capture)) == {"README.md"}
     ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)

@@ -143,21 +143,6 @@ def test_a_database_that_this_process_has_open(folder: Path, tmp_path: Path) -> 
     assert saved(folder) == second
 
 
-@posix
-def test_reading_keeps_the_locks_that_this_process_holds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_WAIT", 0.1)
-    locked = [LeftOut("memory.db", "locked by another program for 0.1 seconds")]
-    attempt = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM t')"
-    run(folder / "memory.db", *ROWS)
-    with contextlib.closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as database:
-        database.execute("BEGIN EXCLUSIVE")
-        assert list(read_folder(folder, secrets="allow").left_out) == locked
-        done = subprocess.run(
-            [sys.executable, "-c", attempt, folder / "memory.db"], capture_output=True, text=True, check=False
-        )
-        assert "database is locked" in done.stderr
-
-
 def test_a_database_that_stays_locked_is_left_out_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "_WAIT", 0.2)
     run(folder / "memory.db", *ROWS)

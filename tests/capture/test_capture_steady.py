@@ -55,39 +55,16 @@ def lines(size: int) -> bytes:
 
 @posix
 @pytest.mark.parametrize("size", SIZES)
-def test_what_only_grows_is_saved_up_to_its_last_whole_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+@pytest.mark.parametrize("start", [None, PNG, "\u00e9".encode()[:1], b"one line"], ids=repr)
+def test_what_only_grows_is_saved_up_to_its_last_whole_line_if_it_has_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, start: bytes | None
 ) -> None:
-    start = lines(size) + b"half a li"
-    log = make(tmp_path, {"log.md": start, "a.md": b"a"}) / "log.md"
-    with log.open("ab") as file:
-
-        def append(_: int) -> None:
-            file.write(b"ne\nhalf a li")
-            file.flush()
-
-        after_each_reading(monkeypatch, log, append)
-        capture = read_folder(tmp_path)
-    text = capture.documents["log.md"]
-    assert log.read_text().startswith(text)
-    assert len(text) >= size
-    assert text.endswith("\n")
-    assert capture.left_out == ()
-    assert capture.notes == (Note("log.md", f"grew while it was read: saved up to its last whole line, {len(text)} B"),)
-
-
-@posix
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("start", [PNG, "\u00e9".encode()[:1], b"one line"])
-def test_what_grows_and_has_no_lines_is_saved_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, start: bytes
-) -> None:
-    data = (start * (size // len(start) + 1))[:size]
-    path = make(tmp_path, {"x": data}) / "x"
+    data = lines(size) + b"half a li" if start is None else (start * (size // len(start) + 1))[:size]
+    path = make(tmp_path, {"x": data, "a.md": b"a"}) / "x"
     with path.open("ab") as file:
 
         def append(_: int) -> None:
-            file.write(b"more")
+            file.write(b"ne\nhalf a li" if start is None else b"more")
             file.flush()
 
         after_each_reading(monkeypatch, path, append)
@@ -96,7 +73,10 @@ def test_what_grows_and_has_no_lines_is_saved_as_it_was(
     saved = content.encode() if isinstance(content, str) else content
     assert path.read_bytes().startswith(saved)
     assert len(saved) >= size
-    assert capture.notes == (Note("x", "grew while it was read: saved as it was when that began"),)
+    assert saved.endswith(b"\n") == (start is None)
+    assert capture.left_out == ()
+    how = f"up to its last whole line, {len(saved)} B" if start is None else "as it was when that began"
+    assert capture.notes == (Note("x", f"grew while it was read: saved {how}"),)
 
 
 @posix
