@@ -194,17 +194,10 @@ def _joins_names(directory: Path) -> tuple[bool, bool]:
 
 
 def check_names(files: Sequence[str], directories: Sequence[str], *, near: Path, target: Path) -> None:
-    """Refuse names that must not, or cannot, be written, all at once.
+    """Refuse names that must not, or cannot, be written, up to ten of them in one message.
 
-    Args:
-        files: Names that become files.
-        directories: Names that become directories.
-        near: An existing directory on the file system that is written to, which is looked at only if two names differ
-            by no more than case or composition.
-        target: The folder that is written to.
-
-    Raises:
-        ColonyMemoryError: It names up to ten documents; nothing was written.
+    The directory ``near`` the target is there already, on the file system that is written to. It is looked at only if
+    two names differ by no more than case or composition.
     """
     room = _room(near, target)
     problems = [

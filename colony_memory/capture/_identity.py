@@ -35,31 +35,17 @@ _PASSING = frozenset({"9p", "aufs", "cifs", "exfat", "fuse", "msdos", "overlay",
 
 @dataclass(frozen=True)
 class FolderIdentity:
-    """A folder, or a file, as an index is bound to it.
+    """A folder, or a file, as an index is bound to it; None is what the system does not tell."""
 
-    Attributes:
-        path: Its real path.
-        inode: Its inode, of a file that of its directory, since editors replace a file whole; None where inodes do not
-            last.
-        born: What tells it from a later one of that inode: when it was made, or the number that its file system gives
-            for that; None where the system tells neither.
-        device: The device that it is on, which counts as long as the system runs.
-        boot: Which run of the system that is, None where it does not tell.
-    """
-
-    path: str
-    inode: int | None = None
-    born: int | None = None
-    device: int | None = None
-    boot: str | None = None
+    path: str  # real
+    inode: int | None = None  # of a file that of its directory, since editors replace a file whole
+    born: int | None = None  # when it was made, or what its file system has to tell it from a later one of that inode
+    device: int | None = None  # counts as long as the system runs
+    boot: str | None = None  # which run of the system that is
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> FolderIdentity:
-        """What is there now; the path alone where nothing is.
-
-        Raises:
-            OSError: It cannot be looked at.
-        """
+        """What is there now; the path alone where nothing is."""
         real = real_path(path)
         where = real if real.is_dir() else real.parent
         if not os.path.lexists(real):
@@ -70,7 +56,7 @@ class FolderIdentity:
         return cls(os.fspath(real), inode, born, status.st_dev, boot_id() or None)
 
     def is_same_as(self, other: FolderIdentity) -> bool:
-        """Whether both are one, as far as can be told."""
+        """Both are one, as far as can be told."""
         pairs = [(self.inode, other.inode)]
         if None not in pairs[0]:
             pairs.append((self.born, other.born))
@@ -98,13 +84,7 @@ def unmoved(places: Mapping[str, Path]) -> Iterator[None]:
     """Do something with folders that nobody watches, where each path leads, and still does at the end, to what it did.
 
     Whoever may write beside a folder, such as an agent in a sandbox of its own, could put a link to elsewhere in its
-    place, and have that saved and shown, or written to.
-
-    Args:
-        places: What each path led to before.
-
-    Raises:
-        ColonyMemoryError: A link stands in the place of one, or did when it was done.
+    place, and have that saved and shown, or written to. That is a ColonyMemoryError.
     """
     _require_unmoved(places)
     yield
@@ -139,7 +119,7 @@ def _born(path: Path, status: os.stat_result) -> int | None:
 
 
 def _lasts(device: int) -> bool:
-    """Whether what is on this device has the same inode after the next mount; who does not tell is believed."""
+    """What is on this device has the same inode after the next mount; who does not tell is believed."""
     if sys.platform != "linux":
         return True
     number = f"{os.major(device)}:{os.minor(device)}"
@@ -196,11 +176,7 @@ def _hashed(*named: object) -> str:
 
 
 def note_where(directory: Files, place: Place, *, unattended: bool) -> None:
-    """Note what each path leads to, as it was given.
-
-    Raises:
-        ColonyMemoryError: With ``unattended``, one led elsewhere before.
-    """
+    """Note what each path leads to, as it was given; ``unattended``, one that led elsewhere before is refused."""
     name = f"{_hashed(place.header['vault'], place.header['label'], list(place.leads_to))}.given"
     try:
         found = directory.read(name, limit=_LARGEST)
@@ -227,11 +203,7 @@ def _owner(identities: Iterable[FolderIdentity]) -> int | None:
 
 @contextlib.contextmanager
 def opened(owner: int | None, *, making: bool) -> Iterator[Files]:
-    """The directory of all indexes, or that in the home of another account.
-
-    Raises:
-        OSError: There is none, or it is not its owner's alone.
-    """
+    """The directory of all indexes, or that in the home of another account; OSError where there is none to believe."""
     place = state_directory() / _PLACE if owner is None else None
     if place is not None and making:
         make_directory(place, keep_owner=True)

@@ -3,13 +3,6 @@
 It does not lie in the folder: whoever can put a file there, a stranger's repository for one, must not say what a
 restore left undone. Each restore has a file in the user's directory for the state of programs, replaced whole and
 synced, and a lock that goes with its process. Files of another user, or that others could write to, are passed over.
-``~/.local/state/colony-memory/restores/5f0c….json``::
-
-    {"boot": "…", "dropped": [["old", 448]], "folder": "/home/me/memory", "format": "colony-memory/restore/2",
-     "identity": [2049, 131], "lent": [], "made": ["notes"], "modes": [], "note": null, "phase": "moving",
-     "place": "/home/me/memory", "staging": ".colony-memory-restoring-5f0c",
-     "steps": [["MEMORY.md", [140, 12, 1795766400000000000], [139, 9, 1793088000000000000], "0", "", true]],
-     "volumes": [""]}
 """
 
 from __future__ import annotations

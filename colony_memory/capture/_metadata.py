@@ -36,29 +36,17 @@ METADATA_NAME, METADATA_NAMES, FOLDER_FORMAT = RECORD_NAME, RECORDS, FORMAT
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a folder holds beside its text files.
+    """What a folder holds beside its text files."""
 
-    Attributes:
-        files: Content of the files that no text can hold.
-        empty_dirs: Directories that nothing is in.
-        executable: Files that their owner may execute.
-        masked: Files in which secrets were masked before they were saved, sorted.
-        links: Symbolic links, with what they say.
-        modes: Permission bits, of directories under their names with a slash at the end.
-        times: Times of change in nanoseconds since 1970, under names as in ``modes``.
-        left_out: What is in the folder and not in the snapshot although it should be, with the reason.
-        unread: Of that, what was there and could not be had: it never stood still, or could not be read. A directory
-            stands for all that is in it.
-    """
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    empty_dirs: tuple[str, ...] = ()
-    executable: frozenset[str] = frozenset()
-    masked: tuple[str, ...] = ()
-    links: dict[str, str] = field(default_factory=dict)
-    modes: dict[str, int] = field(default_factory=dict)
-    times: dict[str, int] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)  # content of the files that no text can hold
+    empty_dirs: tuple[str, ...] = ()  # directories that nothing is in
+    executable: frozenset[str] = frozenset()  # files that their owner may execute
+    masked: tuple[str, ...] = ()  # files in which secrets were masked before they were saved, sorted
+    links: dict[str, str] = field(default_factory=dict)  # symbolic links, with what they say
+    modes: dict[str, int] = field(default_factory=dict)  # permission bits, of directories with a slash at the end
+    times: dict[str, int] = field(default_factory=dict)  # of change, in nanoseconds since 1970, under the same names
+    left_out: dict[str, str] = field(default_factory=dict)  # what is not in the snapshot and should be, with the reason
+    # Of that, what never stood still or could not be read; a directory stands for all that is in it.
     unread: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
@@ -199,18 +187,11 @@ def encode_text(content: str | bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a snapshot of a folder holds, each with its path, sorted. This is the one count of files.
+    """What a snapshot of a folder holds, each with its path, sorted. This is the one count of files."""
 
-    Attributes:
-        texts: Files that are text.
-        others: Files that are not: they are in the document that describes the folder, which is no file itself.
-        links: Symbolic links, with what they say.
-        empty_dirs: Folders that nothing is in.
-    """
-
-    texts: tuple[str, ...]
-    others: tuple[str, ...] = ()
-    links: Mapping[str, str] = field(default_factory=dict)
+    texts: tuple[str, ...]  # files that are text
+    others: tuple[str, ...] = ()  # and that are not: in the document that describes the folder, which is no file itself
+    links: Mapping[str, str] = field(default_factory=dict)  # with what they say
     empty_dirs: tuple[str, ...] = ()
 
     @property

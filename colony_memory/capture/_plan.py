@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, is_file, is_link
 from colony_memory._values import dataclass, field
-from colony_memory.capture._filenames import parents_of, place_of_state
+from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._question import Displaced, find_users
 from colony_memory.capture._sparse import Sparse
@@ -116,6 +116,7 @@ def make_plan(
     try:
         folder = Directory.open(target)
     except FileNotFoundError:
+        _check_links(metadata, None)
         plan.files.update(sorted(wanted.items()))
         plan.directories += sorted(metadata.empty_dirs)
         return plan
@@ -123,6 +124,7 @@ def make_plan(
         raise ColonyMemoryError(f"{str(target)!r} cannot be read ({error.strerror}); nothing was written") from error
     try:
         with folder, Reach(folder) as reach:
+            _check_links(metadata, reach)
             comparison = _Comparison(plan, reach, wanted=wanted.keys(), replaces=delete is True)
             for name, content in sorted(wanted.items()):
                 if name in metadata.links:
@@ -137,6 +139,32 @@ def make_plan(
     except OSError as error:
         raise ColonyMemoryError(f"{str(target)!r} cannot be looked at ({error}); nothing was written") from error
     return plan
+
+
+def _check_links(metadata: Metadata, reach: Reach | None) -> None:
+    """Refuse links that lead out of the folder, by themselves, through others or on by others."""
+    own = {fold(name): says for name, says in metadata.links.items()}
+
+    def there(name: str) -> str | None:
+        try:
+            status = None if reach is None else reach.look(name)
+            if reach is None or status is None or not is_link(status):
+                return None
+            directory, last = reach.parent(name)
+            return directory.read_link(last)
+        except OSError:
+            return ""  # something other than a directory is on the way
+
+    def said_by(name: str) -> str | None:
+        return own.get(fold(name)) or there(name)
+
+    found = {
+        name: link_problem(name, says, said_by=said_by, is_there=there(name) == says)
+        for name, says in sorted(metadata.links.items())
+    }
+    problems = [f"{name!r} {problem}" for name, problem in found.items() if problem]
+    if problems:
+        raise ColonyMemoryError(f"document {listed(problems, most=5, joint='; ')}; nothing was written")
 
 
 class _Comparison:
@@ -164,7 +192,9 @@ class _Comparison:
 
     def add_file(self, name: str, content: str | bytes) -> None:
         plan, data, there = self._plan, encode_text(content), self._look(name)
-        logs = self._logs_of(name) if is_database(data) else {}
+        # Files beside a database that would be taken for a part of the new one.
+        parts = [part for part in companions_of(name) if part not in self._wanted] if is_database(data) else []
+        logs = {part: log for part in parts if (log := self._look(part)) is not None and is_file(log)}
         there = self._stands(name, content, there)
         if there is not None and self._is_same(name, data, there, logs):
             self._keep(name, there)
@@ -265,11 +295,6 @@ class _Comparison:
             mode = widened(there, executable=name in self._metadata.executable and not there.st_mode & stat.S_IXUSR)
         if mode != there.st_mode & PERMISSIONS:
             self._plan.modes[name] = (there, mode | stat.S_IMODE(there.st_mode) & 0o7000)
-
-    def _logs_of(self, name: str) -> Statuses:
-        """Files beside the database of that name that would be taken for a part of the new one."""
-        found = {part: self._look(part) for part in companions_of(name) if part not in self._wanted}
-        return {part: there for part, there in found.items() if there is not None and is_file(there)}
 
     def _is_same(self, name: str, data: bytes, there: os.stat_result, logs: Statuses) -> bool:
         if not any(holds_text(log, status) for log, status in logs.items()):

@@ -46,15 +46,8 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
     """End what a restore into ``path``, or into a folder above or below, left unfinished when it was killed.
 
     Unless all was in place already, everything that was there before is put back, and a
-    :class:`ColonyMemoryWarning` says so. What is to be done stands in this user's state directory, and nowhere else:
-    nothing that lies in a folder is believed.
-
-    Args:
-        path: The folder.
-        lenient: What cannot be put back is a warning too: it keeps nobody from saving what is there.
-
-    Returns:
-        Whether there was such a restore.
+    :class:`ColonyMemoryWarning` says so. With ``lenient`` so does one of what cannot be put back, which keeps nobody
+    from saving what is there. Returns whether there was such a restore.
 
     Raises:
         ValueError: The path is empty.

@@ -139,10 +139,7 @@ def _mount(directory: Directory) -> object:
 
 
 class Stage:
-    """Writes the files of a plan; :meth:`settle` makes them last, and :meth:`warn` tells of what could not be kept.
-
-    What root makes belongs to the owner of the directory ``above``.
-    """
+    """Writes the files of a plan. What root makes belongs to the owner of the directory ``above``."""
 
     def __init__(self, plan: Plan, above: os.stat_result) -> None:
         self._plan = plan

@@ -5,10 +5,8 @@ journal in the user's state directory says beforehand what is replaced and what 
 in which this was cut off puts everything back.
 
 Exchanging the whole directory for a copy would need no such repair, and is not done on purpose. The copy is another
-directory: a container that has the folder mounted, a process that stands in it or holds it open, a watcher or an
-export goes on with the one that is taken away, unseen by anything that could be asked beforehand, and what an agent
-writes there is lost. It would also touch every file that the restore is not about, with journals of live databases
-among them. A mix that lasts for as long as the renames take, and that the next command ends, costs less.
+directory: a container that has the folder mounted, a process that stands in it or a watcher goes on with the one that
+is taken away, and what an agent writes there is lost. A mix that lasts for as long as the renames take costs less.
 """
 
 from __future__ import annotations
@@ -53,12 +51,7 @@ class FolderChanged(ColonyMemoryError):
 
 
 def put_in_place(plan: Plan) -> None:
-    """Do what the plan says.
-
-    Raises:
-        ColonyMemoryError: It names the document. The folder is as it was, unless the message says otherwise and
-            where the originals are.
-    """
+    """Do what the plan says, or raise ColonyMemoryError: then the folder is as it was, unless the message says else."""
     if not (plan.files or plan.directories or plan.removed or plan.dropped or plan.modes):
         return
     (_file_by_file if os.path.lexists(plan.target) else _in_one_move)(plan)
@@ -167,12 +160,7 @@ def _journal(plan: Plan, place: Directory) -> Journal:
 
 
 def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> Record:
-    """Write down that a restore begins, and have its traces removed when the stack unwinds.
-
-    Raises:
-        OSError: The journal cannot be kept.
-        ColonyMemoryError: Another restore of the folder has begun.
-    """
+    """Write down that a restore begins, and have its traces removed when the stack unwinds."""
     with start_lock():
         other = find_unfinished(plan.target)
         if other is not None:
@@ -217,10 +205,14 @@ class Moves:
                     old = old._replace(size=-1, changed=-1)  # it is written to by whoever only reads
                 new = stage.write(self._places[volume].new, number, name) if name in plan.files else None
                 steps.append(Step(name, new, old, number, volume))
-            for index, step in enumerate(steps):
+            for index, step in enumerate(steps):  # What is replaced gets a second name, where it can have one.
                 if step.old is not None:
+                    kept = self._places[step.volume].kept
                     with stage.blaming(step.name):
-                        steps[index] = step._replace(shared=self._keep(reach, step, step.old))
+                        if _shares(*reach.parent(step.name), kept, step.number):
+                            steps[index] = step._replace(shared=True)
+                            if not step.old.fits(kept.look(step.number)):
+                                raise self._changed(step.name)
             for parent, name in plan.parents():
                 with stage.blaming(name):
                     if self._is_missing(reach, parent):
@@ -248,7 +240,12 @@ class Moves:
                     directory.remove_directory(last)
             for name in journal.made:
                 with stage.blaming(f"{name}/"):
-                    self._make_directory(reach, name)
+                    directory, last = reach.parent(name)
+                    try:
+                        directory.make(last)
+                    except FileExistsError:
+                        if not is_directory(directory.look(last)):
+                            raise self._changed(f"{name}/") from None
             for step in journal.coming:
                 with stage.blaming(step.name):
                     self._take(reach, step)
@@ -265,11 +262,7 @@ class Moves:
             reach.sync(journal.names(), one_by_one=len(self._places) > 1)
 
     def ask(self, journal: Journal) -> None:
-        """Have it judged whether what was displaced may go; nothing that is written to its names changes it any more.
-
-        Raises:
-            ColonyMemoryError: It may not.
-        """
+        """Have it judged whether what was displaced may go: what is written to its names changes it no more."""
         if self._plan.question is None:
             return
         with ExitStack() as stack:
@@ -277,16 +270,6 @@ class Moves:
             there = [(step, kept[step.volume].look(step.number)) for step in journal.steps if step.old is not None]
             displaced = [Displaced(step.name, kept[step.volume], step.number, at) for step, at in there if at]
             self._plan.question.require_saved(self._plan.target, displaced)
-
-    def _keep(self, reach: Reach, step: Step, old: Version) -> bool:
-        """Give a file that is going to be replaced or taken away a second name; whether it can have one."""
-        kept = self._places[step.volume].kept
-        directory, last = reach.parent(step.name)
-        if not _shares(directory, last, kept, step.number):
-            return False
-        if not old.fits(kept.look(step.number)):
-            raise self._changed(step.name)
-        return True
 
     def _is_missing(self, reach: Reach, parent: str) -> bool:
         if any(above in self._plan.removed for above in (*parents_of(parent), parent)):
@@ -296,20 +279,8 @@ class Moves:
             raise OSError(errno.ELOOP, "is a symbolic link", parent)
         return there is None
 
-    def _make_directory(self, reach: Reach, name: str) -> None:
-        directory, last = reach.parent(name)
-        try:
-            directory.make(last)
-        except FileExistsError:
-            if not is_directory(directory.look(last)):
-                raise self._changed(f"{name}/") from None
-
     def _take(self, reach: Reach, step: Step) -> None:
-        """Put one file in place, or take it away.
-
-        Raises:
-            FolderChanged: There is no longer what the plan was made for.
-        """
+        """Put one file in place, or take it away; FolderChanged where is not any more what the plan was made for."""
         place = self._places[step.volume]
         directory, last = reach.parent(step.name)
         if step.old is None:

@@ -6,15 +6,13 @@ import itertools
 import os
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import require_call, require_named, require_type
-from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
-from colony_memory._os.paths import is_link, real_path
+from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass, field
-from colony_memory.capture._filenames import check_names, fold, link_problem, listed, problem_with_state, quoted
+from colony_memory.capture._filenames import check_names, problem_with_state, quoted
 from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._plan import Plan, make_plan
 from colony_memory.capture._question import FileInUse, Unsaved
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from colony_memory.capture._metadata import Metadata
     from colony_memory.capture._question import Question
 
 
@@ -132,11 +129,11 @@ def place_documents(
     for name, text in documents.items():
         if not all(isinstance(value, str) for value in (name, text)):
             raise ValueError(f"document {name!r} is not a string under a name")
-    target = _resolve(directory)
+    target, near = _resolve(directory)
     contents, metadata = split_documents(documents)
     contents = _without_journals(contents)
     names = [*contents, *metadata.links]
-    check_names(names, metadata.empty_dirs, near=_nearest_directory(target), target=target)
+    check_names(names, metadata.empty_dirs, near=near, target=target)
     problem = problem_with_state(names, metadata.empty_dirs, target)
     if problem is not None:
         raise ColonyMemoryError(f"document {problem}; nothing was written")
@@ -144,7 +141,6 @@ def place_documents(
         warn_unfinished(target, stacklevel=3)
     else:
         recover(target)
-    _check_links(metadata, target)
     plan = make_plan(target, contents, metadata, delete=delete, force=force)
     asked = None if question is None or force else question.about(contents, metadata)
     in_use = {} if force else plan.in_use
@@ -205,54 +201,14 @@ def _without_journals(contents: dict[str, str | bytes]) -> dict[str, str | bytes
     return {renamed.get(name, name): content for name, content in contents.items()}
 
 
-def _check_links(metadata: Metadata, target: Path) -> None:
-    """Refuse links that lead out of the folder, by themselves, through others or on by others."""
-    if not metadata.links:
-        return
-    own = {fold(name): says for name, says in metadata.links.items()}
-    with ExitStack() as stack:
-        try:
-            reach = stack.enter_context(Reach(stack.enter_context(Directory.open(target))))
-        except OSError:  # it is not there, or make_plan() says why it cannot be looked at
-            reach = None
-
-        def there(name: str) -> str | None:
-            try:
-                status = None if reach is None else reach.look(name)
-                if reach is None or status is None or not is_link(status):
-                    return None
-                directory, last = reach.parent(name)
-                return directory.read_link(last)
-            except OSError:
-                return ""  # something other than a directory is on the way
-
-        problems = [
-            f"{name!r} {problem}"
-            for name, says in sorted(metadata.links.items())
-            if (
-                problem := link_problem(
-                    name, says, said_by=lambda name: own.get(fold(name), there(name)), is_there=there(name) == says
-                )
-            )
-        ]
-    if problems:
-        raise ColonyMemoryError(f"document {listed(problems, most=5, joint='; ')}; nothing was written")
-
-
-def _resolve(directory: str | os.PathLike[str]) -> Path:
-    """Follow the link that the caller may have named, once, and make sure that a directory is or can be there."""
+def _resolve(directory: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """The real path of what is or can be a directory, and the nearest directory that is there."""
     require_named(directory)
     try:
         target = real_path(directory)
-        if not os.path.lexists(target) or target.is_dir():
-            return target
+        near = next((path for path in [target, *target.parents] if os.path.lexists(path)), target)
+        if os.path.isdir(near):  # noqa: PTH112 - Path.is_dir() raises where a directory above is closed to us
+            return target, near
     except (OSError, ValueError) as error:
         raise ValueError(f"{os.fspath(directory)!r} cannot be a directory: {error}") from error
-    raise ValueError(f"{os.fspath(directory)!r} is not a directory")
-
-
-def _nearest_directory(target: Path) -> Path:
-    nearest = next((path for path in [target, *target.parents] if os.path.lexists(path)), target)
-    if not os.path.isdir(nearest):  # noqa: PTH112 - Path.is_dir() raises where a directory above is closed to us
-        raise ValueError(f"{str(target)!r} cannot be a directory: {str(nearest)!r} is not one")
-    return nearest
+    raise ValueError(f"{os.fspath(directory)!r} cannot be a directory: {str(near)!r} is not one")
