@@ -105,16 +105,12 @@ def is_note(name: str) -> bool:
 
 def name_problem(name: str) -> str | None:
     """Say why ``name`` can be a path inside a folder on no system, or return None."""
-    for wrong, problem in (
-        (not name, "is an empty name"),
-        ("\0" in name, "has a NUL in its name"),
-        ("\\" in name, "has a backslash in its name, which is a separator on Windows"),
-        (name.startswith("/"), "has an absolute path for a name"),
-        (_DRIVE.match(name), "has a name that starts with a drive"),
-        (name.endswith("/"), "has a name that ends with a slash"),
-    ):
-        if wrong:
-            return problem
+    if "\0" in name:
+        return "has a NUL in its name"
+    if "\\" in name:
+        return "has a backslash in its name, which is a separator on Windows"
+    if _DRIVE.match(name):
+        return "has a name that starts with a drive"
     for component in name.split("/"):
         if component in ("", ".", ".."):
             return f"has the path component {component!r} in its name"

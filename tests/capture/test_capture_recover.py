@@ -667,27 +667,6 @@ def test_a_dry_run_makes_no_state_directory(tmp_path: Path) -> None:
     assert not state_directory().exists()
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs to mount a file system")
-@linux
-def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk], check=False, stderr=-3).returncode:
-        pytest.skip("needs to mount a file system")
-    try:
-        for target in ("full", "absent", "."):
-            make(disk / "full", OLD)
-            before = tree(disk)
-            with pytest.raises(ColonyMemoryError, match=r"'big\.md'.*No space left on device.*nothing was changed"):
-                write_folder({**NEW, "big.md": "x" * 300_000}, disk / target)
-            assert tree(disk) == before
-        write_folder(NEW, disk / "full")
-        assert files(disk / "full") == {name: text.encode() for name, text in NEW.items()} | {"mine/keep.md": b"keep"}
-        assert names(disk) == ["full"]
-    finally:
-        subprocess.run(["umount", disk], check=True)
-
-
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """Mounts something at a directory, as volumes of a container are."""
