@@ -267,7 +267,8 @@ def locked_in(directory: Files, name: str, *, patience: float = 30.0, brief: boo
                 held = _try(lock)
             try:
                 # Whoever comes now locks what has the name now, which may be another file than when this was opened.
-                if _is_still(directory, name, lock):
+                found = directory.look(name)
+                if found is not None and os.path.samestat(found, os.fstat(lock)):
                     yield lock
                     return
                 if time.monotonic() > deadline:
@@ -319,11 +320,6 @@ def _take_away(directory: Files, name: str, facts: tuple[int, int]) -> None:
 def _timeout(directory: Files, name: str, patience: float) -> TimeoutError:
     place = str(directory.path / name)
     return TimeoutError(errno.ETIMEDOUT, f"locked by another process for {patience:.0f} s", place)
-
-
-def _is_still(directory: Files, name: str, lock: int) -> bool:
-    found = directory.look(name)
-    return found is not None and os.path.samestat(found, os.fstat(lock))
 
 
 if sys.platform == "win32":  # pragma: no cover - chosen by the platform

@@ -64,7 +64,11 @@ def held(expected: Identity, opener: Callable[[], int]) -> Iterator[int]:
     try:
         yield descriptor
     finally:
-        _give_back(identity)
+        with _guard:
+            _held[identity].users -= 1
+            idle = sum(not one.users for one in _held.values())
+            if not _DROPS_LOCKS or idle >= _CLOSED_TOGETHER:
+                _settle()
 
 
 def is_open_elsewhere(identity: Identity) -> bool:
@@ -106,17 +110,6 @@ def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]
         one.descriptors.append(descriptor)
         one.users += 1
     return identity, descriptor
-
-
-def _give_back(identity: Identity) -> None:
-    with _guard:
-        _held[identity].users -= 1
-        if not _DROPS_LOCKS or (len(_held) >= _CLOSED_TOGETHER and _idle() >= _CLOSED_TOGETHER):
-            _settle()
-
-
-def _idle() -> int:
-    return sum(not one.users for one in _held.values())
 
 
 def _settle() -> None:

@@ -15,7 +15,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, RequestStateSecurity, Resolve
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp_types import CallToolResult, ClientCapabilities, InputRequiredResult, ToolAnnotations
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import ValidationError, create_model
 
 from colony_memory._version import __version__
@@ -102,7 +102,9 @@ class MemoryServer(MCPServer):
             return (await self._do(call, ctx))[0]
 
         async def ask(ctx: _Told, plan: Annotated[Plan, Resolve(plan)]) -> Elicit[Agreement] | Agreement:
-            if _can_ask(ctx.client_capabilities):
+            asking = None if ctx.client_capabilities is None else ctx.client_capabilities.elicitation
+            # One that names no mode can ask by a form, as before there were modes.
+            if asking is not None and (asking.form is not None or asking.url is None):
                 return Elicit(plan.question, Agreement)
             if served.restore == "unasked":
                 return Agreement(restore=True)
@@ -175,12 +177,6 @@ def _sentence(name: str, error: ToolError) -> str:
 def _log(error: Exception) -> None:
     if not is_foreseen(error):
         say(f"error: not foreseen: {type(error).__name__}: {error}")
-
-
-def _can_ask(capabilities: ClientCapabilities | None) -> bool:
-    """Whether the client can ask the person by a form; one that names no mode can, as before there were modes."""
-    asking = None if capabilities is None else capabilities.elicitation
-    return asking is not None and (asking.form is not None or asking.url is None)
 
 
 def _tool(name: str, function: Callable[..., Any], title: str, *, writes: bool = False, destroys: bool = False) -> Tool:

@@ -172,7 +172,9 @@ def _awaited(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
     """The method of this name of the vault behind, after a turn of the event loop."""
 
     async def call(self: AsyncFakeVault, *args: Any, **options: Any) -> Any:
-        await self._suspend()
+        await asyncio.sleep(0)
+        if self.delay > 0:
+            await asyncio.sleep(self.delay)
         return getattr(self.vault, name)(*args, **options)
 
     call.__name__, call.__qualname__ = name, f"AsyncFakeVault.{name}"
@@ -208,11 +210,6 @@ class AsyncFakeVault:
     vault_get_file = _awaited("vault_get_file")
     vault_upload_file = _awaited("vault_upload_file")
     vault_delete_file = _awaited("vault_delete_file")
-
-    async def _suspend(self) -> None:
-        await asyncio.sleep(0)
-        if self.delay > 0:
-            await asyncio.sleep(self.delay)
 
 
 def error_envelope(status: int, code: str | None, message: str) -> dict[str, Any]:

@@ -68,7 +68,10 @@ class Injection:
 
     def strike(self, verb: str, filename: str) -> bool:
         """Whether this call is hit; counts it if so."""
-        if self.verb not in ("*", verb) or not self._fits(filename) or self.times == 0:
+        match = self.match
+        if self.verb not in ("*", verb) or self.times == 0:
+            return False
+        if match is not None and not (match in filename if isinstance(match, str) else match(filename)):
             return False
         if self.skip:
             self.skip -= 1
@@ -77,11 +80,6 @@ class Injection:
             self.times -= 1
         self.fired += 1
         return True
-
-    def _fits(self, filename: str) -> bool:
-        if self.match is None:
-            return True
-        return self.match in filename if isinstance(self.match, str) else self.match(filename)
 
 
 def _counted(name: str, verb: str) -> Callable[..., Any]:

@@ -339,7 +339,9 @@ class VaultServer:
             return refuse(404, "NOT_FOUND", f"there is nothing outside {BASE}")
         if request.path == "/auth/token":
             return self._issue_token(request) if request.method == "POST" else _refuse_method()
-        if not self._is_authorized(request):
+        with self._lock:
+            issued = self._tokens.get(request.bearer)
+        if issued is None or self.clock() >= issued + _TOKEN_SECONDS:
             return _refuse_token()
         try:
             reply = self._route(request)
@@ -398,11 +400,6 @@ class VaultServer:
         with self._lock:
             self._tokens[token] = self.clock()
         return ok({"access_token": token, "token_type": "bearer"})
-
-    def _is_authorized(self, request: Request) -> bool:
-        with self._lock:
-            issued = self._tokens.get(request.bearer)
-        return issued is not None and self.clock() < issued + _TOKEN_SECONDS
 
 
 def _refuse_token() -> Reply:

@@ -90,7 +90,14 @@ class Hosted:
                     "no vault: no API key is given, nor set as COLONY_API_KEY", hint=Hint("open", "api_key")
                 )
             require_as_meant("the API key", api_key)
-            _check_address(base_url)
+            parts = urlsplit(base_url)
+            if base_url and (parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc):
+                # Not repeated: what stands there may be a key that was set in the wrong place.
+                raise bad_argument(
+                    "the hosted vault's address must begin with http:// or https://, and hold no user name and "
+                    "password",
+                    hint=Hint("open", "base_url"),
+                )
         elif api_key is not None or base_url is not None:
             raise ValueError("give a client=, or what to make one of (api_key=, base_url=), not both")
         self._budget = Budget()
@@ -303,16 +310,6 @@ def _speaks_of_a_file(error: Exception) -> bool:
     body = getattr(error, "response", None)
     detail = body.get("detail") if isinstance(body, dict) else None
     return isinstance(detail, dict) or (isinstance(detail, str) and detail not in _ROUTER_WORDS)
-
-
-def _check_address(base_url: str) -> None:
-    parts = urlsplit(base_url)
-    if base_url and (parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc):
-        # Not repeated: what stands there may be a key that was set in the wrong place.
-        raise bad_argument(
-            "the hosted vault's address must begin with http:// or https://, and hold no user name and password",
-            hint=Hint("open", "base_url"),
-        )
 
 
 async def _ask_token(client: Any) -> Any:

@@ -150,7 +150,12 @@ _asked_in: list[int] = []
 def open_store(scheme: str, rest: str) -> ObjectStore:
     """The store of a URL ``scheme://bucket/prefix``, with the options and credentials of obstore's environment."""
     bucket, prefix = _read_address(scheme, rest)
-    stores = _import_stores()
+    try:
+        import obstore.store as stores
+    except ImportError as error:
+        raise ColonyMemoryError(
+            "object stores need Python 3.11 or later and obstore: pip install 'colony-memory[objects]'"
+        ) from error
     kind, _ = SCHEMES[scheme]
     try:
         store: ObjectStore = getattr(stores, kind)(
@@ -211,16 +216,6 @@ def _read_address(scheme: str, rest: str) -> tuple[str, str]:
             "a variable; options and credentials come from the environment"
         )
     return found[1], prefix
-
-
-def _import_stores() -> Any:
-    try:
-        import obstore.store
-    except ImportError as error:
-        raise ColonyMemoryError(
-            "object stores need Python 3.11 or later and obstore: pip install 'colony-memory[objects]'"
-        ) from error
-    return obstore.store
 
 
 _ANOTHER = '"00000000000000000000000000000000"'
