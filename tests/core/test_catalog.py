@@ -103,14 +103,12 @@ def values_in(plain: bytes) -> int:
 
 
 def page(body: object) -> str:
-    """A page of any content."""
     plain = body if isinstance(body, bytes) else json.dumps(body).encode()
     size, _, blob = packed(plain).partition(":")
     return f"{size}:{values_in(plain)}:{blob}"
 
 
 def unpacked(pages: list[str]) -> dict[str, Any]:
-    """What the only page holds."""
     (text,) = pages
     size, values, blob = text.split(":")
     plain = gzip.decompress(base64.b64decode(blob))

@@ -90,7 +90,6 @@ def grown(rows: int) -> Pointer:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The text of each page that is opened."""
     texts = list[str]()
     read = catalog._read_page
 

@@ -29,7 +29,6 @@ PART = f"cmem.{LABEL}.{ID}.p0.json"
 
 
 def made(**changes):
-    """The text of an export with fields changed; None leaves one out."""
     raw = {**json.loads(write_export(LABEL, ID, FILES)), **changes}
     return json.dumps({key: value for key, value in raw.items() if value is not None})
 

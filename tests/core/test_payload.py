@@ -28,7 +28,6 @@ def encode(data: bytes) -> str:
 
 
 def cut(text: str, places: list[int]) -> list[str]:
-    """The text in slices, some of them empty."""
     places = sorted(place % (len(text) + 1) for place in places)
     edges = [0, *places, len(text)]
     return [text[start:end] for start, end in pairwise(edges)]

@@ -55,7 +55,6 @@ def test_a_verify_report_is_true_where_all_of_at_least_one_restore() -> None:
 
 
 def change(before: str, after: str) -> tuple[int, int]:
-    """Lines added and removed."""
     found = compare({"a": before}, {"a": after})
     assert (found.added, found.removed, found.unchanged) == ((), (), 0)
     return found.changed["a"].added, found.changed["a"].removed

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def kept(infos: Iterable[SnapshotInfo], *, now: datetime = NOW, head: str | None = None, **rules: Any) -> list[str]:
-    """Times of what stays, newest first, as ``MM-DD hh:mm``."""
     made = plan(infos, retention=Retention(**rules), now=now, head=head)
     return [f"{created(info):%m-%d %H:%M}" for info in made.keep]
 

@@ -39,7 +39,6 @@ def signed(signer: signing.Ed25519Signer) -> dict[str, Any]:
 
 @pytest.fixture
 def without_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the extra is not installed."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography", None)

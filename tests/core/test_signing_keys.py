@@ -37,7 +37,6 @@ def signer() -> Ed25519Signer:
 
 @pytest.fixture
 def key_file(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a key file."""
     pytest.importorskip("cryptography")
 
     def write(content: bytes | str, *, mode: int = 0o600) -> Path:
@@ -51,7 +50,6 @@ def key_file(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def without_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the extra is not installed."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography", None)

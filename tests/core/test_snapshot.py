@@ -139,7 +139,6 @@ def test_the_module_offers_what_it_names() -> None:
 
 
 def spoiled(draw: st.DrawFn, text: str) -> str:
-    """One edit of a text."""
     start = draw(st.integers(0, len(text)))
     end = draw(st.integers(start, min(len(text), start + draw(st.sampled_from([0, 1, 2, 70, 10_000])))))
     kind = draw(st.sampled_from(["replace", "cut", "double", "insert", "truncate"]))
@@ -153,7 +152,6 @@ def spoiled(draw: st.DrawFn, text: str) -> str:
 
 @st.composite
 def spoiled_files(draw: st.DrawFn, files: dict[str, str], *, keep: tuple[str, ...] = ()) -> dict[str, str]:
-    """The files of a snapshot after a few accidents or attacks."""
     files = dict(files)
     spoilable = sorted(set(files) - set(keep))
     for _ in range(draw(st.integers(1, 2))):

@@ -24,7 +24,6 @@ from colony_memory.trust import OPEN
 
 
 def kinds(built):
-    """Of each snapshot whether it was saved as a base, a patch on top, or a fold."""
     return "".join("b" if len(links) == 1 else "f" if links[-1].level else "p" for links in map(links_of, built))
 
 

@@ -82,8 +82,6 @@ for await (const line of createInterface({ input: process.stdin })) {
 
 
 class Reader:
-    """The reader in a process that goes on."""
-
     def __init__(self) -> None:
         self.process = subprocess.Popen(
             ["node", "--input-type=module", "-e", ASKED],

@@ -33,7 +33,6 @@ HISTORY = growing(3)
 
 
 def steps(sign: str) -> list[str]:
-    """The lines of the block of commands that has this in it."""
     (block,) = (block for block in read_blocks(FORMAT) if block.language == "text" and sign in block.text)
     return block.text.splitlines()
 
@@ -88,7 +87,6 @@ def test_a_passphrase_opens_by_the_steps(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def typed(at: Path, command: list[str], words: str) -> None:
-    """Run what asks on a terminal."""
     pid, terminal = PTY.fork()
     if pid == 0:
         os.chdir(at)

@@ -369,7 +369,6 @@ def outcome(restore):
 
 
 def quietly(verb):
-    """A verb, with whatever warnings; its errors are for the caller."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)
         return verb()

@@ -29,8 +29,6 @@ LARGE = {"MEMORY.md": "".join(map(chr, range(0x4E00, 0x4E80)))}
 
 
 class Told(list):
-    """Keeps what it is told of one kind."""
-
     def __init__(self, kind):
         super().__init__()
         self.kind = kind
@@ -41,7 +39,6 @@ class Told(list):
 
 
 def events_of(run):
-    """The events of one verb, and what it returned."""
     told = Told(Event)
     return told, run(told.append)
 
@@ -163,7 +160,6 @@ SECRET = "col_this-is-the-key"
 
 
 def kinds(calls):
-    """How many calls read, wrote and deleted."""
     methods = [method for method, _ in calls]
     writes = sum(method.startswith("upload") for method in methods)
     return len(methods) - writes - methods.count("delete"), writes, methods.count("delete")

@@ -250,8 +250,6 @@ def test_files_are_asked_for_several_at_once(vault, monkeypatch):
 @pytest.mark.once
 def test_no_more_than_two_snapshots_are_in_memory(vault, monkeypatch):
     class Documents(dict):
-        """Some that can be watched."""
-
         __hash__ = object.__hash__
 
     alive, there = weakref.WeakSet(), []

@@ -144,7 +144,6 @@ def server(shared_server):
 
 
 def schedules(server, fault, prepare):
-    """Strike the first request, then the second, and so on until none is left to strike."""
     kind, options = FAULTS[fault]
     options = {"times": 1, **options}
     skip, struck = 0, True

@@ -38,7 +38,6 @@ AWAITED = {
 
 
 def wired(fake: Any) -> Any:
-    """A mock that answers as a vault does."""
     vault = FakeVault()
     for name in METHODS:
         getattr(fake, name).side_effect = getattr(vault, name)
@@ -166,8 +165,6 @@ def test_what_fails_after_it_was_cancelled_is_heard_of(caplog):
 
 
 class Witness(DictWitness):
-    """Takes its time to record."""
-
     def __init__(self) -> None:
         super().__init__()
         self.begun, self.may_go_on = threading.Event(), threading.Event()
@@ -198,8 +195,6 @@ def test_what_a_witness_is_told_comes_in_order():
 
 
 class Text(str):
-    """A text that says another thing to whoever asks its methods."""
-
     __slots__ = ()
 
     def encode(self, *_: Any, **__: Any) -> bytes:
@@ -213,8 +208,6 @@ class Text(str):
 
 
 class Items(dict[str, Any]):
-    """What it holds, and what it gives, are two things."""
-
     def items(self) -> Any:
         return [("given.md", "given")]
 
@@ -226,8 +219,6 @@ class Items(dict[str, Any]):
 
 
 class Twin(str):
-    """Equal to no other."""
-
     __slots__ = ()
     __hash__ = object.__hash__
 

@@ -35,8 +35,6 @@ def an_id(number):
 
 
 class Scene:
-    """Files of a label, and when each was written."""
-
     def __init__(self):
         self.files, self.times, self.complete, self.sizes, self.timed = {}, {}, True, True, True
         for number in range(4):
@@ -107,7 +105,6 @@ class Scene:
         self.files[name] = json.dumps({key: value for key, value in raw.items() if value is not None})
 
     def bare(self, number):
-        """A pointer as 0.1.1 writes it."""
         self.point(number)
         self.edit(POINTER, generation=None, stream=None, catalog=None, signature=None)
 

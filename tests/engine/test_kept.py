@@ -289,8 +289,6 @@ def test_the_pointer_does_not_grow_over_400_backups_under_a_retention(vault):
 
 
 class Slow(FakeVault):
-    """A vault whose clock is set by hand."""
-
     def __init__(self, **options):
         self.time = 1_700_000_000.0
         super().__init__(operations_per_hour=None, clock=lambda: self.time, **options)

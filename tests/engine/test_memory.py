@@ -37,7 +37,6 @@ def files_of(vault, snapshot_id):
 
 
 def later(mem, vault):
-    """Two hours pass, for the vault and for the client."""
     fake = getattr(vault, "vault", vault)
     moment = datetime.now(timezone.utc) + timedelta(hours=2)
     fake.clock = moment.timestamp

@@ -63,7 +63,6 @@ def lines_in(texts: Iterable[str]) -> set[str]:
 
 
 def lines_added(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
-    """Every line that a document has and had not before."""
     return {line for name in after for line in set(lines_of(after[name])) - set(lines_of(before.get(name, "")))}
 
 

@@ -24,8 +24,6 @@ ROWS = 4
 
 
 class Place:
-    """A vault with many snapshots, and clients of it."""
-
     def __init__(self, wire: int = 1, **options: Any) -> None:
         self.time = 1.8e9
         self.vault = MemoryVault(clock=lambda: self.time)

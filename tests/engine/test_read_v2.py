@@ -189,8 +189,6 @@ HISTORY = growing(8)
 
 
 class Saved:
-    """A label of format 2, and two hours later."""
-
     def __init__(self, states=HISTORY, **options):
         self.now = time.time() - 7200
         self.vault = FakeVault(operations_per_hour=None, clock=lambda: self.now)

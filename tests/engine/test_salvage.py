@@ -39,8 +39,6 @@ def _quiet(monkeypatch):
 
 
 class World:
-    """A vault, and what a client saved in it."""
-
     def __init__(self, history=HISTORY, *, label="default", **options):
         self.vault = FakeVault(operations_per_hour=None)
         self.options, self.label = {"format": 2, **options}, label

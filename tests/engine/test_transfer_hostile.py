@@ -17,7 +17,6 @@ from colony_memory.witness import FileWitness
 
 
 def rewritten(memory, signer=None, **changes):
-    """The source's pointer with other contents."""
     pointer = read_pointer(files(memory)[POINTER], label="default")
     files(memory)[POINTER] = write_pointer(replace(pointer, **changes), signer=signer)
     return pointer

@@ -48,7 +48,6 @@ def pinned(vault, **options):
 
 
 def unsigned(exported, *, signer=None):
-    """The export with the manifest's signature dropped, or made by another key."""
     found = dict(exported.files)
     (name,) = (each for each in found if each.endswith("manifest.json"))
     raw = json.loads(found[name])

@@ -157,7 +157,6 @@ def test_without_zstd_chains_are_copied_by_the_digests_of_their_bytes(monkeypatc
 
 
 def test_each_pack_is_read_and_unpacked_about_once(monkeypatch):
-    """A copy of a label takes about as long for each snapshot, however many there are below it."""
     monkeypatch.setattr(chains, "MAX_PACKS", 16)
     source, ids = filled(growing(60))
     unpacked, unpack = [], chains.decompress

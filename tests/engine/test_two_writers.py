@@ -29,7 +29,6 @@ def ids_of(vault):
 
 @pytest.fixture
 def pair(open_memory, vault):
-    """Two clients that have restored the same memory."""
     ColonyMemory(backend=vault).backup(BASE)
     ours, theirs = open_memory(vault), open_memory(vault)
     assert ours.restore() == theirs.restore() == BASE

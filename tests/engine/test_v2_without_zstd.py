@@ -17,7 +17,6 @@ HISTORY = growing(4)
 
 @pytest.fixture
 def saved():
-    """A vault with three snapshots, ids oldest first, in a process that has lost zstd since."""
     vault = FakeVault(operations_per_hour=None)
     ids = [ColonyMemory(backend=vault, format=2).backup(documents).snapshot_id for documents in HISTORY[:3]]
     with lose_zstd():

@@ -17,8 +17,6 @@ from colony_memory.exceptions import VaultError, VaultUnavailable
 
 
 class Clock:
-    """In place of the one that calls are timed with."""
-
     def __init__(self, step: float) -> None:
         self.step = step
         self.now = 0.0
@@ -122,8 +120,6 @@ def test_any_backend_works_asynchronously(kind: type[Dictionary]) -> None:
 
 
 class Searching(Dictionary):
-    """Raises StopIteration where a file is not there."""
-
     def vault_get_file(self, filename: str) -> Any:
         return {"content": next(text for name, text in self.files.items() if name == filename)}
 

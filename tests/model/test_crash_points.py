@@ -103,7 +103,6 @@ def test_stopped_at_every_call(verb, way, kind):
 
 
 def attempt(run, vault, ids):
-    """``True`` where the verb said that it is done, else the error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ColonyMemoryWarning)
@@ -114,7 +113,6 @@ def attempt(run, vault, ids):
 
 
 def check(fake, versions, after, answer):
-    """What a new client finds."""
     before = versions[-1] if versions else None
     new = ColonyMemory(backend=fake)
     listed = new.list_snapshots()  # a warning would be an error: nothing listed may be broken

@@ -63,8 +63,6 @@ def _quick_and_of_three_parts(monkeypatch):
 
 
 class Scene:
-    """A vault with a history, and the client that works on it."""
-
     def __init__(self, history, count, kind, path):
         fake = FakeVault(operations_per_hour=None)
         self.ids, self.options = HISTORIES[history](fake, OLD[:count])
@@ -84,7 +82,6 @@ class Scene:
             self.find()
 
     def client(self, vault=None):
-        """One that has just started."""
         vault = vault or self.fake
         return ColonyMemory(backend=vault if self.kind == "full" else PlainVault(vault), **self.options)
 

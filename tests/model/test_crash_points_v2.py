@@ -53,7 +53,6 @@ class World:
         self.now += 7200
 
     def again(self):
-        """The same world as it was, which goes its own way."""
         other = copy.copy(self)
         other.vault = copy_of(self.vault, clock=lambda: other.now)
         other.saved = dict(self.saved)

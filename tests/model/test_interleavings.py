@@ -58,7 +58,6 @@ MINE = {"A": {"m": "of A"}, "B": {"m": "of B"}}
 
 
 def verbs(kind, keep, seconds, **options):
-    """The three coroutines, made anew."""
     return {
         "A": backup(client(kind, "a", seconds["A"], **options), MINE["A"], prune_keep=keep, **OPTIONS),
         "B": backup(client(kind, "b", seconds["B"], **options), MINE["B"], prune_keep=None, **OPTIONS),
@@ -128,7 +127,6 @@ class Search:
         return self.seen
 
     def outcomes(self, state):
-        """How each verb ended, or its next call."""
         return {who: self.pending(who, replies) for who, replies in zip(self.names, state.replies, strict=True)}
 
     def is_private(self, call):

@@ -31,7 +31,6 @@ def _quick(monkeypatch):
 
 
 def prepared(**options):
-    """A vault with two snapshots."""
     fake = FakeVault(operations_per_hour=None, clock=NOW.timestamp)
     mem = ColonyMemory(backend=fake, **options)
     mem._session.now = lambda: NOW

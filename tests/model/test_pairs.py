@@ -63,7 +63,6 @@ class Scene:
         self.time += HOURS
 
     def again(self):
-        """The same scene as it was, which goes its own way; what is elsewhere is only read."""
         other = copy_scene(self)
         other.fake = copy_of(self.fake, clock=lambda: other.time)
         other.backend = other.fake if self.backend is self.fake else PlainVault(other.fake)
@@ -182,7 +181,6 @@ def test_a_verb_at_every_moment_of_another(first, kind, signer):
 
 
 def set_of(scene, first, second):
-    """Ids of what a new client lists."""
     try:
         return {info.snapshot_id for info in scene.client().list_snapshots(label="default")}
     except SnapshotCorrupt:
@@ -193,7 +191,6 @@ def set_of(scene, first, second):
 
 
 def check(scene, first, second, stored):
-    """What a new client finds."""
     new = scene.client()
     listed = set_of(scene, first, second)
     for snapshot_id in listed:

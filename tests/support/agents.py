@@ -31,7 +31,6 @@ def wait_until(condition, seconds=20.0):
 
 
 def timers():
-    """The threads of all autobackups."""
     return [each for each in threading.enumerate() if each.name.startswith("colony-memory-autobackup")]
 
 

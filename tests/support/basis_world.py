@@ -206,8 +206,6 @@ class Host:
 
 
 class World:
-    """Hosts and their vault."""
-
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.random = scenario, random.Random(seed)
         self.inner = open_vault("memory:")
@@ -238,11 +236,6 @@ class World:
         return any(self.text(own).get(name) == text for own in self.ids())
 
     def run(self) -> None:
-        """Take the steps of one schedule.
-
-        Raises:
-            Broken: A property does not hold; its message has the steps.
-        """
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # whoever only watches is not told

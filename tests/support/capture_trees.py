@@ -106,5 +106,4 @@ def crash_log(path: Path, *, rows: int) -> None:
 
 
 def contents(capture: Capture) -> dict[str, str | bytes]:
-    """Every file that was read, with its content."""
     return split_documents(capture.documents)[0]

@@ -69,8 +69,6 @@ class Told(Session):
 
 
 class World:
-    """A vault, and the clients of it."""
-
     def __init__(self, scene, signer=None):
         self.now, self.signer, self.tokens = START, signer, 0
         self.vault = FakeVault(operations_per_hour=None, clock=lambda: self.now)
@@ -301,7 +299,6 @@ def losses(verbs, scenes, seeds, *, kind, start_of=World, signer=None, left_open
 
 
 def signer_of(signs):
-    """A key, or none; the test is skipped where there can be none."""
     if not signs:
         return None
     pytest.importorskip("cryptography")

@@ -66,7 +66,6 @@ def server(monkeypatch):
 
 
 def process(*args, **options):
-    """The command line as a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "colony_memory", *map(str, args)],
         stdin=subprocess.DEVNULL,
@@ -112,8 +111,6 @@ def cli(capsys):
 
 @pytest.fixture
 def refused(cli):
-    """Run what must fail: returns the one line of the error."""
-
     def run(code, *args):
         got, out, err = cli(*args)
         assert (got, out) == (code, ""), (out, err)

@@ -280,7 +280,6 @@ def child(work: object) -> None:
 
 
 def main(most: int, verbs: list[str], kinds: list[str]) -> None:
-    """Each verb on each kind."""
     warnings.simplefilter("ignore")
     library_version()
     with tempfile.TemporaryDirectory() as place:

@@ -101,12 +101,10 @@ class Block:
 
 
 def read(page: Path) -> str:
-    """The text of a page."""
     return page.read_text(encoding="utf-8")
 
 
 def read_blocks(page: Path) -> list[Block]:
-    """The fenced blocks of a page, in order."""
     text = read(page)
     headings = [(found.start(), found[1]) for found in _HEADING.finditer(text)]
     blocks: list[Block] = []
@@ -176,7 +174,6 @@ class Stage:
         self._server.close()
 
     def run(self, block: Block) -> None:
-        """Run a block, and before it those above that were not run yet."""
         while self._done < block.place:
             above = self._blocks[self._done]
             self._done += 1

@@ -89,8 +89,6 @@ class PlainVault:
 
 
 class DictWitness:
-    """A witness in memory."""
-
     def __init__(self) -> None:
         self.heads: dict[str, str] = {}
 

@@ -112,7 +112,6 @@ def _rename(path: bytes, outside: bytes, draw: random.Random) -> None:
 
 
 def _swap(path: bytes, outside: bytes, draw: random.Random) -> None:
-    """A directory for a link to another, and back."""
     if not os.path.isdir(path) or os.path.islink(path):  # noqa: PTH112, PTH114
         return
     away = path + b".away"

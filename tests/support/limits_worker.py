@@ -52,7 +52,6 @@ def size_of(documents: dict[str, str]) -> int:
 
 
 def digest(documents: dict[str, str]) -> str:
-    """One digest of all of it."""
     found = hashlib.sha256()
     for name in sorted(documents):
         found.update(f"{name}\0{documents[name]}\0".encode())
@@ -68,7 +67,6 @@ def _resident(*, reset: bool = False) -> int:
 
 
 def main(verb: str, vault: str, kind: str, state: str) -> None:
-    """Do it, and tell."""
     from colony_memory import ColonyMemory
     from colony_memory._format.v2.build import build  # noqa: F401 - loaded before it is measured
     from colony_memory._format.v2.zstd import library_version

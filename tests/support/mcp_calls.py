@@ -75,13 +75,11 @@ class Desk:
         return anyio.run(inside)
 
     def call(self, name, /, **arguments):
-        """The answer of one call."""
         found = self.run(lambda client: client.call_tool(name, arguments))
         assert not found.is_error, found.content
         return found.structured_content
 
     def refused(self, name, /, **arguments):
-        """The one sentence of a call that fails."""
         found = self.run(lambda client: client.call_tool(name, arguments))
         assert found.is_error, found.structured_content
         assert found.structured_content is None

@@ -78,7 +78,6 @@ class MemoryMachine(RuleBasedStateMachine):
         return mem
 
     def options(self):
-        """What each client is opened with."""
         return {}
 
     def restored(self, number, *, warnings_are="ignore"):
@@ -103,7 +102,6 @@ class MemoryMachine(RuleBasedStateMachine):
                 return None
 
     def filled(self, documents):
-        """What is saved of documents that were drawn."""
         return documents
 
     @rule(
@@ -158,7 +156,6 @@ class MemoryMachine(RuleBasedStateMachine):
             return self.client(0).list_snapshots()
 
     def settle(self):
-        """From here on the latest is what it is now."""
         self.heads = [self.restored(0)]
 
     @invariant()

@@ -70,7 +70,6 @@ class ObjectServer:
         }
 
     def store(self, prefix="agents/a", *, bucket=BUCKET, **config):
-        """A store of obstore here that does not retry."""
         return S3Store(
             bucket,
             prefix=prefix,
@@ -219,7 +218,6 @@ def running():
 
 @pytest.fixture
 def server(running):
-    """The store, empty and without faults."""
     running.objects.clear()
     running.times.clear()
     running.fault, running.conditions, running.page = (lambda verb, key: None), "kept", 1000
@@ -230,7 +228,6 @@ def server(running):
 
 @pytest.fixture
 def vault(server):
-    """A vault there, made just now."""
     made = ObjectVault(server.store(), create=True)
     server.calls.clear()
     return made

@@ -31,7 +31,6 @@ def drawn(draw: random.Random, length: int, alphabet: str = ALNUM) -> str:
 
 
 def sample(kind: Kind, draw: random.Random) -> str:
-    """A text that holds one of the kind and nothing else."""
     if kind.name in _BY_HAND and (kind.by_hand or {"password", "basic", "jwt", "opaque"} & kind.flags):
         return _BY_HAND[kind.name](draw)
     return _text(parser.parse(kind.pattern.pattern.decode("latin-1")), draw)

@@ -44,7 +44,6 @@ def as_0_1_1_leaves_them(vault, signer=None):
 
 
 def saved(vault, versions, **options):
-    """Back up each version; the ids."""
     mem = ColonyMemory(backend=vault, **options)
     return [mem.backup(documents).snapshot_id for documents in versions]
 

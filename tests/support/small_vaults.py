@@ -79,8 +79,6 @@ FILES = {f"file {number:02}": str(number) for number in range(40)}
 
 
 class Tagged(Dictionary):
-    """With conditional upload."""
-
     def __init__(self, files: dict[str, str] | None = None, **odd: Any) -> None:
         super().__init__(files, **odd)
         self.conditions: list[dict[str, str | None]] = []
@@ -99,8 +97,6 @@ class Tagged(Dictionary):
 
 
 class Coroutines(Dictionary):
-    """The same five methods as coroutines."""
-
     pause = 0.0
     running = most = 0
 

@@ -17,7 +17,6 @@ _WORDS = [f"{random.Random(number).getrandbits(40):x}" for number in range(2000)
 
 
 def memory_of(agent, turn, *, words=200):
-    """Some kilobytes of notes, of which each turn changes a little."""
     drawn = random.Random(agent)
     notes = [" ".join(drawn.choices(_WORDS, k=words)) for _ in range(4)]
     return {f"notes/{n}.md": text for n, text in enumerate(notes)} | {"MEMORY.md": f"agent {agent:06} turn {turn:06}"}
@@ -36,7 +35,6 @@ def live(vault, agent, *, label, turns=3, keep=2, format=1, words=200):  # noqa:
 
 
 def costs(events):
-    """What a life cost, as its events tell."""
     return Counter(
         {kind: sum(getattr(event, kind) for event in events) for kind in ("reads", "writes", "deletes")}
     ), sum(event.bytes_read + event.bytes_written for event in events)

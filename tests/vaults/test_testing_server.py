@@ -69,7 +69,6 @@ def ask(
     body: object = None,
     headers: dict[str, str] | None = None,
 ) -> tuple[int, http.client.HTTPMessage, Any]:
-    """One request by hand, for what the SDK does not send or show."""
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=5)
     try:

@@ -32,14 +32,12 @@ def told(place):
 
 
 def tell(place, **fields):
-    """Let the marker say something else."""
     place.mkdir(exist_ok=True)
     marker = {"format": "colony-memory/vault/1", "id": "0" * 32, **fields}
     (place / MARKER).write_text(json.dumps(marker))
 
 
 def written(vault, documents=NOTES, **options):
-    """The format that a backup comes to."""
     return ColonyMemory(backend=vault, **options).backup(documents).format
 
 

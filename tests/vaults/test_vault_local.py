@@ -98,7 +98,6 @@ def refusal(call, *args, **kwargs):
 
 
 def calls(vault):
-    """Every call that there is."""
     return (
         vault.vault_status,
         vault.vault_list_files,

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """A clock that stands still until it is set."""
-
     def __init__(self, now: float = 1_767_225_600.0) -> None:
         self.now = now
 
@@ -84,7 +82,6 @@ class Plain:
 
 
 def made(**methods: Any) -> type[MemoryVault]:
-    """A vault with other methods."""
     return type("Defective", (MemoryVault,), methods)
 
 
@@ -128,8 +125,6 @@ class DeletesByPrefix(MemoryVault):
 
 
 class CopiesTheIndex(MemoryVault):
-    """Loses uploads of other threads."""
-
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
         files = dict(self.files)
         time.sleep(0.002)

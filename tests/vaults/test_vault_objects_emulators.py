@@ -66,7 +66,6 @@ ACCOUNT_KEY = base64.b64encode(bytes(64)).decode()
 
 
 def _serve(command, port, tmp, **extra):
-    """Start a server and wait until its port is open."""
     with (tmp / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=tmp, stdout=log, stderr=log, env={**os.environ, **extra})
     while True:
@@ -176,7 +175,6 @@ def _number():
 
 @pytest.fixture
 def fresh():
-    """A name that no bucket has yet."""
     return f"bucket-{next(_number())}"
 
 
@@ -314,7 +312,6 @@ def test_the_policy_of_the_page_is_enough_and_nothing_in_it_too_much(s3):
 
 
 def _use(vault):
-    """What an agent does: first start, backups with a retention, restores."""
     memory = ColonyMemory(backend=vault)
     assert memory.restore(default={}) == {}
     for number in range(4):

@@ -20,7 +20,6 @@ NOTES = {"MEMORY.md": "two years of notes"}
 
 
 def test_calls_of_the_verbs(server, vault):
-    """Each by count, so that a change that asks for more is seen."""
     counts = {}
 
     def count(what, call):
