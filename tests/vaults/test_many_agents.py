@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -107,22 +106,6 @@ def test_a_thousand_agents_in_one_bucket_cost_the_same_each(layout, format, caps
 
 
 @pytest.mark.long
-def test_a_thousand_agents_at_once_in_one_bucket():
-    pytest.importorskip("obstore")
-    from object_server import ObjectServer
-
-    from colony_memory.vaults.objects import ObjectVault
-
-    with ObjectServer() as server:
-        vault = ObjectVault(server.store("agents"), create=True)
-        with ThreadPoolExecutor(16) as pool:
-            lives = list(pool.map(lambda agent: live(vault, agent, label=f"agent-{agent:06}"), range(1000)))
-        assert_flat(lives[:1], lives[1:])
-        for agent in (0, 500, 999):
-            assert ColonyMemory(backend=vault).restore(label=f"agent-{agent:06}") == memory_of(agent, 2)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("thrifty", [False, True])
 @pytest.mark.parametrize("format", [1, 2])
 def test_what_a_day_of_an_agent_costs(format, thrifty, capsys):  # noqa: A002
@@ -185,13 +168,6 @@ def assert_accounts_are_flat(few, many, **options):
 @pytest.mark.once
 def test_agents_with_accounts_of_their_own_cost_the_same_each():
     assert_accounts_are_flat(1, 4, turns=2)
-
-
-@pytest.mark.long
-def test_a_thousand_accounts_cost_the_same_each(capsys):
-    calls = assert_accounts_are_flat(5, 1000)
-    with capsys.disabled():
-        print(f"\nhosted: each of 1,000 agents {dict(calls)}")
 
 
 def share_an_account(count, hour):
