@@ -217,3 +217,10 @@ def _said(error: Exception) -> str:
     if text and type(error).__module__.startswith("colony_memory."):
         return text[:300]
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
+def unwrap(reply: Any) -> Any:
+    """What a reply of a vault says, bare or under ``result``."""
+    if isinstance(reply, dict) and isinstance(reply.get("result"), (dict, list)):
+        return reply["result"]
+    return reply

@@ -6,13 +6,14 @@ that have one. Periods are in UTC. Order is that of the ids; times are those of 
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from colony_memory._format.lineage import refused_only
-from colony_memory._format.names import id_order, id_time, read_stamp
+from colony_memory._format.names import id_order
 from colony_memory._values import NamedTuple, dataclass, field, names_of
+from colony_memory.snapshot import created
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -102,12 +103,6 @@ class PrunePlan:
 
     def __bool__(self) -> bool:
         return bool(self.remove or self.orphans)
-
-
-def created(info: SnapshotInfo) -> datetime:
-    """When the snapshot was made: ``created_at``, else the time in its id, else the beginning of time."""
-    moment = read_stamp(info.created_at) or id_time(info.snapshot_id)
-    return moment or datetime.min.replace(tzinfo=timezone.utc)
 
 
 def newest_first(infos: Iterable[SnapshotInfo]) -> list[SnapshotInfo]:

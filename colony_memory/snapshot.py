@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import FORMAT, FORMAT_2, LATEST_FORMAT, MAX_BYTES, v1
@@ -16,11 +17,13 @@ from colony_memory._format.json import encode_documents, exact_documents, load_o
 from colony_memory._format.lineage import Lineage
 from colony_memory._format.manifest import BuiltSnapshot, Manifest, SnapshotInfo, finish_manifest, summarize
 from colony_memory._format.names import (
+    id_time,
     is_cortex_file,
     latest_filename,
     manifest_filename,
     new_id,
     part_filename,
+    read_stamp,
     require_id,
     require_label,
     sanitize_label,
@@ -206,3 +209,9 @@ def _checked(
 
         return check_manifest(raw, digest_of_file, label=label, snapshot_id=snapshot_id)
     return v1.check_manifest(raw, digest_of_file, label=label, snapshot_id=snapshot_id)
+
+
+def created(info: SnapshotInfo) -> datetime:
+    """When the snapshot was made: ``created_at``, else the time in its id, else the beginning of time."""
+    moment = read_stamp(info.created_at) or id_time(info.snapshot_id)
+    return moment or datetime.min.replace(tzinfo=timezone.utc)

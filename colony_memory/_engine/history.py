@@ -11,7 +11,6 @@ from colony_memory._diff import File, Steps, file_patch
 from colony_memory._engine.load import Walk, most_stored, nothing_saved
 from colony_memory._engine.observe import observed, spent_by
 from colony_memory._engine.restore import read
-from colony_memory._engine.sealed import known_info
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look_at_all
 from colony_memory._format.json import exact_documents
@@ -94,7 +93,7 @@ async def walk(
         if not left[digest] and digest in kept:
             room += weigh(kept.pop(digest))
         entry = decision.entry(info.snapshot_id)
-        await session.vault.compute(see, info if entry is None else known_info(session, entry, info), value)
+        await session.vault.compute(see, info if entry is None else session.known_info(entry, info), value)
         read += 1
     if (spent := spent_by(session)) is not None and spent in passed.values():
         number = [*passed.values()].count(spent)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from colony_memory import retention as rules
 from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, publish
-from colony_memory._engine.sealed import known_info, unsealed_info
+from colony_memory._engine.sealed import unsealed_info
 from colony_memory._engine.state import forget
 from colony_memory._engine.store import Shelf
 from colony_memory._format.lineage import still_unmerged
@@ -120,7 +120,7 @@ def shrunk_in(
             continue
         if new is not None and own == new.snapshot_id:
             continue
-        info = known_info(session, entry)
+        info = session.known_info(entry)
         # What a patch stores says nothing of what it stands for.
         infos.append(replace(info, stored_bytes=0) if info.doc_count is None and len(entry.packs) > 1 else info)
         since = read_stamp(entry.shrunk_at)
@@ -145,7 +145,7 @@ def listed(session: Session, state: State) -> list[SnapshotInfo]:
     followed it.
     """
     entries = {entry.snapshot_id: entry for entry in state.decision.entries}
-    infos = [known_info(session, entries[info.snapshot_id], info) for info in state.decision.listed]
+    infos = [session.known_info(entries[info.snapshot_id], info) for info in state.decision.listed]
     shrunk = shrunk_in(session, state)
     ids = [info.snapshot_id for info in infos]
     after = {newer: older for newer, older in pairwise(ids) if older in shrunk}
@@ -174,7 +174,7 @@ def plan_for(
     entries = [entry for entry in decision.entries if is_readable(entry.info.format)]
     counted = [entry for entry in entries if entry.snapshot_id in decision.counted]
     infos = [
-        *(known_info(session, entry) for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
+        *(session.known_info(entry) for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
         *([new] if new else []),
     ]
     new = None if new is None else replace(new, refused=refused)

@@ -6,6 +6,7 @@ import json
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._boundary import unwrap
 from colony_memory._format.json import load_object
 from colony_memory._format.names import (
     id_order,
@@ -68,12 +69,6 @@ class Listing:
         if not self.complete:
             why = f"the vault's list of {self.prefix}* is cut short, so files that matter may be hidden"
             raise VaultError(f"{doing} is refused: {why}")
-
-
-def unwrap(reply: Any) -> Any:
-    if isinstance(reply, dict) and isinstance(reply.get("result"), (dict, list)):
-        return reply["result"]
-    return reply
 
 
 def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None) -> Listing:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._engine.label import labels_there, read_labels
 from colony_memory._engine.observe import spending
-from colony_memory._engine.sealed import known_info, open_manifest
+from colony_memory._engine.sealed import open_manifest
 from colony_memory._engine.session import log
 from colony_memory._engine.state import UNREADABLE
 from colony_memory._engine.store import Shelf
@@ -160,7 +160,7 @@ async def load(
         raise
     if documents:
         session.learn(manifest.sha256, documents)
-        info = known_info(session, Entry(info, manifest.sha256), info)
+        info = session.known_info(Entry(info, manifest.sha256), info)
     if verify and (documents is not None or info.encrypted):
         session.proved(label, snapshot_id)
     return Loaded(manifest, info, documents or {}, files, tree)

@@ -11,7 +11,7 @@ from colony_memory._format import FORMAT, age
 from colony_memory._format.v2.build import BuiltChain
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
-from colony_memory._values import NamedTuple, replace
+from colony_memory._values import NamedTuple
 from colony_memory.exceptions import ConflictDetected, DecryptionError, SnapshotCorrupt, message_of
 from colony_memory.snapshot import build as build_parts
 
@@ -54,7 +54,7 @@ async def unsealed_info(session: Session, label: str, entry: Entry | None) -> Sn
     if entry is None:
         return None
     if not entry.info.encrypted:
-        return known_info(session, entry)
+        return session.known_info(entry)
     if entry.manifest_sha256 not in session.opened and session.identities is not None:
         read: dict[str, object] = {}
         await read_manifests(session, label, [entry.snapshot_id], read)  # type: ignore[arg-type]
@@ -64,16 +64,7 @@ async def unsealed_info(session: Session, label: str, entry: Entry | None) -> Sn
                 await open_manifest(session, manifest)
             except (DecryptionError, SnapshotCorrupt) as error:
                 log(f"snapshot {entry.snapshot_id} of label {label!r} does not open: {message_of(error)}")
-    return known_info(session, entry)
-
-
-def known_info(session: Session, entry: Entry, info: SnapshotInfo | None = None) -> SnapshotInfo:
-    """The same, without a look into the vault; ``info`` in place of the entry's own."""
-    opened, names = session.opened.get(entry.manifest_sha256), session.names.get(entry.manifest_sha256)
-    info = info or entry.info
-    if opened is not None:
-        info = opened.facts.told_of(info)
-    return info if info.doc_names or not names else replace(info, doc_names=[*names])
+    return session.known_info(entry)
 
 
 def would_do(session: Session, entry: Entry) -> bool:

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from colony_memory._engine.store import Vault
     from colony_memory._format.age import Identities, Recipients
     from colony_memory._format.pointer import Pointer
+    from colony_memory._format.rows import Entry
     from colony_memory.exceptions import Hint
     from colony_memory.reports import Event, LifecycleEvent
     from colony_memory.signing import Signer
-    from colony_memory.snapshot import Manifest
+    from colony_memory.snapshot import Manifest, SnapshotInfo
     from colony_memory.witness import Witness
 
 
@@ -171,6 +172,14 @@ class Session:
     def knows_good(self, label: str, snapshot_id: str) -> bool:
         since = self.good.get(manifest_filename(label, snapshot_id))
         return since is not None and abs(self.now() - since) < _PROOF_LASTS
+
+    def known_info(self, entry: Entry, info: SnapshotInfo | None = None) -> SnapshotInfo:
+        """The summary with what was seen of the snapshot; ``info`` in place of the entry's own."""
+        opened, names = self.opened.get(entry.manifest_sha256), self.names.get(entry.manifest_sha256)
+        info = info or entry.info
+        if opened is not None:
+            info = opened.facts.told_of(info)
+        return info if info.doc_names or not names else replace(info, doc_names=[*names])
 
     def home(self, label: str) -> BasisHome:
         """Where it is kept what the memory of a label is based on: in this client, where nobody gave another place."""

@@ -9,8 +9,8 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from colony_memory._boundary import may_mean_absent, public_kind, translate, was_refused
-from colony_memory._engine.label import Listing, moment, proves, read_listing, unwrap
+from colony_memory._boundary import may_mean_absent, public_kind, translate, unwrap, was_refused
+from colony_memory._engine.label import Listing, moment, proves, read_listing
 from colony_memory._engine.observe import tally
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.names import common_start, read_filename

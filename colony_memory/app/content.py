@@ -265,7 +265,7 @@ def _why_left(target: Target, found: Restored, part: dict[str, str], names: tupl
             return "another is here"
         if plan.in_use:
             return f"open in {next(iter(plan.in_use.values()))}"
-        if plan.unsaved(target.question(found).about(contents, metadata)):
+        if plan.unsaved(replace(target.question(found), restored=(contents, metadata))):
             return "what is here is saved nowhere"
     except (ColonyMemoryError, ValueError) as error:
         return message_of(error)

@@ -15,7 +15,8 @@ from colony_memory._format.v2.manifest import LEFT_OUT
 from colony_memory._values import pattern, replace
 from colony_memory.app.open import require_synchronous
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
-from colony_memory.retention import created, newest_first
+from colony_memory.retention import newest_first
+from colony_memory.snapshot import created
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

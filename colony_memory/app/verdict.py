@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from colony_memory._format.names import id_order, read_filename
 from colony_memory._values import dataclass, field, replace
 from colony_memory.app.pick import BEFORE_RESTORE, left_out, refused_latest
-from colony_memory.retention import created
+from colony_memory.snapshot import created
 from colony_memory.trust import older_than_signing
 
 if TYPE_CHECKING:

@@ -307,3 +307,12 @@ def _kept() -> list[tuple[Path, str]]:
 def _folded_parts(parts: Iterable[str]) -> tuple[str, ...]:
     """The same for all spellings that a file system may take for one."""
     return tuple(fold(component).rstrip(" .") for component in parts)
+
+
+LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
+COMPANIONS = (JOURNAL, INDEX, LOG)
+
+
+def whole_of(name: str) -> str:
+    """The database that a file would be a part of by its name; else the file itself."""
+    return next((name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix)), name)

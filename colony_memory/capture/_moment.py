@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import is_file
-from colony_memory.capture._filenames import is_note, parents_of
+from colony_memory.capture._filenames import is_note, parents_of, whole_of
 from colony_memory.capture._sparse import Sparse
 from colony_memory.capture._steady import (
     LARGE,
@@ -27,7 +27,6 @@ from colony_memory.capture._steady import (
     read_sparse,
     still_holds,
     up_to_last_line,
-    whole_of,
 )
 from colony_memory.capture._tree import Change, Look, Watched, changed_at, is_same, is_settled
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, is_file, is_link
 from colony_memory._values import dataclass, field
-from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state
+from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state, whole_of
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._question import Displaced, find_users
 from colony_memory.capture._sparse import Sparse
@@ -28,7 +28,6 @@ from colony_memory.capture._steady import (
     is_database,
     read_sparse,
     read_start,
-    whole_of,
 )
 from colony_memory.capture._tree import Tree
 from colony_memory.capture._walk import Walk

@@ -28,11 +28,11 @@ from colony_memory._os.held import (
     open_files,
 )
 from colony_memory._os.paths import Identity, is_file, is_link
-from colony_memory._values import cached_property, dataclass, field, replace
-from colony_memory.capture._filenames import is_note, listed, parents_of, quoted
+from colony_memory._values import cached_property, dataclass, field
+from colony_memory.capture._filenames import INDEX, is_note, listed, parents_of, quoted, whole_of
 from colony_memory.capture._metadata import Metadata, encode_text, split_documents
 from colony_memory.capture._sparse import room_of
-from colony_memory.capture._steady import INDEX, holds_database, is_database, read_sparse, read_start, whole_of
+from colony_memory.capture._steady import holds_database, is_database, read_sparse, read_start
 from colony_memory.capture.sqlite import holds_same, reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, Hint
 
@@ -152,12 +152,8 @@ class Question:
     confirm: Callable[[Collection[str]], bool] = field(default=lambda _: True)
     saving: bool = False  # what none of them has is going to be saved first: nothing stands against it
     why: dict[str, str] = field(default_factory=dict, init=False)  # for each file that was asked for, where it is
-    _restored: tuple[Contents, Metadata] = field(default_factory=lambda: ({}, Metadata()))
+    restored: tuple[Contents, Metadata] = field(default_factory=lambda: ({}, Metadata()))
     _used: set[str] = field(default_factory=set, init=False)
-
-    def about(self, contents: Contents, metadata: Metadata) -> Question:
-        """The question for what is restored."""
-        return replace(self, _restored=(contents, metadata))
 
     def unsaved(self, displaced: Iterable[Displaced]) -> list[str]:
         """Names of what none of them has, sorted; what cannot be read is with none."""
@@ -165,7 +161,7 @@ class Question:
         found = {each.name: each for each in displaced if each.status.st_size}
         left = {name: each for name, each in found.items() if not each.is_part_of(found.get(whole_of(name)))}
         digests = {name: digest for name, each in left.items() if (digest := each.digest()) is not None}
-        target = _digests(*self._restored)
+        target = _digests(*self.restored)
         self._take(left, "the snapshot has it", lambda each: digests.get(each.name) in target)
         self._take(left, "the snapshot has all its lines", lambda each: self._has_lines(each, None))
         for holding in filter(None, (self.basis, *self.others)):
@@ -208,7 +204,7 @@ class Question:
 
     @cached_property
     def _lines(self) -> frozenset[str]:
-        texts = (content for content in self._restored[0].values() if isinstance(content, str))
+        texts = (content for content in self.restored[0].values() if isinstance(content, str))
         return frozenset().union(*map(_lines, texts))
 
 

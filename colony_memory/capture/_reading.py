@@ -11,22 +11,11 @@ from typing import TYPE_CHECKING
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import UnfitFile, local_name
 from colony_memory._values import dataclass, field
-from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._filenames import JOURNAL, LOG, parents_of, whole_of
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture._moment import Moment
 from colony_memory.capture._sparse import room_of
-from colony_memory.capture._steady import (
-    JOURNAL,
-    LOG,
-    NeverStill,
-    NotSaved,
-    TooLarge,
-    as_bytes,
-    as_content,
-    read_contents,
-    reason_of,
-    whole_of,
-)
+from colony_memory.capture._steady import NeverStill, NotSaved, TooLarge, as_bytes, as_content, read_contents, reason_of
 from colony_memory.capture._tree import PART, LeftOut, Note, Tree, cost_of, encoded_size, is_same, shown_size
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle
 from colony_memory.exceptions import ColonyMemoryError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import UnfitFile, is_file
 from colony_memory._values import dataclass, replace
+from colony_memory.capture._filenames import COMPANIONS, INDEX
 from colony_memory.capture._sparse import HOLES, MAGIC, Sparse, as_sparse, room_of
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ _STEP, _AT_ONCE = 1 << 17, 1 << 26  # memory of this size is used again; what is
 _SPARSE_STEP, _PAGE = 1 << 20, 1 << 12
 
 HEADER = b"SQLite format 3\0"
-LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
-COMPANIONS = (JOURNAL, INDEX, LOG)
 
 VANISHED = "vanished before it was read"
 NO_FILE = "no longer a file when it was read"
@@ -246,11 +245,6 @@ def holds_database(directory: Directory, name: str) -> bool:
 def companions_of(name: str) -> tuple[str, ...]:
     """The names of the files beside a database that are a part of it while it is open."""
     return tuple(name + suffix for suffix in COMPANIONS)
-
-
-def whole_of(name: str) -> str:
-    """The database that a file would be a part of by its name; else the file itself."""
-    return next((name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix)), name)
 
 
 def holds_text(name: str, status: os.stat_result) -> bool:

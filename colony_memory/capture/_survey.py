@@ -14,7 +14,7 @@ from colony_memory._format.payload import digests_of, document_digest, of_file, 
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.paths import PERMISSIONS
 from colony_memory._values import dataclass, replace
-from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._filenames import INDEX, parents_of, whole_of
 from colony_memory.capture._ignore import VAULT
 from colony_memory.capture._metadata import (
     METADATA_NAME,
@@ -26,7 +26,7 @@ from colony_memory.capture._metadata import (
     dump_attributes,
     metadata_pieces,
 )
-from colony_memory.capture._steady import INDEX, NO_FILE, VANISHED, companions_of, whole_of
+from colony_memory.capture._steady import NO_FILE, VANISHED, companions_of
 from colony_memory.capture._tree import PART, Row, is_settled
 from colony_memory.capture.secrets import RULES, Pieces, is_allowed, judge_secrets, shown_names
 

@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import Identity, is_directory, is_link
 from colony_memory._values import getLogger, replace
-from colony_memory.capture._filenames import STAGING_PREFIX, parents_of, quoted
+from colony_memory.capture._filenames import INDEX, STAGING_PREFIX, parents_of, quoted, whole_of
 from colony_memory.capture._identity import boot_id
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, begin_record, start_lock
 from colony_memory.capture._question import Displaced, FileInUse
 from colony_memory.capture._recover import Undo, clear, discard, find_unfinished, kept_of, remember, set_mode
 from colony_memory.capture._stage import Stage, blaming, find_read_only, find_volumes, nearest, open_staging
-from colony_memory.capture._steady import INDEX, whole_of
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

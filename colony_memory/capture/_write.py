@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._boundary import require_call, require_named, require_type
 from colony_memory._os.held import settling
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass, field
-from colony_memory.capture._filenames import check_names, problem_with_state, quoted
+from colony_memory._values import dataclass, field, replace
+from colony_memory.capture._filenames import check_names, problem_with_state, quoted, whole_of
 from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._plan import Plan, make_plan
 from colony_memory.capture._question import FileInUse, Unsaved
 from colony_memory.capture._recover import recover, warn_unfinished
-from colony_memory.capture._steady import holds_text, whole_of
+from colony_memory.capture._steady import holds_text
 from colony_memory.capture._swap import put_in_place
 from colony_memory.capture.sqlite import reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -142,7 +142,7 @@ def place_documents(
     else:
         recover(target)
     plan = make_plan(target, contents, metadata, delete=delete, force=force)
-    asked = None if question is None or force else question.about(contents, metadata)
+    asked = None if question is None or force else replace(question, restored=(contents, metadata))
     in_use = {} if force else plan.in_use
     # To save first what a program goes on with helps nobody.
     unsaved = [] if asked is None else [name for name in plan.unsaved(asked) if name not in in_use]

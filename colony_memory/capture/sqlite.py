@@ -20,17 +20,8 @@ from typing import TYPE_CHECKING
 from colony_memory._os.held import Locked, shared_lock
 from colony_memory._os.paths import Identity, is_file
 from colony_memory._values import dataclass
-from colony_memory.capture._steady import (
-    INDEX,
-    JOURNAL,
-    LOG,
-    TRIES,
-    TooLarge,
-    has_file,
-    read_bytes,
-    read_start,
-    still_holds,
-)
+from colony_memory.capture._filenames import INDEX, JOURNAL, LOG
+from colony_memory.capture._steady import TRIES, TooLarge, has_file, read_bytes, read_start, still_holds
 
 if TYPE_CHECKING:
     from colony_memory._os.directory import Directory

@@ -16,8 +16,8 @@ from capture_faults import is_told
 from capture_trees import posix
 
 from colony_memory.capture import Capture, read_folder, sqlite
+from colony_memory.capture._filenames import COMPANIONS
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._steady import COMPANIONS
 from colony_memory.exceptions import ColonyMemoryError
 
 pytestmark = posix

@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 from timelines import DAY, NOW, RULES, TIMELINES, UTC, Agent, at, unhurried
 
 from colony_memory._format.names import id_order, read_stamp
-from colony_memory.retention import (
-    SHRINK_GRACE,
-    Retention,
-    Shrink,
-    before_shrink,
-    created,
-    newest_first,
-    plan,
-)
-from colony_memory.snapshot import SnapshotInfo
+from colony_memory.retention import SHRINK_GRACE, Retention, Shrink, before_shrink, newest_first, plan
+from colony_memory.snapshot import SnapshotInfo, created
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

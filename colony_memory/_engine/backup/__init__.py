@@ -23,7 +23,6 @@ from colony_memory._engine.basis import is_conflict
 from colony_memory._engine.files import bytes_freed, free_bytes, no_room, require_sizes
 from colony_memory._engine.load import parent_of, restores
 from colony_memory._engine.observe import observed, saved
-from colony_memory._engine.sealed import known_info
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._format import FORMAT_2
@@ -150,7 +149,7 @@ async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None
         return state, None
     if other.info.plaintext_sha256 in ("", own.info.plaintext_sha256):
         return state, None  # it may be found equal
-    return state, replace(known_info(job.session, own), diverged_from=latest)
+    return state, replace(job.session.known_info(own), diverged_from=latest)
 
 
 async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
@@ -163,7 +162,7 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
     if merged is None:
         return await save_snapshot(job, state)
     if latest is not None and equal:
-        return replace(known_info(job.session, latest), reused=True, diverged_from=job.theirs)
+        return replace(job.session.known_info(latest), reused=True, diverged_from=job.theirs)
     known = {*job.known, str(job.theirs)}
     if merged.documents == job.whole():
         job.known = known
@@ -246,7 +245,7 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
             warn(f"the memory is unchanged, but its stored copy is damaged, so it is saved anew: {problem}")
             return state, None
     await job.note_saved(whole.snapshot_id, state)
-    return state, known_info(session, entry, whole)
+    return state, session.known_info(entry, whole)
 
 
 # What a backup would do, found out without a trace

@@ -12,7 +12,7 @@ from colony_memory._engine.basis import Basis, MemoryHome, is_conflict, settled,
 from colony_memory._engine.keep import policy_of
 from colony_memory._engine.load import load, restores
 from colony_memory._engine.observe import observed
-from colony_memory._engine.sealed import known_info, unsealed_info, would_do
+from colony_memory._engine.sealed import unsealed_info, would_do
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files, look
 from colony_memory._format import FORMAT, FORMAT_2
@@ -349,7 +349,7 @@ async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
         if entry is not None and not entry.info.refused and await job.is_equal(entry):
             if not job.session.knows_good(job.label, own) and (await restores(job.session, job.label, own)) is not None:
                 continue  # it is damaged, so that this memory is saved nowhere
-            return known_info(job.session, entry)
+            return job.session.known_info(entry)
     if job.on_conflict == "raise":
         stored = await _stored_refused(job, state)
         if stored is not None:

@@ -25,7 +25,7 @@ from colony_memory._engine.files import (
 from colony_memory._engine.keep import ages, newest_good, note_shrink, open_shrunk, plan_for, withdraw
 from colony_memory._engine.load import keep_parent, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
-from colony_memory._engine.sealed import builder, known_info, remember
+from colony_memory._engine.sealed import builder, remember
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import look
 from colony_memory._engine.store import Unanswered, to_public
@@ -46,8 +46,9 @@ from colony_memory.exceptions import (
     VaultError,
     message_of,
 )
-from colony_memory.retention import Shrink, created, document_bytes, find_ruined, is_much_smaller
+from colony_memory.retention import Shrink, document_bytes, find_ruined, is_much_smaller
 from colony_memory.snapshot import build as build_parts
+from colony_memory.snapshot import created
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,7 +89,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
         return None
     keep_parent(session, built)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
-    info = known_info(session, Entry(built.info, built.manifest_sha256))
+    info = session.known_info(Entry(built.info, built.manifest_sha256))
     info = replace(info, head=head, diverged_from=job.theirs or job.passed_over, merged=job.merged)
     if not head:
         job.note(events.with_refused, info.snapshot_id)
@@ -298,7 +299,7 @@ def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
     before = state.decision.entry(state.decision.follow)
     if before is None or before.snapshot_id == built.info.snapshot_id:
         return None
-    smaller = is_much_smaller(built.info, known_info(job.session, before))
+    smaller = is_much_smaller(built.info, job.session.known_info(before))
     ruined = bool(job.ruined) and job.ruined_since == before.snapshot_id
     return _Lost(before, Shrink(created(built.info), ruined), smaller) if smaller or ruined else None
 
