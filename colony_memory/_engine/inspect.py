@@ -18,7 +18,7 @@ from colony_memory._engine.store import Shelf
 from colony_memory._format import FORMAT_2
 from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
 from colony_memory._format.pointer import read_pointer
-from colony_memory._format.v2.build import read_documents
+from colony_memory._format.v2.build import check_documents
 from colony_memory._format.v2.chain import MAX_ON_BASE
 from colony_memory._values import NamedTuple, replace
 from colony_memory.exceptions import (
@@ -160,7 +160,7 @@ async def _check_content(session: Session, manifest: Manifest, shelf: Shelf | No
         return _Content("unchecked" if parts == "ok" else parts, "unchecked", message_of(error))
     try:
         await session.vault.compute(
-            read_documents, manifest, texts, max_bytes=session.max_bytes, identities=session.identities, spend=spend
+            check_documents, manifest, texts, max_bytes=session.max_bytes, identities=session.identities, spend=spend
         )
     except DecryptionError as error:
         return _Content(parts, "unchecked", closed=message_of(error))

@@ -52,6 +52,12 @@ def _utf8(text: str) -> bytes:
         return _SURROGATES.sub(_escape, text).encode("utf-8", "surrogatepass")
 
 
+def utf8_pieces(text: str) -> Iterator[bytes]:
+    """A text in UTF-8, each surrogate in three bytes, a part at a time: at once Python takes four bytes a character."""
+    for start in range(0, len(text), _WINDOW):
+        yield text[start : start + _WINDOW].encode("utf-8", "surrogatepass")
+
+
 def _escape(run: re.Match[str]) -> str:
     """Escape surrogates, but none that would join with an escape before it into one character.
 
@@ -193,10 +199,6 @@ def _narrow(text: str) -> str | bytes:
     return text if text.isascii() else text.encode("utf-8", "surrogatepass")
 
 
-def _wide(piece: str | bytes) -> bytes:
-    return piece.encode("ascii") if isinstance(piece, str) else piece
-
-
 class _Reader:
     """Reads JSON in windows, so that it never stands whole in memory as text.
 
@@ -232,17 +234,19 @@ class _Reader:
         if end < len(self._window):
             self._at = end
             return str(text)
-        pieces, plain = [_narrow(text)], text.isascii()
+        pieces = [_narrow(text)]
         while end == len(self._window):
             if not self._load():
                 raise ValueError("a string does not end")
             text, end = _scan(self._window, 0)
             pieces.append(_narrow(text))
-            plain = plain and text.isascii()
         self._at = end
-        if plain:
-            return "".join(pieces)  # type: ignore[arg-type]
-        return str(b"".join(map(_wide, pieces)), "utf-8", "surrogatepass")
+        pieces.reverse()
+        texts = list[str]()
+        while pieces:
+            piece = pieces.pop()
+            texts.append(piece if isinstance(piece, str) else str(piece, "utf-8", "surrogatepass"))
+        return "".join(texts)
 
     def _load(self) -> bool:
         """Go to the next window; false at the end."""

@@ -13,7 +13,7 @@ import zlib
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from colony_memory._format.json import canonical
+from colony_memory._format.json import canonical, utf8_pieces
 from colony_memory._format.names import is_digest
 from colony_memory._format.record import take_apart
 from colony_memory._values import NamedTuple
@@ -148,7 +148,10 @@ def document_digest(text: str) -> str:
 
     Of a document that is a text file's content, that is the digest of the file.
     """
-    return sha256(text.encode("utf-8", "surrogatepass"))
+    hasher = hashlib.sha256()
+    for piece in utf8_pieces(text):
+        hasher.update(piece)
+    return "sha256:" + hasher.hexdigest()
 
 
 def tree_of(documents: Mapping[str, str]) -> str:

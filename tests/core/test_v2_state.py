@@ -3,17 +3,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from snapshots import recorded
 
+from colony_memory import snapshot
 from colony_memory._format import record
 from colony_memory._format.json import canonical
 from colony_memory._format.payload import digests_of
 from colony_memory._format.record import RECORD_NAME
-from colony_memory._format.v2 import delta
+from colony_memory._format.v2 import build, delta
 from colony_memory._format.v2 import state as states
 from colony_memory._format.v2.build import measure
 from colony_memory._format.v2.state import EMPTY, State, apply, change, lead_of, most_documents, read_lead
@@ -288,3 +290,22 @@ def test_a_line_is_not_read_where_it_names_too_many(monkeypatch):
     monkeypatch.setattr(states, "load_object", unread)
     with pytest.raises(TooLarge, match="more documents"):
         apply(EMPTY, line(drop=["a"] * (4 * most_documents(0) + 1)), max_bytes=0)
+
+
+@pytest.mark.parametrize(("read", "most"), [("check_documents", 3.2), ("read_documents", 5.2)])
+def test_text_of_four_bytes_a_character_is_held_once_at_most(read: str, most: float) -> None:
+    """Of each document of ASCII with an emoji in it Python makes four times its bytes."""
+    documents = {f"{number:02}.md": "a line of a note\n" * 3000 + "\N{BRAIN}" for number in range(40)}
+    built = build.build(
+        documents, label="a", snapshot_id="20260101T000000000000Z-0a1b2c", created_at="2026-01-01T00:00:00+00:00"
+    )
+    manifest = snapshot.read_manifest(built.files[built.manifest_file], label="a", snapshot_id=built.info.snapshot_id)
+    texts: dict[str, str | None] = {**built.files}
+    plain = built.info.byte_size
+    del documents, built
+    tracemalloc.start()
+    try:
+        getattr(build, read)(manifest, texts, max_bytes=2**28)
+        assert tracemalloc.get_traced_memory()[1] < most * plain
+    finally:
+        tracemalloc.stop()

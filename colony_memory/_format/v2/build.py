@@ -144,9 +144,25 @@ def read_documents(
     spend: Spend = spend_freely,
 ) -> dict[str, str]:
     """The documents, of whichever format; the texts are used up, and ``spend`` is told of what was unpacked."""
-    if isinstance(manifest, ChainManifest):
-        return read_chain(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)[1]
-    return v1.read_documents(manifest, texts, max_bytes=max_bytes, spend=spend)
+    if not isinstance(manifest, ChainManifest):
+        return v1.read_documents(manifest, texts, max_bytes=max_bytes, spend=spend)
+    chain = _read(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)
+    return chain.state.used_up()
+
+
+def check_documents(
+    manifest: Manifest,
+    texts: dict[str, str | None],
+    *,
+    max_bytes: int,
+    identities: Identities | None = None,
+    spend: Spend = spend_freely,
+) -> None:
+    """As :func:`read_documents`, without keeping them: a text takes up to four times its bytes in memory."""
+    if not isinstance(manifest, ChainManifest):
+        v1.read_documents(manifest, texts, max_bytes=max_bytes, spend=spend)
+    else:
+        _read(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)
 
 
 def read_chain(
@@ -167,7 +183,8 @@ def read_chain(
         identities: What opens it where it is encrypted.
         spend: Is told of the work that each pack takes.
     """
-    return _read(manifest, texts, max_bytes=max_bytes, known=known, identities=identities, spend=spend)
+    chain = _read(manifest, texts, max_bytes=max_bytes, known=known, identities=identities, spend=spend)
+    return chain, chain.state.documents()
 
 
 def read_parent(
@@ -182,7 +199,7 @@ def read_parent(
 
     Arguments and errors are those of :func:`read_chain`.
     """
-    return _read(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend, by_tree=True)[0]
+    return _read(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend, by_tree=True)
 
 
 def _read(
@@ -194,8 +211,8 @@ def _read(
     spend: Spend,
     known: Chain | None = None,
     by_tree: bool = False,
-) -> tuple[Chain, dict[str, str]]:
-    """As :func:`read_chain`; without documents where the tree is to prove them, and is told."""
+) -> Chain:
+    """The chain, whose documents the tree alone proves where it is to and is told."""
     info = manifest.info
     label, file = info.label, manifest_filename(info.label, info.snapshot_id)
     wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED
@@ -211,18 +228,21 @@ def _read(
     if info.encrypted:
         packs = tuple(unseal_packs(manifest, packs, identities))
     state, steps = replay(packs, label=label, max_bytes=max_bytes, known=known, spend=spend)
-    is_proven = by_tree and bool(tree)
+    told = info.byte_size, info.plaintext_sha256, info.doc_count
     try:
-        digests, documents = state.digests, {} if is_proven else state.documents()
+        digests = state.digests
+        if not (by_tree and tree):
+            state.require_texts()
+            if (*measure(state), len(state.names)) != told:
+                msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
+                raise SnapshotCorrupt(msg, file=file)
+    except SnapshotCorrupt:
+        raise
     except ValueError as error:
         raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
-    told = info.byte_size, info.plaintext_sha256, info.doc_count
-    if not is_proven and (*measure(state), len(documents)) != told:
-        msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
-        raise SnapshotCorrupt(msg, file=file)
     check_tree(tree, digests, file=file)
     links = tuple(Link(pack, level, *step) for pack, level, step in zip(packs, manifest.levels, steps, strict=True))
-    return Chain(links, state, manifest.on_base), documents
+    return Chain(links, state, manifest.on_base)
 
 
 def read_packs(

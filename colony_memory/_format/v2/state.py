@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.json import canonical, load_object, shown
+from colony_memory._format.json import canonical, load_object, shown, utf8_pieces
 from colony_memory._format.payload import digests_of, of_file
 from colony_memory._format.record import RECORD_NAME, joined_size, record_pieces, take_apart
 from colony_memory._format.v2.delta import gaps, match
@@ -43,6 +43,8 @@ _FAR = 16
 _MOST_LEAD = 2**20
 # What a small memory may always have, whatever the bound of its text.
 _FEW = 1000
+# Bytes of a text that are decoded at once.
+_DECODED = 2**16
 # Bytes of a content that is joined at once, and parts of one that is not.
 _WHOLE_CONTENT, _MOST_PARTS = 2**20, 64
 # What the line of a small memory may have.
@@ -80,7 +82,7 @@ def _name(name: str) -> bytes:
 class State:
     """A memory as bytes."""
 
-    contents: Mapping[str, bytes]  # each by its name, in the order of the bytes of their names
+    contents: dict[str, bytes]  # each by its name, in the order of the bytes of their names
     # Those that are files of the record; the others are texts, the record without its files among them
     files: frozenset[str] = frozenset()
 
@@ -196,19 +198,49 @@ class State:
 
     def documents(self, names: Collection[str] | None = None) -> dict[str, str]:
         """The documents, or those of the ``names``."""
+        return dict(self._decoded(names))
+
+    def used_up(self) -> dict[str, str]:
+        """The documents; each content goes as its text comes, which may take four times as much. Nothing else is left
+        of the state.
+        """
+        out = dict[str, str]()
+        for name, text in self._decoded():
+            out[name] = text
+            if name not in self.files:
+                del self.contents[name]
+        return out
+
+    def require_texts(self) -> None:
+        """Raise a ValueError unless all documents are text."""
+        for _, pieces in self.texts():
+            for piece, _ in pieces:
+                for _ in _texts(piece):
+                    pass
+
+    def _decoded(self, names: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
+        for name, pieces in self.texts():
+            if names is None or name in names:
+                yield name, "".join(text for piece, _ in pieces for text in _texts(piece))
+
+
+def _texts(piece: bytes) -> Iterator[str]:
+    """A piece of UTF-8 as text, a part at a time: of all at once Python would hold four bytes for each of its own."""
+    start = 0
+    while start < len(piece):
+        end = start + _DECODED
+        while end < len(piece) and piece[end] & 0xC0 == 0x80 and end - start < _DECODED + 4:
+            end += 1
         try:
-            return {
-                name: str(b"".join(piece for piece, _ in pieces), "utf-8", "surrogatepass")
-                for name, pieces in self.texts()
-                if names is None or name in names
-            }
+            yield str(piece[start:end], "utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
             raise ValueError(f"a text is not UTF-8: {error.reason}") from error
+        start = end
 
 
 def _utf8(content: str | bytes) -> bytes:
     """A content as bytes, of a file with holes its text and nothing else."""
-    return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else bytes(content)
+    return b"".join(utf8_pieces(content)) if isinstance(content, str) else bytes(content)
 
 
 class _Rope:
