@@ -31,8 +31,6 @@ _LONGEST = 4096  # bytes of a rule: no path is longer
 _STEPS_FOR_A_NAME = 50_000
 _STEPS_MORE = 10_000_000
 VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"
-"""Why a vault is left out. A restore misses nothing by it."""
-
 _MARKER = ".cmem-vault.json"
 # What a sync service leaves in a file's place: a name of its own, or a mark that the system keeps.
 _PLACEHOLDER_SUFFIXES = (".nextcloud", ".owncloud")
@@ -188,9 +186,8 @@ def _placeholder(own: str, status: os.stat_result) -> str:
 
 # --- links of a host's own memory that lead out of its folder
 
-
+# Links to one directory, or into it: a stranger's links may make no more of a home than so much.
 _MOST_LINKS = 10
-"""Links to one directory, or into it: a stranger's links may make no more of a home than so much."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections import Counter, deque
 from pathlib import Path
@@ -207,24 +208,27 @@ class Moment:
         for walk in found.all_walks:
             walk.look(seen, found.status)
         left = {entry.name.rstrip("/") for entry in found.tree.left_out} - found.restless
+        asked = {entry.name: entry for entry in found.tree.files if (entry.name in self._watched.names) == alone}
         changes, seen.changes, seen.moved = seen.changes, [], set(found.restless)
         for change in changes:
-            name = change.name.rstrip("/")
-            if found.is_in_set(name) or found.is_passed(name) or (name in left and change.is_of_no_other_kind):
-                seen.gone |= {name} if change.now is None else set()
+            name, before, after = change.name.rstrip("/"), change.before, change.now
+            same_kind = before and (after is None or stat.S_IFMT(before.st_mode) == stat.S_IFMT(after.st_mode))
+            if found.is_in_set(name) or found.is_passed(name) or (name in left and same_kind):
+                seen.gone |= {name} if after is None else set()
                 continue
             seen.changes.append(change)
             if found.is_database(name):
                 seen.databases.add(name)
-            elif self._only_grew(change) and (not compared or self._begins_as_before(name)):
+            elif self._only_grew(change) and (
+                not compared or (name in found.contents and name in asked and self._holds(asked[name]))
+            ):
                 seen.grown.add(name)
                 self._since.setdefault(name, time.monotonic())
             else:
                 seen.moved.add(change.name)
-                self._passing |= {change.name} if None in (change.before, change.now) else set()
+                self._passing |= {change.name} if None in (before, after) else set()
                 self._since.pop(name, None)
                 self._by_status.add(name)
-        asked = {entry.name: entry for entry in found.tree.files if (entry.name in self._watched.names) == alone}
         unchanged = asked.keys() - {change.name for change in seen.changes}
         for name in found.sizes.keys() & self._since.keys() & unchanged:
             # It was longer already when it was read as far as it went at the instant before.
@@ -266,11 +270,6 @@ class Moment:
             size = now.st_size if 0 < before.st_size < now.st_size else 0
         last, self._sizes[change.name] = self._sizes.get(change.name, 0), size
         return size >= max(last, 1)
-
-    def _begins_as_before(self, name: str) -> bool:
-        """A file that has grown begins with what was read of it."""
-        entry = next((each for each in self._found.tree.files if each.name == name), None)
-        return entry is not None and name in self._found.contents and self._holds(entry)
 
     def _is_proven(self, entry: Entry) -> bool:
         """A file holds what was read of it, where its status does not tell that."""

@@ -287,15 +287,14 @@ class Found:
         """What was read of a file is what it has now."""
         if not (name in self.contents or name in self.unread) or not is_same(self.status[name], there[name].status):
             return False
-        return not self.is_database(name) or all(
-            self._is_same_part(self.parts.get(part), there.get(part)) for part in (name + LOG, name + JOURNAL)
-        )
-
-    @staticmethod
-    def _is_same_part(before: os.stat_result | None, now: Entry | None) -> bool:
-        if before is None or now is None:
-            return (before is None or before.st_size == 0) and (now is None or now.size == 0)
-        return is_same(before, now.status)
+        for part in (name + LOG, name + JOURNAL) if self.is_database(name) else ():
+            before, now = self.parts.get(part), there.get(part)
+            if before is not None and now is not None:
+                if not is_same(before, now.status):
+                    return False
+            elif (before is not None and before.st_size) or (now is not None and now.size):
+                return False
+        return True
 
     def _drop(self, name: str) -> None:
         self.room.charge(name, 0)

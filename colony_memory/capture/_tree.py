@@ -108,12 +108,6 @@ class Change:
     before: os.stat_result | None  # what the system said of it when it was found, or read; None where it was not there
     now: os.stat_result | None  # what the system says; None where it is gone
 
-    @property
-    def is_of_no_other_kind(self) -> bool:
-        """It is still a file, a link or what else it was, or gone."""
-        before, now = self.before, self.now
-        return before is not None and (now is None or stat.S_IFMT(before.st_mode) == stat.S_IFMT(now.st_mode))
-
 
 @dataclass
 class Watched:

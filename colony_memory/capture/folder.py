@@ -209,10 +209,9 @@ def read_by_index(
     anew: bool = False,
     **choices: Any,
 ) -> Capture:
-    """:func:`read_folder`, or of a list :func:`read_paths`, where an index may tell which files need not be read; with
-    ``anew`` all are. ``follow`` says which links are followed.
+    """:func:`read_folder`, or of a list :func:`read_paths`, without documents where an index tells the digest of each.
 
-    But for that, there are no documents yet where the digest of each is known.
+    With ``anew`` all is read; ``follow`` says which links are followed.
     """
     sources = find_sources(what) if isinstance(what, list) else [require_directory(what)]
     survey = _survey(sources, index=index, anew=anew, **choices)

@@ -26,16 +26,11 @@ _LONGEST_PATH = 4096
 _LEADS = b"gitdir: "
 _OBJECT_ID = pattern(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _READ_BY_GIT = frozenset({"HEAD", "config", "packed-refs", "shallow", "commondir", "objects", "refs"})
-_OPTIONS = (
-    "-c",
+_SETTINGS = (
     "pack.threads=1",  # with several, the same repository gives other bytes each time
-    "-c",
     "protocol.allow=never",  # a partial clone would fetch what it lacks
-    "-c",
     "core.fsmonitor=false",  # this and what follows would run programs that the repository names
-    "-c",
     "core.alternateRefsCommand=",
-    "-c",
     f"core.hooksPath={os.devnull}",
 )
 
@@ -156,9 +151,10 @@ def _run(repository: Path, *arguments: str) -> bytes:
     environment |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     import subprocess
 
+    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     try:
         done = subprocess.run(  # noqa: S603 - no shell
-            ["git", *_OPTIONS, f"--git-dir={repository.absolute()}", *arguments],  # noqa: S607 - wherever git is
+            ["git", *settings, f"--git-dir={repository.absolute()}", *arguments],  # noqa: S607 - wherever git is
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=environment,
