@@ -177,14 +177,6 @@ def test_a_snapshot_in_flight_is_set_apart_and_takes_nobodys_place() -> None:
     assert made.remove == (infos[0],)
 
 
-def test_the_newest_real_one_stays_beside_one_that_is_set_apart() -> None:
-    real, future, flying = at(NOW - 40 * DAY), at(NOW + 900 * DAY), at(NOW)
-    for retention in (Retention(keep_within=7 * DAY), Retention(keep_last=0)):
-        assert real in plan([real, future], retention=retention, now=NOW).keep
-        made = plan([real, flying], retention=retention, now=NOW, in_flight=[flying.snapshot_id])
-        assert real in made.keep
-
-
 def test_a_snapshot_with_an_id_from_the_future_and_a_time_that_is_right_counts() -> None:
     """After a clock that was ahead, ids go on from where it was."""
     infos = [at("2030-01-01", made="2026-06-14T00:00:00Z"), at("2026-06-13")]

@@ -97,11 +97,6 @@ def everything_of(error: BaseException) -> str:
 # --- PEM
 
 
-@pytest.mark.parametrize("change", [str.strip, lambda pem: "# mine\n" + pem, lambda pem: pem.replace("\n", "\r\n")])
-def test_a_pem_may_stand_in_other_white_space(signer: Ed25519Signer, change: Callable[[str], str]) -> None:
-    assert Ed25519Signer.from_pem(change(signer.to_pem())).seed == SEED
-
-
 def test_what_is_no_pem_of_an_ed25519_key_is_refused_by_its_reason(signer: Ed25519Signer) -> None:
     from cryptography.hazmat.primitives.asymmetric import ec, x25519
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

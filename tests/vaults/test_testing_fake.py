@@ -13,6 +13,7 @@ from colony_sdk import (
     ColonyRateLimitError,
     ColonyValidationError,
 )
+from faces import Clock
 
 import colony_memory.testing as public
 from colony_memory.testing import AsyncFakeVault, FakeVault
@@ -21,14 +22,6 @@ from colony_memory.vaults import (
 )
 
 EMPTY = {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
-
-
-class Clock:
-    def __init__(self, now: float = 1_767_225_600.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def refusal(call: Any, *args: Any, **kwargs: Any) -> ColonyAPIError:

@@ -20,6 +20,7 @@ from colony_sdk import (
     ColonyValidationError,
     RetryConfig,
 )
+from faces import Clock
 
 from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
 
@@ -27,14 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ONCE = RetryConfig(max_retries=0)
-
-
-class Clock:
-    def __init__(self, now: float = 1_767_225_600.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from faces import Clock
 
 from colony_memory.exceptions import ColonyMemoryError, VaultError
 from colony_memory.testing import FakeVault, FaultyVault, VaultBackendTests
@@ -13,14 +14,6 @@ from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-
-class Clock:
-    def __init__(self, now: float = 1_767_225_600.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class TestMemoryVault(VaultBackendTests):
