@@ -23,7 +23,6 @@ from colony_memory import (
     Retention,
     SnapshotCorrupt,
     SnapshotNotFound,
-    VaultDenied,
     VaultError,
     VaultUnavailable,
 )
@@ -181,17 +180,6 @@ def test_nothing_saved_yet_is_proven(open_memory, vault):
         mem.restore(label="other", snapshot_id="20200101T000000000000Z-abcdef")
 
 
-def test_a_fault_is_never_the_default(open_memory, vault):
-    open_memory(vault).backup(DOCS)
-    faulty = FaultyVault(vault)
-    for verb in ("get", "*"):
-        for error in (VaultUnavailable("down"), VaultDenied("no", status=401), TimeoutError("slow"), RuntimeError("?")):
-            faulty.fail(verb, error)
-            with pytest.raises(VaultError):
-                open_memory(faulty).restore(default={})
-            faulty.heal()
-
-
 @pytest.mark.parametrize("damage", ["missing", "garbled", "dangling"])
 def test_a_useless_pointer_leads_to_the_newest_whole_snapshot(open_memory, vault, damage):
     mem = open_memory(vault)
@@ -284,19 +272,6 @@ def test_prune_never_counts_what_does_not_restore(open_memory, vault):
     assert len(other.plan_prune(label="default", keep=1).unread) == 3
 
 
-def test_a_backup_keeps_what_came_before_a_shrink_and_an_explicit_prune_does_not(open_memory, vault):
-    mem = open_memory(vault)
-    big = mem.backup({"MEMORY.md": "two years of notes " * 500})
-    for n in range(8):
-        mem.backup({"MEMORY.md": f"hello {n}" + "x" * (n % 3 * 40)}, prune_keep=2)
-    assert big.snapshot_id in {info.snapshot_id for info in mem.list_snapshots()}
-    plan = mem.plan_prune(label="default", keep=2)
-    assert "before-shrink" in plan.reasons[big.snapshot_id]
-    assert big.snapshot_id in {info.snapshot_id for info in plan.remove}
-    mem.prune(label="default", keep=2)
-    assert big.snapshot_id not in {info.snapshot_id for info in mem.list_snapshots()}
-
-
 def test_delete_snapshot(open_memory, vault):
     mem = open_memory(vault)
     infos = [mem.backup({"n": str(n)}) for n in range(3)]
@@ -311,17 +286,6 @@ def test_delete_snapshot(open_memory, vault):
     assert mem.list_snapshots() == []
     with pytest.raises(SnapshotNotFound):
         mem.delete_snapshot(label="default", snapshot_id=infos[0].snapshot_id)
-
-
-def test_prune_mends_a_dangling_pointer(open_memory, vault):
-    mem = open_memory(vault)
-    mem.backup({"n": "1"})
-    gone = mem.backup({"n": "2"})
-    for name in files_of(vault, gone.snapshot_id):
-        del vault.files[name]
-    with pytest.warns(ColonyMemoryWarning, match="named no snapshot"):
-        assert open_memory(vault).prune(label="default", keep=3) == 0
-    assert open_memory(vault).restore() == {"n": "1"}
 
 
 def test_prune_says_what_was_not_deleted(open_memory, vault):

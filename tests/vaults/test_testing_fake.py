@@ -17,9 +17,6 @@ from faces import Clock
 
 import colony_memory.testing as public
 from colony_memory.testing import AsyncFakeVault, FakeVault
-from colony_memory.vaults import (
-    AsyncVaultBackend,
-)
 
 EMPTY = {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
 
@@ -194,34 +191,6 @@ def test_calls_are_logged_refused_or_not() -> None:
         ("upload", "a.md"),
         ("upload", "a.md"),
         ("delete", "a.md"),
-    ]
-
-
-async def _use_every_method(vault: Any) -> None:
-    await vault.vault_upload_file("a.md", "1")
-    etag = (await vault.vault_get_file("a.md"))["etag"]
-    await vault.vault_upload_file_if("a.md", "2", if_match=etag)
-    with pytest.raises(ColonyAPIError):
-        await vault.vault_upload_file_if("a.md", "3", if_none_match="*")
-    assert (await vault.vault_list_files())["total"] == (await vault.vault_list_prefix("a"))["total"] == 1
-    assert (await vault.vault_status())["file_count"] == 1
-    assert await vault.vault_operations_left() == 57
-    assert await vault.vault_delete_file("a.md") == {}
-
-
-def test_async_methods() -> None:
-    vault = AsyncFakeVault()
-    assert isinstance(vault, AsyncVaultBackend)
-    asyncio.run(_use_every_method(vault))
-    assert [verb for verb, _ in vault.vault.calls] == [
-        "upload",
-        "get",
-        "upload",
-        "upload",
-        "list",
-        "list",
-        "status",
-        "delete",
     ]
 
 

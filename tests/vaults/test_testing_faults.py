@@ -31,16 +31,6 @@ def faulty() -> FaultyVault:
     return vault
 
 
-def test_without_faults_it_is_the_wrapped_vault(faulty: FaultyVault) -> None:
-    assert faulty.vault_get_file("a.md")["content"] == "old"
-    assert faulty.vault_upload_file("a.md", "new")["content_size"] == 3
-    assert faulty.vault_list_files() == faulty.vault.vault_list_files()
-    assert faulty.vault_status() == faulty.vault.vault_status()
-    assert faulty.vault_delete_file("a.md") == {}
-    assert faulty.calls == [("get", "a.md"), ("upload", "a.md"), ("list", ""), ("status", ""), ("delete", "a.md")]
-    assert faulty.count == 5
-
-
 @pytest.mark.parametrize(
     "inner", [PlainVault(MemoryVault()), MemoryVault(), FakeVault()], ids=lambda inner: type(inner).__name__
 )
