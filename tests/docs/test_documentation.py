@@ -274,3 +274,18 @@ def test_the_matcher_of_shown_output_can_fail() -> None:
     assert not fits("a … c", "a b d")
     assert not fits("a.c", "abc")
     assert not fits("", "x")
+
+
+def test_the_benchmarks_need_nothing_that_is_installed():
+    # Without the packages of this environment, and without the package itself.
+    done = subprocess.run(
+        [sys.executable, "-E", "-s", "-S", str(ROOT / "benchmarks" / "run.py"), "--help"],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    for group in ("folders", "startup", "watch", "calls"):
+        assert group in done.stdout
+    assert "against other tools" in done.stdout

@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 import pytest
 from chains import growing
 from counts import TRIED
+from faces import copy_of
 from test_crash_points import STOPS, WAYS, is_over
-from vault_copies import copy_of
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
 from colony_memory._format.pointer import read_pointer

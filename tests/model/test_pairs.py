@@ -14,8 +14,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from counts import TRIED
-from faces import PlainVault
-from vault_copies import copy_of
+from faces import PlainVault, copy_of
 
 from colony_memory import (
     ColonyMemory,

@@ -10,11 +10,10 @@ import warnings
 
 import pytest
 from chains import growing
-from faces import FORMATS, PlainVault, with_zstd
+from faces import FORMATS, PlainVault, copy_of, with_zstd
 from test_crash_points import STOPS, WAYS, is_over
 from test_transfer_interleavings import beside, meddle
 from transfers import backend_of, fake, hours_later
-from vault_copies import copy_of
 
 from colony_memory import (
     AsyncColonyMemory,

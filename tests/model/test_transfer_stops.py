@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 from counts import TRIED
-from faces import PlainVault
+from faces import PlainVault, copy_of
 from test_crash_points import STOPS, WAYS, is_over
 from transfers import (
     LARGE,
@@ -24,7 +24,6 @@ from transfers import (
     import_snapshot,
     no_pointers,
 )
-from vault_copies import copy_of
 
 from colony_memory import (
     ColonyMemory,

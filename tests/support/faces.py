@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from colony_memory import AsyncColonyMemory, ColonyMemory
 from colony_memory._format.v2.zstd import is_installed
-from colony_memory.testing import AsyncFakeVault
+from colony_memory.testing import AsyncFakeVault, FakeVault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 with_zstd = pytest.mark.skipif(not is_installed(), reason="needs zstd")
 FORMATS = [1, pytest.param(2, marks=with_zstd)]
@@ -109,3 +112,12 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def copy_of(vault: FakeVault, clock: Callable[[], float] | None = None) -> FakeVault:
+    """A vault of its own with the same files, of the same ages, without a limit of operations."""
+    copied = FakeVault(operations_per_hour=None, clock=clock or vault.clock)
+    copied.files.update(vault.files)
+    copied._known.update(vault._known)
+    copied._provisioned = vault._provisioned
+    return copied
