@@ -26,9 +26,9 @@ from chain_schedules import (
 
 from colony_memory._engine import files
 from colony_memory._engine import judge as judging
+from colony_memory._engine import prune as pruning
 from colony_memory._engine.backup import save as saving
 from colony_memory._engine.label import LabelFiles
-from colony_memory._format.names import manifest_filename
 
 KIND = "interleavings: format 2, clients in any order"
 TOGETHER = [
@@ -101,12 +101,22 @@ def test_what_is_older_than_every_row_is_not_listed_either(monkeypatch):
     play(start, ("write", "delete all", save(HISTORY[7]), save(HISTORY[6], prune_keep=9)), turns)
 
 
-async def _as_listed_before(session, files):
-    """The listing of before the deletions, without the manifests that were deleted since."""
-    gone = {name for name in files.files if name.endswith(".manifest.json")} - session.vault.backend.files.keys()
-    left = {name: file for name, file in files.files.items() if name not in gone}
-    manifests = tuple(each for each in files.manifests if manifest_filename(files.label, each) in left)
-    return replace(files, files=left, manifests=manifests)
+_remove = files.remove_snapshots
+
+
+async def _as_listed_before(session, listed, *given, **more):
+    """With the listing of before the deletions, without the manifests that were deleted since."""
+
+    async def before(prefix):
+        there = session.vault.backend.files
+        left = {name: file for name, file in listed.files.items() if ".manifest." not in name or name in there}
+        return replace(listed.listing, files=left)
+
+    session.vault.list = before
+    try:
+        return await _remove(session, listed, *given, **more)
+    finally:
+        del session.vault.list
 
 
 def _commit_all(*given):
@@ -122,7 +132,7 @@ _mark_committed = judging.mark_committed
 #: How each rule is left out, and clients, scene and seed of a schedule that loses something then.
 RULES = {
     "one listing after the manifests are gone": (
-        [(files, "_list_after", _as_listed_before)],
+        [(place, "remove_snapshots", _as_listed_before) for place in (pruning, saving)],
         (TOGETHER[1], "patch", 4),
     ),
     "packs go once they are a grace period old": (
