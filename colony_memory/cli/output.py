@@ -8,12 +8,14 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass
 from colony_memory._version import __version__
+from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.words import count, draws, shown, shown_with_tabs, size
 from colony_memory.words.errors import (
     FAILED,
@@ -32,8 +34,8 @@ from colony_memory.words.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TextIO
 
+    from colony_memory.exceptions import Hint
     from colony_memory.schedule.last_run import LastRun
     from colony_memory.schedule.notify import Notifier
 
@@ -43,13 +45,21 @@ LAST_WORDS = 5.0
 AT_LEISURE = 35.0
 
 _DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
+_CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _REDRAW = 0.05  # seconds
 _GATHERED: ContextVar[list[object] | None] = ContextVar("gathered", default=None)
 
 
-def _is_terminal(stream: TextIO | None) -> bool:
-    return stream is not None and stream.isatty()
+def is_terminal() -> bool:
+    """The answer goes to a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def styled(text: str, style: str) -> str:
+    """The text, on a terminal in this style, such as ``bold red``; ``NO_COLOR`` leaves it without the colour."""
+    codes = [_CODES[each] for each in style.split() if each == "bold" or "NO_COLOR" not in os.environ]
+    return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and draws(sys.stdout) else text
 
 
 @contextmanager
@@ -63,16 +73,6 @@ def gathering() -> Iterator[list[object]]:
         _GATHERED.reset(token)
 
 
-@contextmanager
-def _failures_named() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError as error:
-        raise Failure("the output was closed before it was written", code=FAILED) from error
-    except OSError as error:
-        raise Failure(f"the output could not be written: {error.strerror}", code=FAILED) from error
-
-
 @dataclass(frozen=True)
 class Output:
     """Where the answers go. What is asked for and cannot be written is a :class:`Failure`."""
@@ -84,17 +84,19 @@ class Output:
     def _is_silent(self) -> bool:
         return self.quiet or self.as_json
 
-    def answer(self, text: str) -> None:
-        """Write to stdout what was asked for."""
-        with _failures_named():
-            write(sys.stdout, text if text.endswith("\n") else f"{text}\n")
+    def answer(self, text: str | bytes) -> None:
+        """Write to stdout what was asked for: lines, or bytes as they are."""
+        try:
+            write(sys.stdout, text if isinstance(text, bytes) or text.endswith("\n") else f"{text}\n")
+        except BrokenPipeError as error:
+            raise Failure("the output was closed before it was written", code=FAILED) from error
+        except OSError as error:
+            raise Failure(f"the output could not be written: {error.strerror}", code=FAILED) from error
 
     def answer_content(self, content: str | bytes, *, name: str) -> None:
         """Write a file's content to stdout byte for byte; to a terminal, only what cannot command it."""
-        if not _is_terminal(sys.stdout):
-            data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-            with _failures_named():
-                write(sys.stdout, data)
+        if not is_terminal():
+            self.answer(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
         elif isinstance(content, bytes):
             raise Failure(f"{name!r} is not text: write it into a file, with '> FILE'", code=FAILED)
         else:
@@ -102,14 +104,11 @@ class Output:
 
     def answer_patch(self, text: str) -> None:
         """Write differences to stdout byte for byte, so that they apply; to a terminal in colour and spelled out."""
-        if _is_terminal(sys.stdout):
-            from colony_memory.cli.tables import styled
-
-            lines = text.removesuffix("\n").split("\n")
-            styles = ("bold" if line.startswith("diff --git ") else _STYLES.get(line[:1], "") for line in lines)
-            self.answer("\n".join(map(styled, map(shown_with_tabs, lines), styles)))
-        else:
-            self.answer_content(text, name="")
+        if not is_terminal():
+            return self.answer_content(text, name="")
+        lines = text.removesuffix("\n").split("\n")
+        styles = ("bold" if line.startswith("diff --git ") else _STYLES.get(line[:1], "") for line in lines)
+        return self.answer("\n".join(map(styled, map(shown_with_tabs, lines), styles)))
 
     def answer_json(self, document: object) -> None:
         """Write the one JSON document; in ASCII, so that every name passes."""
@@ -199,11 +198,16 @@ def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()
     """Go on only if the answer is yes; ``yes`` is an answer given beforehand, and the lines told stand above."""
     if yes:
         return
-    if as_json or not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+    if as_json or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise Failure("this deletes, and there is no terminal to ask on", code=USAGE, advice="add --yes")
     write(sys.stderr, "".join(f"{line}\n" for line in told) + f"{shown(question)} [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failure("nothing was deleted", code=FAILED)
+
+
+def caution(line: str, hint: Hint | None = None) -> None:
+    """Warn of something though the verb goes on; --quiet or not."""
+    warnings.warn(ColonyMemoryWarning(line, hint=hint), stacklevel=2)
 
 
 @contextmanager
@@ -212,10 +216,8 @@ def first_interrupt_only() -> Iterator[None]:
 
     What is ignored already, as after nohup, stays ignored. Outside of the main thread nothing is changed.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if ours}
     watched = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
 
     def stop(number: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given

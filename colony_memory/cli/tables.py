@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
 from colony_memory.app.pick import made_at, number_left_out, stamp
-from colony_memory.words import age, columns_of, count, draws, few, shown, signer, size, stored, width_of
+from colony_memory.cli.output import is_terminal, styled
+from colony_memory.words import age, columns_of, count, few, shown, signer, size, stored, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 _GAP = 2
-_CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 
 
 @dataclass(frozen=True)
@@ -30,17 +29,6 @@ class Column:
     right: bool = False  # it is aligned to the right
     wraps: bool = False  # the terminal may wrap it, as it is the last
     spare: int = 0  # where the terminal is too narrow, it is left out: the highest first. 0 stays
-
-
-def is_terminal() -> bool:
-    """The answer goes to a terminal."""
-    return sys.stdout is not None and sys.stdout.isatty()
-
-
-def styled(text: str, style: str) -> str:
-    """The text, on a terminal in this style, such as ``bold red``; ``NO_COLOR`` leaves it without the colour."""
-    codes = [_CODES[each] for each in style.split() if each == "bold" or "NO_COLOR" not in os.environ]
-    return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and draws(sys.stdout) else text
 
 
 def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:

@@ -15,7 +15,7 @@ from cut_off import cut_off
 from colony_memory import ColonyMemory
 from colony_memory.capture import write_folder
 from colony_memory.capture._recover import find_unfinished
-from colony_memory.cli import tables
+from colony_memory.cli import output
 from colony_memory.testing import FakeVault, VaultServer
 
 
@@ -78,7 +78,7 @@ def test_it_tells_what_changed_and_changes_nothing(folder, vault, cli, tmp_path)
 def test_colours_stay_colours_on_a_terminal(folder, vault, cli, monkeypatch):
     cli("backup", folder)
     (folder / "new\x1b[2J.md").write_text("x")
-    monkeypatch.setattr(tables, "draws", lambda _: True)
+    monkeypatch.setattr(output, "draws", lambda _: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     for verb in (["backup", "-n", folder], ["status", folder], ["diff", "latest", folder]):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import asdict, replace
 from colony_memory.app.pick import count_texts, made_at, stamp
 from colony_memory.cli import output as outputs
+from colony_memory.cli.memory import make_unchosen, open_memory, tell_elsewhere
 from colony_memory.cli.tables import amount, change_lines, changes
-from colony_memory.exceptions import ColonyMemoryWarning, Hint
+from colony_memory.exceptions import Hint
 from colony_memory.words import FEW, age, count, few, now_utc, shown, size, stored
 from colony_memory.words.errors import FAILED, Failure, exit_code
 
@@ -64,8 +64,6 @@ def run_backup(
     nothing has changed, nothing is written, unless it lacks the note or a tag that is given. What cannot be read is
     left out and named, and the exit code is then 1.
     """
-    from colony_memory.cli.memory import open_memory, tell_elsewhere
-
     options = saving.parsed(common.agent)
     notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
     tell_elsewhere(common.agent, paths, common.output)
@@ -90,17 +88,13 @@ def run_backup(
             opened.output.report(*backup_lines(saved, now=now_utc()))
             if saved.info.diverged_from and saved.info.reused:
                 # Not as a line of the answer: it is told under --quiet too.
-                _warn(diverged_line(saved.info, joined=False))
+                outputs.caution(diverged_line(saved.info, joined=False))
             _tell(saved.capture, common, saving, verbose=verbose)
         if saved:
             notifier.succeeded()
         else:
             notifier.failed(f"left out: {'; '.join(map(str, saved.left_out))}")
     return 0 if saved else FAILED
-
-
-def _warn(line: str, hint: Hint | None = None) -> None:
-    warnings.warn(ColonyMemoryWarning(line, hint=hint), stacklevel=2)
 
 
 def save(
@@ -125,8 +119,6 @@ def save(
 
 def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
     """Save what was read, and say where it is much less than before, or another's was met."""
-    from colony_memory.cli.memory import make_unchosen
-
     make_unchosen(opened.place)
     with opened.working("Saving to"):
         saved = saving.save(capture, reuses_pinned=reuses_pinned)
@@ -134,10 +126,10 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
         opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.problem}")
     info, how = saved.info, saving.options.on_conflict
     if info.diverged_from and not info.reused and how != "raise":  # else a warning has told
-        _warn(diverged_line(info, joined=how == "merge"))
+        outputs.caution(diverged_line(info, joined=how == "merge"))
     if info.shrunk_from is not None and not (info.shrunk_from == info.diverged_from and how == "raise"):
         # Else a warning has told of the same snapshot, with the command that brings it back.
-        _warn(shrunk_line(saved), Hint("restore", "snapshot_id", info.shrunk_from, label=info.label))
+        outputs.caution(shrunk_line(saved), Hint("restore", "snapshot_id", info.shrunk_from, label=info.label))
     return saved
 
 
@@ -292,7 +284,6 @@ def run_watch(
     """
     from colony_memory.app.open import choose_place
     from colony_memory.app.values import read_seconds, show_duration
-    from colony_memory.cli.memory import open_memory, tell_elsewhere
     from colony_memory.schedule.watch import Watch, last_run_path
 
     if once:

@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
 from colony_memory._values import asdict, replace
-from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
+from colony_memory.app.pick import (
+    find_id,
+    made_at,
+    may_name_a_snapshot,
+    naming_the_label,
+    nothing_saved,
+    number_left_out,
+    refused_latest,
+    stamp,
+)
 from colony_memory.app.values import show_duration
 from colony_memory.cli.memory import open_memory, tell_elsewhere
-from colony_memory.cli.tables import Column, change_lines, changes, draw, styled, when
+from colony_memory.cli.output import styled
+from colony_memory.cli.tables import Column, change_lines, changes, draw, when
 from colony_memory.trust import older_than_signing
 from colony_memory.words import age, count, few, now_utc, shown, signer, size
 from colony_memory.words.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure, command
@@ -447,8 +457,6 @@ def run_verify(
     The exit code is 4 if something does not hold, and 1 where all of it holds that could be checked and not all could:
     some text is encrypted, which no identity opens here, or a snapshot is older than signing.
     """
-    from colony_memory.app.pick import may_name_a_snapshot
-
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
         from colony_memory.cli.verbs.vaults import verify_file
 
@@ -465,7 +473,6 @@ def run_verify(
 
 def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions) -> list[VerifyReport]:
     from colony_memory.app.open import identify_vault
-    from colony_memory.app.pick import find_id, naming_the_label, nothing_saved
     from colony_memory.capture.index import disprove
 
     with open_memory(common) as opened:

@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import replace
+from colony_memory.app.agents import AGENTS
+from colony_memory.app.open import choose_place, refuse_vault_inside
+from colony_memory.cli.memory import at_vault, format_of, make_unchosen, tell_elsewhere, trust_of
 from colony_memory.cli.options import OPTIONS, CommonOptions, SavingOptions
+from colony_memory.hooks.hosts import HOSTS
 from colony_memory.words import shown
 
 if TYPE_CHECKING:
@@ -84,9 +88,7 @@ def run_hook(
 
 def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
     """The deed, empty where a host calls; the host; the folder."""
-    from colony_memory.app.agents import AGENTS
     from colony_memory.cli.app import VERBS
-    from colony_memory.hooks.hosts import HOSTS
 
     first, *others = words
     if "" in words:
@@ -110,10 +112,7 @@ def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
 
 
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
-    from colony_memory.app.open import choose_place, refuse_vault_inside
-    from colony_memory.cli.memory import make_unchosen, tell_elsewhere, trust_of
     from colony_memory.client import ColonyMemory
-    from colony_memory.hooks.hosts import HOSTS
     from colony_memory.hooks.install import in_a_cache
     from colony_memory.hooks.settings import Handler, other_folders, with_hooks
     from colony_memory.schedule.notify import Notifier
@@ -158,7 +157,6 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
 def _change(
     call: Call, settings: str | None, edit: Callable[[str], str], *, dry_run: bool, installs: bool = False
 ) -> int:
-    from colony_memory.hooks.hosts import HOSTS
     from colony_memory.hooks.install import change_settings, settings_path, switched_off
     from colony_memory.hooks.settings import built_on, commands
 
@@ -182,7 +180,6 @@ def _change(
 
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
-    from colony_memory.app.agents import AGENTS
     from colony_memory.app.open import settled, settled_identities, settled_recipients
     from colony_memory.app.options import settled_command
     from colony_memory.hooks.install import program_words
@@ -238,7 +235,6 @@ def run_mcp(
     if restore_unasked and not allow_restore:
         raise ValueError("--restore-unasked is for --allow-restore: give both, or neither")
     require_mcp()
-    from colony_memory.cli.memory import at_vault, format_of, trust_of
     from colony_memory.mcp.served import Served, real_folder
     from colony_memory.mcp.server import MemoryServer, serve_stdio
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._values import asdict, replace
 from colony_memory.app.pick import change_word, made_at, number_left_out, stamp
 from colony_memory.cli.memory import open_memory
+from colony_memory.cli.output import styled
 from colony_memory.cli.tables import (
     Column,
     amount,
@@ -17,7 +18,6 @@ from colony_memory.cli.tables import (
     draw,
     size_of,
     snapshot_table,
-    styled,
     when,
 )
 from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from colony_memory._values import asdict, names_of
-from colony_memory.exceptions import ColonyMemoryWarning, Hint
+from colony_memory._values import asdict
+from colony_memory.app.pick import left_out, made_at, parse_moment, stamp
+from colony_memory.cli.memory import host_of, open_memory, tell_host
+from colony_memory.cli.options import split_positional
+from colony_memory.cli.output import caution, first_interrupt_only
+from colony_memory.exceptions import Hint
 from colony_memory.words import age, count, few, now_utc, users_line
 from colony_memory.words.errors import FAILED, Failure
 
@@ -59,27 +62,21 @@ def run_restore(
     snapshot that has it. A file whose text would be lost stops the restore: one that no snapshot has which this folder
     was restored from or saved as; --snapshot-first saves it first. So does what a program has open.
     """
-    from colony_memory.app.pick import parse_moment
     from colony_memory.app.restore import restore_folder
-    from colony_memory.cli.memory import host_of, open_memory, tell_host
-    from colony_memory.cli.options import split_positional
-    from colony_memory.cli.output import first_interrupt_only
 
     named, directory = split_positional(target, "DIR")
-    if not directory:
-        raise ValueError("an empty path")
-    if sum(map(bool, (named, snapshot, at))) > 1:
-        raise ValueError("ID, --snapshot and --at each name a snapshot: give one of them")
-    if delete and only:
-        raise ValueError("--delete would remove all that --only does not choose: give one of them")
-    if delete and (common.agent or exclude):
-        raise ValueError("--delete would remove what a backup of this folder leaves out: remove by hand what has to go")
     if at is not None:
         parse_moment(at)  # before a vault is asked
-    if salvage and (delete or merge):
-        raise ValueError("--salvage writes what is left, of several snapshots: give it without --delete or --merge")
-    if merge and (delete or only or snapshot_first):
-        raise ValueError("--merge joins all of two memories, and takes nothing away: give it alone")
+    for is_wrong, why in (
+        (not directory, "an empty path"),
+        (sum(map(bool, (named, snapshot, at))) > 1, "ID, --snapshot and --at each name a snapshot: give one of them"),
+        (delete and only, "--delete would remove all that --only does not choose: give one of them"),
+        (delete and (common.agent or exclude), "--delete would remove what a backup of this folder leaves out"),
+        (salvage and (delete or merge), "--salvage takes of several snapshots: give it without --delete or --merge"),
+        (merge and (delete or only or snapshot_first), "--merge joins all of two memories: give it alone"),
+    ):
+        if is_wrong:
+            raise ValueError(why)
     host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
     with open_memory(common) as opened:
         with opened.working("Restoring from"), first_interrupt_only():
@@ -104,59 +101,55 @@ def run_restore(
                 on_progress=opened.steps("writing"),
             )
         info, written, before = restored.info, restored.written, restored.before
-        if common.as_json:
-            opened.output.answer_json(
-                {
-                    "snapshot": asdict(info),
-                    "before": None if before is None else asdict(before.info),
-                    "directory": directory,
-                    "dry_run": dry_run,
-                    "filled": [asdict(each) for each in restored.filled],
-                    "salvaged": _salvaged(restored.salvaged),
-                    **asdict(written),
-                    **({} if host is None else {"renamed": host.renamed, "not_written": host.left}),
-                }
-            )
+        left = restored.salvaged
+        document = {
+            "snapshot": asdict(info),
+            "before": None if before is None else asdict(before.info),
+            "directory": directory,
+            "dry_run": dry_run,
+            "filled": [asdict(each) for each in restored.filled],
+            "salvaged": left if left is None else {name: getattr(left, name) for name in _SALVAGED},
+            **asdict(written),
+            **({} if host is None else {"renamed": host.renamed, "not_written": host.left}),
+        }
         if before is not None:
             opened.output.report(f"saved what was here as {before.info.snapshot_id} of label {before.info.label}")
             for each in before.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
-        opened.output.report(
+        opened.output.done(
+            document,
             *restore_names(written, dry_run=dry_run, verbose=verbose),
             *restore_lines(info, written, directory=directory, dry_run=dry_run, now=now_utc()),
         )
         warn_of_lacks(info, written, restored.filled)
-        warn_of_salvage(restored.salvaged)
+        warn_of_salvage(left)
         if host is not None:
             tell_host(host, opened.output)
     if not restored:
         hint = Hint("restore_folder", "snapshot_first", value=True) if written.unsaved and not written.in_use else None
         raise Failure(refusal_line(written), code=FAILED, hint=hint)
-    return 0 if restored.salvaged is None or restored.salvaged else FAILED
+    return 0 if left is None or left else FAILED
 
 
-_DONE = {"create": "created ", "replace": "replaced", "mode": "set mode", "remove": "removed "}
-_PLANNED = {"create": "would create ", "replace": "would replace", "mode": "would set mode", "remove": "would remove "}
 _SHOWN = 10
+_SALVAGED = ("snapshot_id", "sources", "missing", "damage", "doc_count")  # without the texts
 
 
 def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str]:
-    """The files that a restore wrote, or would write, and what stops it.
+    """The files that a restore wrote, or would write, and what stops it: the first of each kind, or all.
 
-    Of each kind the first are named, or all where they are asked for; so they are of what one decides by: what would be
-    removed, and what is saved nowhere or in use. A plan says of each file that goes where its text is.
+    What one decides by is named in any case: what would be removed, and what is saved nowhere or in use. A plan says of
+    each file that goes where its text is.
     """
     why = {name: f" ({where})" for name, where in written.why.items()} if dry_run else {}
-    verb = _PLANNED if dry_run else _DONE
     lines = []
-    for how, names in (
-        ("create", [*written.created, *(f"{name}/" for name in written.directories)]),
-        ("replace", written.replaced),
-        ("remove", written.removed),
-        ("mode", written.permissions),
+    for planned, done, names, all_of_them in (
+        ("would create ", "created ", [*written.created, *(f"{name}/" for name in written.directories)], False),
+        ("would replace", "replaced", [f"{name}{why.get(name, '')}" for name in written.replaced], False),
+        ("would remove ", "removed ", [f"{name}{why.get(name, '')}" for name in written.removed], dry_run),
+        ("would set mode", "set mode", written.permissions, False),
     ):
-        named = [f"{verb[how]} {name}{why.get(name, '') if how in ('replace', 'remove') else ''}" for name in names]
-        lines += few(named, verbose=verbose or (dry_run and how == "remove"))
+        lines += few([f"{planned if dry_run else done} {name}" for name in names], verbose=verbose or all_of_them)
     masked = [f"left as it is {name} (the snapshot has its secrets masked)" for name in written.left]
     lines += few(masked, verbose=verbose)
     lines += [f"saved nowhere {name}" for name in written.unsaved]
@@ -165,8 +158,6 @@ def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str
 
 def restore_lines(info: SnapshotInfo, written: Written, *, directory: str, dry_run: bool, now: datetime) -> list[str]:
     """The sum of what a restore did, or would do."""
-    from colony_memory.app.pick import made_at, stamp
-
     named = f"snapshot {info.snapshot_id} of label {info.label}"
     words = ("to create", "to replace", "to remove") if dry_run else ("created", "replaced", "removed")
     folders, removed = len(written.directories), len(written.removed)
@@ -200,8 +191,6 @@ def refusal_line(written: Written) -> str:
 
 def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled] = ()) -> None:
     """Say what the folder lacks although the restore is done, and what it has from elsewhere."""
-    from colony_memory.app.pick import left_out
-
     told = [f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"] if info.incomplete else []
     told += map(str, filled)
     if written.masked:
@@ -209,21 +198,13 @@ def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled]
         more = f" and {len(written.masked) - _SHOWN} more" if len(written.masked) > _SHOWN else ""
         told.append(f"secrets were masked when this was saved, put them in again: {names}{more}")
     for each in told:
-        warnings.warn(ColonyMemoryWarning(each), stacklevel=2)
-
-
-def _salvaged(salvaged: Salvaged | None) -> dict[str, Any] | None:
-    """The findings of a salvage, without the texts."""
-    if salvaged is None:
-        return None
-    return {name: getattr(salvaged, name) for name in names_of(salvaged) if name != "documents"}
+        caution(each)
 
 
 def warn_of_salvage(salvaged: Salvaged | None) -> None:
     """Say what is damaged, from when what was written instead is, and what is missing."""
     from colony_memory._format.names import id_order, id_time
     from colony_memory._format.record import ATTRIBUTES_NAME
-    from colony_memory.app.pick import stamp
     from colony_memory.capture._filenames import listed
 
     if salvaged is None or salvaged.damage is None:
@@ -244,4 +225,4 @@ def warn_of_salvage(salvaged: Salvaged | None) -> None:
     elif (lost := (salvaged.doc_count or 0) - len(salvaged.sources)) > 0:
         lines.append(f"missing: {count(lost, 'document')} whose names are not known any more")
     for line in lines:
-        warnings.warn(ColonyMemoryWarning(line), stacklevel=2)
+        caution(line)

@@ -9,7 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict, replace
+from colony_memory.app.open import choose_place
+from colony_memory.app.pick import made_at, stamp
+from colony_memory.app.values import read_seconds, show_duration
 from colony_memory.cli import output as outputs
+from colony_memory.cli.memory import host_of, open_memory, tell_elsewhere, tell_host
+from colony_memory.cli.verbs import backup
+from colony_memory.cli.verbs.restore import restore_lines, restore_names, warn_of_lacks
 from colony_memory.words import errors, now_utc
 from colony_memory.words.errors import FAILED, INTERRUPTED, cut, say, say_json
 
@@ -63,10 +69,7 @@ def run_run(
     once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
     signal ended it. Where it succeeded and its memory is not saved, it is 1.
     """
-    from colony_memory.app.open import choose_place
     from colony_memory.app.run import begin
-    from colony_memory.app.values import read_seconds, show_duration
-    from colony_memory.cli.memory import host_of, open_memory, tell_elsewhere, tell_host
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.last_run import alone, last_run_path
     from colony_memory.schedule.watch import Beside, Watch
@@ -127,9 +130,6 @@ def run_run(
 
 def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, again: str) -> None:
     """Say what became of the folder; what was merged, replaced or left, --quiet or not."""
-    from colony_memory.app.pick import made_at, stamp
-    from colony_memory.cli.verbs.restore import warn_of_lacks
-
     for told in begun.told:
         output.warn(told)
     if begun.failed is not None:
@@ -150,8 +150,6 @@ def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, aga
 
 def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -> None:
     """Say what would become of the folder, file by file."""
-    from colony_memory.cli.verbs.restore import restore_lines, restore_names
-
     found = begun.restored
     if found is None:
         stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
@@ -166,8 +164,6 @@ def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -
 
 def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: bool) -> Callable[[], Saved | None]:
     """Makes one backup each time that it is called, always by the client that has restored: so it knows of others."""
-    from colony_memory.cli.verbs import backup
-
     nothing_yet = first
 
     def save() -> Saved | None:
@@ -225,8 +221,6 @@ def run_guard(
     it.
     """
     from colony_memory.app.run import keep_for_way_back
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.verbs import backup
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.notify import clean
 

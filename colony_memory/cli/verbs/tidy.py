@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
-from colony_memory.app.pick import made_at
-from colony_memory.cli.output import confirm
-from colony_memory.cli.tables import styled
+from colony_memory.app.pick import find_id, made_at, naming_the_label, nothing_saved
+from colony_memory.cli.memory import format_of, open_memory
+from colony_memory.cli.output import confirm, styled
 from colony_memory.retention import newest_first
 from colony_memory.words import age, count, now_utc, shown, size
 from colony_memory.words.errors import FAILED, PROGRAM
@@ -59,9 +59,6 @@ def run_prune(
     cannot be read is not touched. On a terminal the plan is shown and you are asked; elsewhere, as in cron, --yes is
     needed.
     """
-    from colony_memory.app.pick import nothing_saved
-    from colony_memory.cli.memory import open_memory
-
     retention = rules.retention(leftovers=leftovers)
     with open_memory(common) as opened:
         with opened.working():
@@ -144,9 +141,6 @@ def run_delete(
     """ID is a snapshot as 'show' takes it; one that is damaged goes by its whole id. Where it is the latest, restore
     then gives the newest good one that is left. On a terminal you are asked; elsewhere --yes is needed.
     """
-    from colony_memory.app.pick import find_id, naming_the_label
-    from colony_memory.cli.memory import open_memory
-
     with open_memory(common) as opened:
         with opened.working():
             snapshot_id = find_id(opened.memory, snapshot, label=label)
@@ -180,7 +174,6 @@ def run_rewrite(
     terminal the plan is shown and you are asked; elsewhere --yes is needed.
     """
     from colony_memory._engine.rewrite import require_work
-    from colony_memory.cli.memory import format_of, open_memory
 
     replace = {} if replace_text is None else read_replacements(replace_text)
     require_work(exclude, replace, format, sign, common.encrypt_to)
@@ -298,7 +291,6 @@ def run_unpin(
 
 
 def _set_pin(common: CommonOptions, label: str, snapshot: str, *, pinned: bool) -> int:
-    from colony_memory.cli.memory import open_memory
 
     done = "pinned" if pinned else "unpinned"
     with open_memory(common) as opened:
@@ -321,7 +313,6 @@ def run_tag(
     """
     from colony_memory._engine.prune import require_tags
     from colony_memory.capture.secrets import judge_words
-    from colony_memory.cli.memory import open_memory
 
     require_tags(add or (), remove or ())
     judge_words(None, add or (), "stop", frozenset())

@@ -9,6 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
+from colony_memory.app.pick import find_id, made_at, stamp
+from colony_memory.cli.memory import Opened, at_vault, format_of, naming_the_vault, open_memory, trust_of
+from colony_memory.cli.output import Output
+from colony_memory.client import ColonyMemory
+from colony_memory.transfer import (
+    MAX_EXPORT_BYTES,
+    ExportVault,
+    copy,
+    load_export,
+    parse_export,
+    save_export,
+    write_export,
+)
 from colony_memory.words import age, count, now_utc, size, stored
 from colony_memory.words.errors import FAILED, Failure
 
@@ -57,8 +70,6 @@ def run_init(
     """
     from colony_memory._format.v2.zstd import WANTED, is_installed
     from colony_memory.app.open import choose_place
-    from colony_memory.cli.memory import format_of
-    from colony_memory.cli.output import Output
 
     place, output = choose_place(vault if url is None else url), Output(as_json, quiet)
     made = place.make(format=format_of(format))
@@ -87,10 +98,6 @@ def run_export(
     where it is so in the vault; - writes to the standard output. 'verify FILE' checks it without a vault, 'import FILE'
     puts it into one.
     """
-    from colony_memory.app.pick import find_id, made_at, stamp
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.transfer import save_export, write_export
-
     if not file:
         raise ValueError("an empty path")
     if file == "-" and common.as_json:
@@ -116,8 +123,6 @@ def run_export(
 
 def read_file(path: str) -> Export:
     """The export in a file, or in the standard input for ``-``."""
-    from colony_memory.transfer import MAX_EXPORT_BYTES, load_export, parse_export
-
     if path != "-":
         if "\0" not in path and not Path(path).exists():
             raise ValueError(f"{path!r}: no such file")
@@ -133,10 +138,6 @@ def read_file(path: str) -> Export:
 
 def verify_file(path: str, common: CommonOptions) -> VerifyReport:
     """The check of an exported snapshot, by the trust that the options name. No vault is opened."""
-    from colony_memory.cli.memory import trust_of
-    from colony_memory.client import ColonyMemory
-    from colony_memory.transfer import ExportVault
-
     vault = ExportVault(read_file(path))
     return ColonyMemory(backend=vault, **trust_of(common)).verify(label=vault.label, snapshot_id=vault.snapshot_id)
 
@@ -151,8 +152,6 @@ def run_import(
     """FILE is what 'export' wrote; - reads the standard input. The snapshot keeps its id, its label and its signature.
     It is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
     """
-    from colony_memory.cli.memory import open_memory
-
     if not file:
         raise ValueError("an empty path")
     exported = read_file(file)
@@ -183,10 +182,6 @@ def run_copy(
     made again. Each snapshot is read back. What is damaged or not trusted is left out and named, and the exit code is
     then 1. With --key-file the copy is signed there too; a --witness is that of the vault to copy from.
     """
-    from colony_memory.cli.memory import Opened, at_vault, naming_the_vault, trust_of
-    from colony_memory.client import ColonyMemory
-    from colony_memory.transfer import copy
-
     if source is None and target is None:
         raise ValueError("give --from, --to, or both")
     output, trust = common.output, trust_of(common)
@@ -245,7 +240,6 @@ def run_keygen(
     """
     from colony_memory._os.machine import config_directory
     from colony_memory.app.open import settled
-    from colony_memory.cli.output import Output
 
     usual = "identity.txt" if age else "signing.pem"
     try:
