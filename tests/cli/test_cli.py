@@ -117,12 +117,6 @@ def test_a_backup_that_fails_has_its_code_and_writes_nothing(refused, folder, se
     assert server.vault.files == {}
 
 
-def test_a_backup_that_may_be_live_is_code_5(refused, folder, server):
-    server.fault("PUT", "applied", path="latest")
-    server.fault("GET", "status", status=500, path="latest", skip=1, times=None)
-    assert "may or may not be the latest" in refused(5, "backup", folder)
-
-
 @POSIX
 @pytest.mark.parametrize(
     ("number", "code", "line", "options"),
@@ -151,19 +145,6 @@ def test_a_signal_has_its_code_and_one_line(folder, server, number, code, line, 
     running.send_signal(number)
     out, err = running.communicate(timeout=30)
     assert (running.returncode, out, err) == (code, "", line)
-
-
-@POSIX
-def test_a_handler_of_somebody_else_is_left_alone(cli, vault):
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        assert cli("list")[0] == 0
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        assert cli("list")[0] == 0
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @POSIX
@@ -380,21 +361,6 @@ CODES = [
 ]
 
 
-@pytest.mark.parametrize(("error", "code"), CODES, ids=lambda value: type(value).__name__)
-def test_each_error_has_its_code_and_line(refused, vault, monkeypatch, error, code):
-    def fail(self, **_):
-        raise error
-
-    monkeypatch.setattr(ColonyMemory, "list_snapshots", fail)
-    line = refused(code, "list")
-    if code in (4, 5) and not isinstance(error, UnsupportedFormat):
-        line, _, part = line.partition("; see https://memory.thecolony.cc/recover#")
-        assert f"\n## {part.replace('-', ' ').capitalize()}\n" in (
-            Path(__file__).parents[2] / "docs" / "recover.md"
-        ).read_text(encoding="utf-8")
-    assert line == ("error: m" if code != 3 else f"error: m, in the vault {vault.path}")
-
-
 @pytest.mark.parametrize(
     ("error", "line", "code"),
     [
@@ -446,17 +412,3 @@ def test_what_is_missing_from_the_extra_is_told_from_what_else_is(cli, vault, mo
 
 def test_a_stream_that_is_closed_takes_nothing():
     errors.write(None, "x")
-
-
-def test_a_stream_without_a_descriptor_may_fail_too():
-    class Broken:
-        encoding = None
-
-        def write(self, _):
-            raise OSError(28, "full")
-
-        def fileno(self):
-            raise ValueError("none")
-
-    with pytest.raises(OSError, match="full"):
-        errors.write(Broken(), "x")

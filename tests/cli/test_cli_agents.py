@@ -15,7 +15,6 @@ from capture_trees import make
 from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
-from colony_memory.capture import _walk
 from colony_memory.hooks import turn
 
 vault = cli_runs.vault_of_1
@@ -174,23 +173,6 @@ def test_a_host_that_is_not_there_is_said(refused, vault, home):
 
 
 @POSIX
-def test_a_command_that_is_suggested_knows_the_host(cli, vault, home):
-    """With the folder alone, the next backup would save its settings and secrets too."""
-    folder = make_host(home, "codex")
-    cli("backup", "--agent", "codex")
-    (folder / "AGENTS.md").write_text("changed here\n")
-    code, _, err = cli("restore", "--agent", "codex")
-    assert code == 1
-    advice = err.splitlines()[-1].partition("try: ")[2]
-    assert advice == f"colony-memory restore --agent codex --vault {vault.path} --snapshot-first"
-    code, _, err = cli("guard", "--agent", "codex", "--", "true")
-    assert code == 0
-    back = err.splitlines()[-1].partition("what was there: ")[2]
-    assert back.startswith("colony-memory restore --snapshot-first 2")
-    assert back.endswith(f" --agent codex --label codex --vault {vault.path}")
-
-
-@POSIX
 def test_run_restores_and_saves_the_host_s_memory(cli, vault, home, another_machine):
     make_host(home, "claude-code")
     cli("backup", "--agent", "claude-code")
@@ -218,27 +200,6 @@ def test_no_link_of_a_snapshot_leads_to_a_setting(cli, vault, home):
     assert cli("restore", "--agent", "claude-code", "--force")[0] != 0
     assert (folder / "settings.json").read_text() == before
     assert not (folder / "projects").is_symlink()
-
-
-def test_a_set_may_be_a_host(cli, home, tmp_path, monkeypatch):
-    pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    from colony_memory.vaults.local import LocalVault
-
-    LocalVault(tmp_path / "vault", create=True)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    (tmp_path / "config/colony-memory").mkdir(parents=True)
-    (tmp_path / "config/colony-memory/config.toml").write_text(
-        f'vault = "{(tmp_path / "vault").as_posix()}"\n'
-        '[sets.mine]\nagent = "claude-code"\nlabel = "cc"\nexclude = ["deploy.md"]\n'
-    )
-    folder = make_host(home, "claude-code")
-    assert cli("backup")[0] == 0
-    (saved,) = json.loads(cli("list", "--json")[1])["snapshots"]
-    assert (saved["label"], f"{MEMORY}/deploy.md" in saved["doc_names"]) == ("cc", False)
-    (folder / "CLAUDE.md").unlink()
-    assert cli("restore")[0] == 0
-    assert (folder / "CLAUDE.md").exists()
-    assert cli("restore", "--set", "mine", "--project", tmp_path / "app", "--dry-run")[0] == 0
 
 
 def test_what_was_left_out_is_named_by_kind_and_taken_with_it(cli, vault, home, another_machine):
@@ -313,17 +274,6 @@ def test_the_hooks_of_a_host_save_its_own_memory(cli, vault, home, tmp_path, mon
     )
     assert cli("hook", "uninstall", "claude-code")[0] == 0
     assert json.loads(settings.read_text()) == json.loads(before)
-
-
-def test_the_folder_of_a_host_by_its_path_is_its_memory_alone(cli, vault, home, monkeypatch):
-    folder = make_host(home, "codex")
-    assert cli("hook", "install", "codex", folder)[0] == 0
-    assert "--agent=codex" in (folder / "hooks.json").read_text()
-    other = folder.parent / "other"
-    other.mkdir()
-    assert cli("hook", "install", "codex", "--label", "other", other)[0] == 0
-    assert cli("hook", "uninstall", "codex", folder)[0] == 0
-    assert "--agent" not in (folder / "hooks.json").read_text()
 
 
 @pytest.mark.parametrize(
@@ -440,51 +390,6 @@ def test_a_link_that_leads_to_no_memory_is_named(cli, vault, home, tmp_path, mon
     assert f"left out: rules/more: is a link to {str(home / leads)!r}; it is not followed: " in err
     assert why in err
     assert not any(name.startswith("rules/more") for name in ColonyMemory(backend=vault).restore(label="claude-code"))
-
-
-@POSIX
-def test_a_link_is_followed_once_and_not_by_too_many(cli, vault, home):
-    folder = make_host(home, "claude-code")
-    make(home / "shared", {"a.md": b"a", ".git/config": b"secret", "keep.log": b"noise", "private/b.md": b"b"})
-    make(home / ".codex", {"AGENTS.md": b"be brief"})
-    (home / "shared" / "on").symlink_to(home / "else")
-    (home / "else").mkdir()
-    (folder / ".cmemignore").write_text("rules/*/private/\n")
-    (folder / "rules" / "AGENTS.md").symlink_to(home / ".codex" / "AGENTS.md")
-    for number in range(11):
-        (folder / "rules" / f"{number:02}").symlink_to(home / "shared")
-    code, _, err = cli("backup", "--agent", "claude-code", "--verbose")
-    assert code == 1
-    assert "rules/00/on: is a link to " in err
-    assert "left out: rules/10: " in err
-    assert "10 others lead there, too" in err
-    saved = ColonyMemory(backend=vault).restore(label="claude-code")
-    shared = {name for name in saved if name.startswith("rules/0")}
-    assert shared == {f"rules/{number:02}/a.md" for number in range(10)}
-    assert saved["rules/AGENTS.md"] == "be brief"
-
-
-@POSIX
-def test_what_takes_the_place_of_a_followed_directory_is_not_read(cli, vault, home, tmp_path, linked, monkeypatch):
-    make(tmp_path / "outside", {"secret.md": b"not for the vault"})
-    find = _walk.find_end
-
-    def swapped(*given):
-        end = find(*given)
-        kept = home / "dotfiles"
-        if kept.is_symlink():
-            return end
-        kept.rename(home / "gone")
-        kept.symlink_to(tmp_path / "outside")
-        (tmp_path / "outside" / "rules").mkdir()
-        (tmp_path / "outside" / "rules" / "python.md").write_text("not for the vault")
-        return end
-
-    monkeypatch.setattr(_walk, "find_end", swapped)
-    code, _, err = cli("backup", "--agent", "claude-code")
-    assert code == 1
-    assert "left out: " in err
-    assert "not for the vault" not in "".join(ColonyMemory(backend=vault).restore(label="claude-code").values())
 
 
 @POSIX

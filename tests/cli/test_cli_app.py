@@ -24,15 +24,6 @@ def test_the_help_loads_no_verb_and_nothing_heavy():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_each_verb_is_in_one_group_of_the_help(cli):
-    grouped = [verb for group in app.SECTIONS.values() for verb in group]
-    assert len(set(grouped)) == len(grouped)
-    assert set(app.VERBS) <= set(grouped)
-    out = cli("--help")[1]
-    assert [line for line in out.splitlines() if line[:-1] in app.SECTIONS] == [f"{title}:" for title in app.SECTIONS]
-    assert all(f"\n  {verb} " in out for verb in app.VERBS)
-
-
 @pytest.mark.parametrize("verb", app.VERBS)
 def test_what_every_verb_has_is_named_in_one_line_below_its_own(cli, verb):
     options = cli(verb, "--help")[1].partition("\n  Example")[0]

@@ -6,14 +6,10 @@ import json
 import os
 import shlex
 import shutil
-import sqlite3
 import subprocess
-from contextlib import closing
 
 import pytest
 from cli_runs import tree
-
-from colony_memory import ColonyMemory
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
@@ -35,21 +31,6 @@ def test_secrets_stop_a_backup_until_they_are_allowed(folder, vault, cli, refuse
     assert "invalid value for '--secrets': 'no' is not one of" in refused(2, "backup", folder, "--secrets", "no")
 
 
-def test_one_secret_is_allowed_as_it_is_suggested(folder, vault, cli, refused):
-    (folder / "my keys.md").write_text(f"x\n{TOKEN}\n{TOKEN[:-3]}abc\n")
-    first = cli("backup", folder)[2].splitlines()
-    assert [line[:42] for line in first[:2]] == [f"likely secret: my keys.md:{n}: GitHub token" + ";" for n in (2, 3)]
-    second = cli(*shlex.split(first[0].partition("; try: ")[2])[1:])[2].splitlines()
-    assert second[0].startswith("likely secret: my keys.md:3: GitHub token; try: ")
-    code, out, err = cli(*shlex.split(second[0].partition("; try: ")[2])[1:])
-    assert (code, out[:6], err) == (0, "saved ", "2 likely secrets saved, as allowed\n")
-    assert cli("backup", folder, "--allow-secret", "my keys.md:github-token")[::2] == (0, err)
-    answer = json.loads(cli("backup", folder, "--allow-secret", "my keys.md:github-token", "--json")[1])
-    assert ([each["line"] for each in answer["allowed"]], answer["secrets"]) == ([2, 3], [])
-    for bad in ("my keys.md", "my keys.md:no-kind", "my keys.md:github-token:xyz"):
-        assert "names no finding: give FILE:KIND" in refused(2, "backup", folder, "--allow-secret", bad)
-
-
 def test_many_secrets_are_ten_lines_and_a_count(folder, vault, cli):
     for number in range(12):
         (folder / f"{number:02}.md").write_text(TOKEN)
@@ -62,40 +43,6 @@ def test_many_secrets_are_ten_lines_and_a_count(folder, vault, cli):
     err = cli("backup", folder, "--secrets", "mask")[2].splitlines()
     assert (len(err), err[-1]) == (11, "and 2 more; --verbose tells all")
     assert len(cli("backup", folder, "--secrets", "mask", "--verbose")[2].splitlines()) == 12
-
-
-def test_what_is_named_on_the_command_line_is_excluded(folder, vault, cli, refused):
-    (folder / ".cmemignore").write_text("!secret.md\n*.log\n")
-    for name in ("secret.md", "a.log", "b.log"):
-        (folder / name).write_text("x")
-    code, _, err = cli("backup", folder, "--exclude", "secret.md", "--exclude", "!b.log")
-    assert (code, err) == (0, "2 names excluded: a.log, secret.md\n")
-    saved = ColonyMemory(backend=vault).restore()
-    assert {"secret.md", "a.log"}.isdisjoint(saved)
-    assert "b.log" in saved
-    before = tree(vault.path)
-    for bad in ("/", "!", "[abc", "a\\", "[[:x:]]", "x" * 5000):
-        line = refused(2, "backup", folder, "--exclude", bad)
-        assert "is not a rule of gitignore" in line or "excludes nothing" in line
-    assert "nothing to back up" in refused(2, "backup", folder, "--exclude", "*")
-    assert tree(vault.path) == before
-
-
-def test_what_is_printed_stays_short(folder, vault, cli):
-    for number in range(30):
-        (folder / f"{number:02}.log").write_text("x")
-        os.mkfifo(folder / f"{number:02}.pipe")
-    code, _, err = cli("backup", folder, "--exclude", "*.log")
-    lines = err.splitlines()
-    assert (code, lines[0], lines[-1]) == (
-        1,
-        "30 names excluded; --verbose names them",
-        "and 20 more; --verbose tells all",
-    )
-    assert len(lines) == 12
-    assert len(cli("backup", folder, "--exclude", "*.log", "--verbose")[2].splitlines()) == 31
-    answer = json.loads(cli("backup", folder, "--exclude", "*.log", "--json")[1])
-    assert (len(answer["ignored"]), len(answer["left_out"])) == (30, 30)
 
 
 def test_a_memory_that_shrank_is_told_with_the_way_back(folder, vault, cli, tmp_path):
@@ -177,28 +124,3 @@ def test_a_repository_is_noted_or_taken(folder, vault, cli, tmp_path):
     assert "unchanged" in cli("backup", folder, "--git")[1]
     assert cli("restore", tmp_path / "dst")[0] == 0
     assert (tmp_path / "dst/.git.bundle").read_bytes().startswith(b"# v")
-
-
-def test_an_open_database_is_saved_once_where_nothing_changes(folder, vault, cli):
-    with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as database:
-        for statement in ("PRAGMA journal_mode=WAL", "CREATE TABLE t(x)", "INSERT INTO t VALUES (1)"):
-            database.execute(statement).fetchall()
-        assert cli("backup", folder)[1].startswith("saved ")
-        assert cli("backup", folder)[1].startswith("unchanged ")
-        database.execute("INSERT INTO t VALUES (2)")
-        assert cli("backup", folder)[1].startswith("saved ")
-    assert cli("backup", folder)[1].startswith("unchanged ")
-
-
-def test_a_loop_of_links_is_named(folder, vault, refused, tmp_path):
-    (tmp_path / "loop").symlink_to("loop")
-    assert "'loop' cannot be read: " in refused(2, "backup", "loop")
-
-
-def test_the_record_of_a_folder_is_no_part_of_its_size(cli, vault, tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    (folder / "a.md").write_text("7 bytes")
-    assert cli("backup", "--dry-run", folder)[1].startswith("would save 1 file, 7 B to label default\n")
-    for _ in range(2):
-        assert "1 file, 7 B, stored as " in cli("backup", folder)[1]

@@ -9,11 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from cli_runs import NOON, POSIX, save
+from cli_runs import POSIX, save
 
-from colony_memory.cli.options import split_positional
 from colony_memory.cli.output import Output
-from colony_memory.words.errors import Failure, write_bytes
+from colony_memory.words.errors import Failure, write
 
 BYTES = bytes(range(256)) * 3
 
@@ -36,17 +35,6 @@ def test_every_byte_comes_out(cli, vault, folder):
     assert _run("latest", "face.png") == BYTES
     assert _run("notes/caf\u00e9.md", "--quiet") == b"caf\xe9\n"
     assert _run(".colony-memory/folder.json").startswith(b'{"empty_dirs":["logs"]')
-
-
-def test_an_older_one_is_named_first(cli, vault):
-    old = save(vault, {"a.md": "1"}, at=NOON)
-    save(vault, {"a.md": "2"})
-    assert cli("cat", "a.md") == (0, "2", "")
-    for name in ("latest~1", old.snapshot_id, old.snapshot_id[:12]):
-        assert cli("cat", name, "a.md") == (0, "1", "")
-    # A document may be called like a snapshot.
-    save(vault, {"latest": "odd"}, label="odd")
-    assert cli("cat", "latest", "latest", "--label", "odd") == (0, "odd", "")
 
 
 def test_for_programs(cli, vault, folder):
@@ -102,19 +90,7 @@ def test_an_output_that_takes_nothing_is_told(monkeypatch):
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw))
         with pytest.raises(Failure, match=says):
             Output().answer_content("x", name="a.md")
-    write_bytes(None, b"nobody listens")
+    write(None, b"nobody listens")
 
 
 # --- [ID] DIR
-
-
-def test_a_snapshot_alone_is_no_folder(cli, refused, vault, tmp_path):
-    info = save(vault, {"a.md": "1"})
-    for name in ("latest", "latest~1", info.snapshot_id):
-        assert f"a folder is ./{name}" in refused(2, "restore", name)
-        assert not (tmp_path / name).exists()
-    assert cli("restore", "./latest")[0] == 0
-    (tmp_path / "latest" / "a.md").unlink()
-    assert cli("restore", "latest")[0] == 0  # by now there is a folder of that name
-    assert (tmp_path / "latest" / "a.md").read_text() == "1"
-    assert split_positional(["a.md"], "NAME") == (None, "a.md")

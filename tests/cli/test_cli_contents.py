@@ -46,44 +46,6 @@ def test_every_place_counts_alike(cli, vault, mixed, tmp_path):
     assert len(written["created"]) == 5
 
 
-@POSIX
-def test_a_comparison_counts_the_same_files(cli, vault, mixed):
-    (mixed / "run.sh").write_text("echo")
-    cli("backup", mixed)
-    assert cli("diff", mixed)[1].splitlines()[-1] == "0 added, 0 removed, 0 changed, 6 the same"
-    (mixed / "run.sh").chmod(0o755)
-    assert cli("diff", "latest", mixed)[1].splitlines()[-2:] == [
-        "+ run.sh (executable)",
-        "1 added, 0 removed, 0 changed, 5 the same",
-    ]
-    for name in ("run.sh", "face.png"):
-        (mixed / name).unlink()
-    for name in ("new.sh", "other.sh"):
-        (mixed / name).write_text("echo")
-        (mixed / name).chmod(0o755)
-    (mixed / "logs").rmdir()
-    (mixed / "drafts").mkdir()
-    code, out, _ = cli("diff", "latest", mixed)
-    assert (code, out.splitlines()[2:]) == (
-        0,
-        [
-            "+ drafts/",
-            "- face.png",
-            "- logs/",
-            "+ new.sh",
-            "+ other.sh",
-            "- run.sh",
-            "2 added and 1 empty folder, 2 removed and 1 empty folder, 0 changed, 4 the same",
-        ],
-    )
-    assert json.loads(cli("diff", "latest", mixed, "--json")[1])["unchanged"] == 4
-    assert (
-        cli("backup", "-n", mixed)[1]
-        .splitlines()[1]
-        .endswith(": 2 added and 1 empty folder, 2 removed and 1 empty folder, 0 changed")
-    )
-
-
 @pytest.mark.parametrize("as_json", [False, True])
 def test_what_cannot_be_read_is_shown_as_far_as_it_is_known(cli, vault_of_1, as_json):
     vault = vault_of_1

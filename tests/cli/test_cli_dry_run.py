@@ -9,12 +9,9 @@ from contextlib import closing
 
 import cli_runs
 import pytest
-from cli_runs import NOON, POSIX, save
-from cut_off import cut_off
+from cli_runs import NOON, save
 
 from colony_memory import ColonyMemory
-from colony_memory.capture import write_folder
-from colony_memory.capture._recover import find_unfinished
 from colony_memory.cli import output
 from colony_memory.testing import FakeVault, VaultServer
 
@@ -126,43 +123,3 @@ def test_a_latest_that_cannot_be_read_is_told(folder, vault, cli):
     code, out, _ = cli("backup", "-n", folder)
     assert code == 0
     assert "the latest cannot be compared: " in out
-
-
-@POSIX
-def test_a_restore_that_was_cut_off_stays_as_it_is(folder, vault, cli, tmp_path):
-    documents = {f"{number}.md": "new" for number in range(3)}
-    write_folder(documents, folder)
-    assert "cut off" not in cli("backup", "-n", folder)[2]
-    changed = dict.fromkeys(documents, "newer")
-    for at in range(1, 100):
-        assert cut_off(lambda: write_folder(changed, folder, force=True), at=at) == "killed"
-        if find_unfinished(folder.resolve()):
-            break
-    before = everything(tmp_path)
-    _, out, err = cli("backup", "-n", folder)
-    assert "is under way or was cut off: this is the folder as it is now" in err
-    assert out.endswith("nothing written\n")
-    assert everything(tmp_path) == before
-    assert find_unfinished(folder.resolve())
-    cli("backup", folder)
-    assert not find_unfinished(folder.resolve())
-
-
-def test_bad_values_are_refused_before_anything_is_read_or_made(folder, refused, tmp_path):
-    for options in (
-        ["--tag", ""],
-        ["--tag", "two words"],
-        ["--tag", "a\x1b[2J"],
-        ["--tag", "x" * 65],
-        [word for number in range(21) for word in ("--tag", str(number))],
-        ["--note", "x" * 1001],
-        ["--note", ""],
-        ["--label", "no such label!"],
-        ["--on-conflict", "ask"],
-        ["--exclude", "[a"],
-        ["--allow-secret", "x"],
-        ["--secrets", "no"],
-    ):
-        for more in ([], ["-n"]):
-            refused(2, "backup", folder, *more, *options)
-    assert not (tmp_path / "data").exists()

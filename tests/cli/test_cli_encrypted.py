@@ -97,15 +97,6 @@ def test_a_passphrase_comes_from_a_file(cli, folder, vault, tmp_path):
     assert "another" not in err
 
 
-@pytest.mark.usefixtures("quick_passphrases")
-@pytest.mark.parametrize("data", [b"\xef\xbb\xbfcorrect horse\r\n", "\ufeffcorrect horse\r\n".encode("utf-16-le")])
-def test_words_that_windows_wrote_are_the_same_words(cli, folder, vault, tmp_path, data):
-    words, others = written(tmp_path / "words", "correct horse\n"), written(tmp_path / "others", "")
-    others.write_bytes(data)
-    assert cli("backup", folder, "--encrypt-to", "passphrase", "--passphrase-file", others)[0] == 0
-    assert cli("restore", tmp_path / "out", "--passphrase-file", words)[0] == 0
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
 def test_keys_that_windows_wrote_are_the_same_keys(cli, folder, vault, tmp_path, encoding):
     to, key = written(tmp_path / "to", ""), written(tmp_path / "key", "")
@@ -184,11 +175,3 @@ def test_keygen_takes_no_variable_and_no_address_for_a_path(refused, tmp_path, m
     for options in ([], ["--age"]):
         assert "a path" in refused(2, "keygen", *options, place)
     assert not list(tmp_path.iterdir())
-
-
-def test_what_is_missing_is_told_to_who_opens_it(cli, folder, vault, identity):
-    (folder / "sock").symlink_to("/nowhere")
-    assert cli("backup", folder, "--encrypt-to", keys.RECIPIENT)[0] == 1
-    assert "something left out" in cli("list")[1]
-    assert "sock: " in cli("show", "latest", "--identity", identity)[1]
-    assert "sock" not in "".join(map(vault_text(vault), vault_names(vault)))

@@ -290,14 +290,6 @@ def test_an_error_is_one_line_or_one_object(cli, vault, monkeypatch, error, code
             assert line == f"error: {named}; {'try: ' if hint.startswith('colony-memory') else ''}{hint}"
 
 
-def test_a_usage_error_is_an_object_too(cli):
-    code, out, err = cli("list", "--json", "--no-such")
-    assert (code, out) == (2, "")
-    found = json.loads(err)
-    assert (found["code"], found["hint"]) == (2, "colony-memory list --help")
-    assert "no-such" in found["error"].lower()
-
-
 def test_what_is_suggested_works_as_pasted(cli, vault, folder, tmp_path):
     (folder / "keys.md").write_text("ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5h")
     code, _, err = cli("backup", folder, "--label", "work")

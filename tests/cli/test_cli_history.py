@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import subprocess
 import sys
@@ -74,29 +73,6 @@ def test_when_a_line_came_and_went(cli, vault, ids):
     assert cli("grep", "NIGHT", "-i", "--label", "other")[0] == 0
 
 
-def test_what_is_not_found(cli, vault, ids):
-    assert cli("grep", "zzz") == (1, "", "nothing found in 4 snapshots\n")
-    assert cli("grep", "zzz", "--quiet") == (1, "", "")
-    code, out, err = cli("grep", "fri.*y", "-F", "--json")
-    assert (code, err) == (1, "")
-    assert json.loads(out)["matches"] == []
-    # What cannot be read may have it.
-    damage(vault, SnapshotInfo(ids[1], "default", "", [], 1, 1, ""))
-    code, out, err = cli("grep", "zzz")
-    assert (code, out) == (4, "")
-    assert err.startswith(f"warning: snapshot {ids[1]} of label 'default' is passed over: ")
-    assert f"try: colony-memory verify {ids[1]}" in err
-    assert cli("grep", "friday")[0] == 0
-
-
-def test_lines_for_programs(cli, vault, ids):
-    found = json.loads(cli("grep", "two", "--json")[1])
-    assert list(found) == ["pattern", "label", "matches", "searched", "passed_over", "complete"]
-    (match,) = found["matches"]
-    assert (match["line"], match["number"], match["span"], match["in_latest"]) == ("two", 2, [0, 3], False)
-    assert [match[each]["snapshot_id"] for each in ("first", "last", "gone")] == [ids[1], ids[1], ids[2]]
-
-
 def test_more_lines_than_are_told(cli, vault, ids, monkeypatch):
     from colony_memory._engine import history
 
@@ -163,16 +139,6 @@ def test_differences_apply(cli, vault, folder, tmp_path, program):
     subprocess.run(program, cwd=tmp_path / "again", input=text, check=True, timeout=60)
     for name in ("MEMORY.md", f"notes/{EVIL}"):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
-
-
-def test_differences_and_the_exit_code(cli, vault, ids):
-    assert cli("diff", "-p", "latest", "latest", "--exit-code") == (0, "", "")
-    code, out, _ = cli("diff", "-p", "latest~1", "--exit-code")
-    assert code == 1
-    assert out.startswith("diff --git a/a.md b/a.md\nnew file mode 100644\n--- /dev/null\n+++ b/a.md\n")
-    found = json.loads(cli("diff", "-p", "latest~1", "--json")[1])
-    assert (found["added"], found["patch"]) == (["a.md"], out)
-    assert json.loads(cli("diff", "latest~1", "--json")[1])["patch"] is None
 
 
 # --- on a terminal

@@ -21,14 +21,12 @@ from monitors import Monitor
 
 from colony_memory import ColonyMemory, ColonyMemoryError, open_vault
 from colony_memory.app.open import Place
-from colony_memory.capture.index import open_index
 from colony_memory.cli import host as host_calls
 from colony_memory.cli import memory as memory_module
 from colony_memory.cli import output
 from colony_memory.cli.options import CommonOptions, SavingOptions
 from colony_memory.cli.verbs import hook as hook_verb
 from colony_memory.hooks import install, turn
-from colony_memory.hooks.hosts import HOSTS
 from colony_memory.schedule.watch import read_runs
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.vaults.local import LocalVault
@@ -212,15 +210,6 @@ def test_what_hangs_holds_nobody_up(hook, vault, monkeypatch):
     assert runs(vault)[0] == (False, "failed:")
 
 
-def test_a_hook_waits_for_who_saves_or_restores_the_same_and_names_it(hook, vault, folder, monkeypatch):
-    monkeypatch.setattr(host_calls, "_PATIENCE", 0.1)
-    with open_index([folder], vault=vault.identity(), label="default"):
-        assert f"by process {os.getpid()}: waited 0 s" in hook("Stop")["systemMessage"]
-    assert runs(vault)[0] == (False, "failed:")
-    assert hook() == {}
-    assert len(ids(vault)) == 1
-
-
 def test_others_are_told(hook, vault, folder, tmp_path):
     told = tmp_path / "told"
     with Monitor() as monitor:
@@ -336,13 +325,6 @@ def test_what_cannot_be_found_out_is_told_as_that(hook, vault):
     assert "no vault" in found["systemMessage"]
 
 
-def test_openclaw_is_told_at_its_own_event(hook, vault):
-    found = hook("gateway:startup", "--format", "openclaw")
-    assert "Nothing is saved" in context(found, "gateway:startup")
-    assert hook("session:compact:before", "--format", "openclaw") == {}
-    assert len(ids(vault)) == 1
-
-
 # Installing.
 
 
@@ -351,31 +333,6 @@ def installed(path):
         event: shlex.split(groups[-1]["hooks"][-1]["command"])
         for event, groups in json.loads(path.read_text())["hooks"].items()
     }
-
-
-@pytest.mark.parametrize("host", ["claude-code", "codex", "gemini"])
-def test_what_is_installed_saves_what_was_meant(cli, vault, folder, tmp_path, monkeypatch, host):
-    options = ["--label", "research", "--keep", "7", "--exclude", "*.log", "--timeout", "3s", "--block"]
-    code, out, err = cli("hook", "install", host, *options, "memory")
-    assert code == 0
-    assert out.startswith("installed in ")
-    assert HOSTS[host].title in err
-    path = tmp_path / "home" / HOSTS[host].directory / HOSTS[host].file
-    commands = installed(path)
-    assert list(commands) == [*HOSTS[host].tells, *HOSTS[host].saves]
-    (words,) = {tuple(each) for each in commands.values()}
-    # As a host would call it, elsewhere and with another environment.
-    monkeypatch.delenv("COLONY_MEMORY_VAULT")
-    monkeypatch.chdir("/")
-    monkeypatch.setattr(turn, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
-    at = words.index("hook")
-    assert Path(words[0]).is_absolute()
-    assert cli(*words[at:])[:2] == (0, "{}\n")
-    assert len(ids(vault, "research")) == 1
-    assert words[-1] == str(folder)
-    assert {"--keep=7", "--exclude=*.log", "--block", "3s"} <= set(words)
-    entry = json.loads(path.read_text())["hooks"][HOSTS[host].saves[0]][0]["hooks"][0]
-    assert entry["timeout"] == 8 * HOSTS[host].second
 
 
 def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
@@ -474,16 +431,6 @@ def test_nothing_that_lies_in_the_directory_of_a_hook_is_run(
     assert len(ids(vault)) == 1
 
 
-@pytest.mark.parametrize(
-    ("given", "written"),
-    [("./tell --now 'a b'", "{}/tell --now 'a b'"), ("bin/tell", "{}/bin/tell"), ("tell x", "tell x"), ("/t", "/t")],
-)
-def test_the_command_that_is_told_of_failures_is_the_same_everywhere(cli, vault, folder, tmp_path, given, written):
-    assert cli("hook", "install", "codex", "--on-error", given, folder)[0] == 0
-    words = installed(tmp_path / "home" / ".codex" / "hooks.json")["Stop"]
-    assert f"--on-error={written.format(Path.cwd())}" in words
-
-
 def test_how_this_program_is_called(monkeypatch, tmp_path):
     monkeypatch.setattr(install, "_finds_us", lambda python, code: not code)
     assert install.program_words() == [sys.executable, "-I", "-m", "colony_memory"]
@@ -518,16 +465,6 @@ def test_what_was_built_on_a_hook_is_left_and_said(cli, folder, tmp_path, monkey
     assert json.loads(settings.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"] == theirs
 
 
-def test_one_folder_may_go_to_several_vaults(cli, vault, folder, tmp_path):
-    other = LocalVault(tmp_path / "other vault", create=True)
-    for options in ((), ("--vault", other.path), ("--label", "more"), ("--keep", "3")):
-        assert cli("hook", "install", "codex", *options, folder)[0] == 0
-    found = json.loads((tmp_path / "home" / ".codex" / "hooks.json").read_text())["hooks"]["Stop"]
-    assert len(found) == 3
-    assert cli("hook", "uninstall", "codex", folder)[0] == 0
-    assert not json.loads((tmp_path / "home" / ".codex" / "hooks.json").read_text())
-
-
 def test_two_folders_share_no_label(cli, refused, vault, folder, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
@@ -553,14 +490,6 @@ def test_a_dry_run_changes_nothing(cli, folder, tmp_path, monkeypatch):
     assert list(document) == ["settings", "changed", "dry_run", "difference"]
     assert document["changed"]
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_the_vault_that_nobody_chose_is_made_and_named(cli, folder, tmp_path, monkeypatch):
-    code, _, err = cli("hook", "install", "claude-code", folder)
-    assert code == 0
-    assert "so one was made" in err
-    words = installed(tmp_path / "home" / ".claude" / "settings.json")["Stop"]
-    assert LocalVault(words[words.index("--vault") + 1]).exists()
 
 
 def test_no_key_gets_into_the_settings(cli, folder, tmp_path, server):

@@ -6,9 +6,7 @@ import json
 import os
 
 import pytest
-from cli_runs import NOON, POSIX, save
-
-from colony_memory import ColonyMemory
+from cli_runs import POSIX
 
 
 @pytest.fixture
@@ -38,22 +36,3 @@ def test_each_verb_tells_what_is_missing(lacking, vault, cli, tmp_path):
     for verb in (["show", "latest"], ["restore", tmp_path / "again"]):
         assert json.loads(cli(*verb, "--json")[1])["snapshot"]["incomplete"] == [told]
     assert json.loads(cli("status", "--json")[1])["newest"]["incomplete"] == [told]
-
-
-@POSIX
-def test_what_is_saved_before_a_restore_tells_it_too(lacking, vault, cli, tmp_path):
-    (lacking / "pipe").unlink()
-    assert cli("backup", lacking)[0] == 0
-    (lacking / "MEMORY.md").write_text("mine\n")
-    os.mkfifo(lacking / "pipe")
-    assert cli("restore", "--snapshot-first", "--force", lacking)[0] == 0
-    (info,) = ColonyMemory(backend=vault).list_snapshots(label="default-before-restore")
-    assert [each.partition(":")[0] for each in info.incomplete] == ["pipe"]
-
-
-def test_names_cannot_move_the_cursor(vault, cli, tmp_path):
-    save(vault, {"a.md": "x"}, at=NOON, incomplete=["a\x1b[2Jb: gone"])
-    for verb in (["show", "latest"], ["status"], ["restore", tmp_path / "out"]):
-        _, out, err = cli(*verb)
-        assert r"a\x1b[2Jb" in out + err
-        assert "\x1b" not in out + err

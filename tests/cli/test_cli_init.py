@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
 
 import cli_runs
 import pytest
-from cli_runs import POSIX, fails, process, save, tree
+from cli_runs import fails, process, save, tree
 
 from colony_memory._format.v2.zstd import is_installed
 
@@ -124,34 +123,6 @@ def test_a_disk_that_goes_away_is_no_first_start(cli, refused, folder, vault, tm
     shutil.rmtree(vault.path)
     (tmp_path / "away").rename(vault.path)
     assert cli("restore", "out")[0] == 0
-
-
-def test_what_is_elsewhere_is_said(cli, refused, folder, vault):
-    assert cli("backup", folder)[0] == 0
-    for path in list(vault.path.glob("cmem.*")):
-        path.rename(vault.path / f".{path.name}.icloud")
-    code, out, err = cli("list")
-    assert (code, out) == (5, "")
-    assert "nothing" not in err
-    for arguments in (("restore", "out"), ("backup", folder)):
-        assert "is elsewhere: a sync service has only the placeholder" in refused(5, *arguments)
-
-
-@POSIX
-def test_what_bears_the_name_of_a_file_is_said(cli, folder, vault):
-    assert cli("backup", folder)[0] == 0
-    os.mkfifo(vault.path / "cmem.other.latest.json")
-    code, out, err = cli("list", "--label", "default")
-    assert (code, err) == (0, "")
-    code, out, err = cli("list")
-    assert code == 0
-    assert "1 snapshot;" in out
-    (line,) = err.splitlines()
-    assert line.startswith("warning: ")
-    assert "cmem.other.latest.json': a named pipe, not a plain file" in line
-    code, _, err = cli("restore", "out", "--label", "other")
-    assert code == 5
-    assert "cmem.other.latest.json: a named pipe, not a plain file" in err.splitlines()[-1]
 
 
 # --- settings

@@ -7,7 +7,7 @@ import os
 from datetime import timedelta
 
 import pytest
-from cli_runs import NOON, POSIX, damage, fails, process, save
+from cli_runs import NOON, damage, fails, process, save
 
 from colony_memory import ColonyMemory
 from colony_memory import words as text
@@ -53,21 +53,6 @@ def test_show_tells_what_is_known(cli, three):
 
 
 # --- verify
-
-
-def test_verify_reads_every_label(cli, vault, three):
-    save(vault, {"a.md": "x"}, label="other")
-    code, out, err = cli("verify")
-    assert (code, err) == (0, "")
-    first, second = out.split("\n\n")
-    assert first.splitlines()[0].split() == ["id", "manifest", "parts", "digest"]
-    assert first.splitlines()[1].split() == [three[2].snapshot_id, "ok", "ok", "ok"]
-    assert first.splitlines()[-1] == "label default: 3 of 3 snapshots good, none signed"
-    assert second.splitlines()[-1] == "label other: 1 of 1 snapshot good, none signed"
-    assert cli("verify", "-q") == (0, "", "")
-    answer = json.loads(cli("verify", "--json")[1])
-    assert [(each["label"], each["ok"]) for each in answer["labels"]] == [("default", True), ("other", True)]
-    assert answer["ok"] is True
 
 
 def test_verify_says_what_does_not_hold_and_is_code_4(cli, vault, three):
@@ -135,13 +120,6 @@ def test_diff_with_a_folder_compares_files(cli, folder, vault):
     assert out.splitlines()[2:5] == ["- logs/", "+ logs/x.log", "~ notes/caf\u00e9.md  +1 -1 lines"]
 
 
-@POSIX
-def test_diff_sees_what_became_executable(cli, folder, vault):
-    cli("backup", folder)
-    (folder / "MEMORY.md").chmod(0o755)
-    assert cli("diff", "latest", "./memory")[1].splitlines()[2] == "+ MEMORY.md (executable)"
-
-
 # --- prune and delete
 
 
@@ -164,22 +142,6 @@ def test_prune_deletes_what_no_rule_keeps(cli, vault, three):
     assert cli("prune", "--keep", "1", "--yes") == (0, "label default: 1 snapshot deleted, 1 kept\n", "")
     assert cli("prune", "--keep", "1", "--quiet") == (0, "", "")
     assert listed(vault) == [three[2].snapshot_id]
-
-
-@pytest.mark.parametrize(
-    ("rules", "kept"),
-    [
-        (["--keep-hourly", "2"], 2),
-        (["--keep-daily", "2"], 2),
-        (["--keep-weekly", "9"], 2),
-        (["--keep-monthly", "9"], 1),
-        (["--keep-yearly", "1"], 1),
-        (["--keep-within", "520w"], 3),
-        (["--keep", "0", "--keep-daily", "1"], 1),
-    ],
-)
-def test_each_rule_keeps(cli, three, rules, kept):
-    assert len(json.loads(cli("prune", "-n", "--json", *rules)[1])["keep"]) == kept
 
 
 def test_prune_wants_a_rule(refused, vault):
@@ -253,14 +215,3 @@ def test_keygen_makes_a_key_that_signs_and_is_trusted(cli, refused, folder, vaul
     assert set(answer) == {"key_file", "did_key"}
     assert cli("keygen", "--quiet", "~/mine.pem") == (0, "", "")
     assert (tmp_path / "home" / "mine.pem").is_file()
-
-
-def test_list_says_what_is_kept_for_what_followed(cli, vault):
-    mem = ColonyMemory(backend=vault)
-    before = mem.backup({"MEMORY.md": "two years of notes. " * 300, "other.md": "x" * 9_000})
-    with pytest.warns(ColonyMemoryWarning, match="hardly anything is left of MEMORY.md"):
-        mem.backup({"MEMORY.md": "", "other.md": "x" * 9_000}, prune_keep=1)
-    mem.backup({"MEMORY.md": "new", "other.md": "x" * 9_000}, prune_keep=1)
-    rows = [line for line in cli("list")[1].splitlines() if before.snapshot_id in line]
-    assert len(rows) == 1
-    assert "kept, as much less followed" in cli("list")[1]

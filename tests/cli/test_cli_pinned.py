@@ -33,13 +33,6 @@ def test_what_is_pinned_stays_until_it_is_unpinned(cli, vault):
     assert len(ColonyMemory(backend=vault).list_snapshots()) == 1
 
 
-def test_the_latest_shows_its_pin_too(cli, vault):
-    info = save(vault, {"a.md": "1"})
-    assert json.loads(cli("pin", "latest", "--json")[1]) == {"label": "default", "pinned": info.snapshot_id}
-    assert json.loads(cli("show", "latest", "--json")[1])["snapshot"]["pinned"] is True
-    assert cli("delete", "latest", "--yes")[0] == 0
-
-
 def test_tags_are_given_and_taken_afterwards(cli, vault, refused):
     info = save(vault, {"a.md": "1"}, at=NOON)
     save(vault, {"a.md": "2"})
@@ -82,16 +75,6 @@ def test_a_backup_goes_on_where_that_was_asked_for(cli, folder, vault, raced):
     other = f"snapshot {raced[0].snapshot_id}, which another client saved meanwhile\n"
     latest = ColonyMemory(backend=vault).latest()
     assert (err, latest.snapshot_id) == (f"warning: saved, and the latest is {other}", raced[0].snapshot_id)
-
-
-def test_a_backup_merges_where_that_was_asked_for(cli, folder, vault, raced):
-    code, _, err = cli("backup", folder, "--on-conflict", "merge", "--json")
-    assert code == 0
-    assert json.loads(err)["warning"].startswith(f"joined with snapshot {raced[0].snapshot_id}, ")
-    joined = ColonyMemory(backend=vault).restore()
-    assert joined["other.md"] == "x\n"
-    assert "two years\r\n" in joined.values()
-    assert "theirs\n" in joined.values()
 
 
 def test_of_nothing_new_it_is_said_that_the_latest_is_anothers(cli, folder, vault):

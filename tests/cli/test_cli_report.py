@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 
 from cli_runs import POSIX, save
 
@@ -27,19 +26,6 @@ def test_it_can_go_to_the_standard_output_by_other_rules(cli, vault):
     code, out, _ = cli("report", "--html", "-", "--keep", "3", "--keep-daily", "7", "--quick")
     assert code == 0
     assert '"retention":"the newest 3, 7 daily"' in out
-
-
-def test_the_room_is_told_in_the_words_of_the_status(cli, vault):
-    for label in ("default", "notes"):
-        for day in (1, 2, 3):
-            at = datetime(2026, 11, day, tzinfo=timezone.utc)
-            save(vault, {"MEMORY.md": f"day {day}\n"}, label=label, at=at)
-    _, told, _ = cli("status")
-    said = [line.partition(" ")[2].strip() for line in told.splitlines() if line.startswith("next ")]
-    assert len(said) == 2
-    _, page, _ = cli("report", "--html", "-")
-    found = json.loads(page.split('id="data">')[1].split("</script>")[0])
-    assert found["next"] == said
 
 
 def test_two_answers_cannot_share_the_standard_output(refused, vault):

@@ -15,10 +15,8 @@ from types import SimpleNamespace
 import pytest
 from cli_runs import NOON, POSIX, content_file, damage, save, tree
 
-from colony_memory import ColonyMemory, ColonyMemoryWarning
-from colony_memory.capture import Written
+from colony_memory import ColonyMemory
 from colony_memory.cli import output
-from colony_memory.cli.verbs.restore import warn_of_lacks
 
 # The time at which an inode changed cannot be set: what is older than a snapshot is older than one to come.
 SOON = datetime.now(timezone.utc).replace(microsecond=300_000) + timedelta(hours=1)
@@ -147,18 +145,6 @@ def test_with_delete_what_the_snapshot_lacks_goes_and_is_in_the_plan(cli, refuse
     assert sorted(path.name for path in out.iterdir()) == ["b.md"]
 
 
-def test_what_is_deleted_is_saved_first_or_stays(cli, refused, vault, tmp_path):
-    save(vault, {"b.md": "b"}, at=SOON)
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "a.md").write_text("only here")
-    code, _, _ = cli("restore", "--delete", "--snapshot-first", out)
-    assert code == 0
-    assert not (out / "a.md").exists()
-    assert cli("restore", "--label", "default-before-restore", tmp_path / "before")[0] == 0
-    assert (tmp_path / "before/a.md").read_text() == "only here"
-
-
 def test_what_was_there_is_saved_first_under_a_label_of_its_own(cli, refused, vault, tmp_path):
     wanted = save(vault, {"a.md": "saved"}, at=NOON)
     out = tmp_path / "out"
@@ -199,21 +185,6 @@ def test_what_cannot_be_saved_first_stops_the_restore(cli, refused, vault, tmp_p
     assert "'a.md' would be replaced, and is not in it (is ignored); nothing was written" in line
     assert (out / "a.md").read_text() == "mine"
     assert "is inside" in refused(2, "restore", "--snapshot-first", tmp_path)
-
-
-def test_a_masked_snapshot_says_so(cli, vault, tmp_path):
-    masked = json.dumps({"format": "colony-memory/folder/1", "masked": ["a.md", "b.md", "gone.md"]})
-    save(vault, {"a.md": "key: ****", "b.md": "b", "c.md": "c", ".colony-memory/folder.json": masked}, at=NOON)
-    code, _, err = cli("restore", "--quiet", tmp_path / "out")
-    assert code == 0
-    assert err == "warning: secrets were masked when this was saved, put them in again: a.md, b.md\n"
-    code, said, err = cli("restore", "--json", "--only", "b*", tmp_path / "only")
-    assert json.loads(said)["masked"] == ["b.md"]
-    many = [f"{number:02}" for number in range(12)]
-    written = Written(created=(), replaced=(), unchanged=(), masked=tuple(many))
-    (info,) = ColonyMemory(backend=vault).list_snapshots()
-    with pytest.warns(ColonyMemoryWarning, match="08, 09 and 2 more$"):
-        warn_of_lacks(info, written)
 
 
 SLOW = """

@@ -118,14 +118,6 @@ def test_memory_that_is_gone_at_the_end_stays_saved_and_is_told(cli, vault, memo
     assert ColonyMemory(backend=vault).latest().snapshot_id == info.snapshot_id
 
 
-def test_memory_that_shrank_does_not_age_out(cli, vault, memory):
-    info = long_ago(vault, {"MEMORY.md": "two years\n" * 500})
-    for text in ("hello", "hello again"):
-        Agent.life = lambda agent, text=text: (memory / "MEMORY.md").write_text(text) and 0
-        assert cli("run", "--keep", "1", memory, "--", "agent")[0] == 0
-    assert ColonyMemory(backend=vault).restore(snapshot_id=info.snapshot_id)["MEMORY.md"].startswith("two years")
-
-
 # What keeps the command from being started.
 
 
@@ -284,24 +276,6 @@ def test_a_vault_that_goes_away_is_told(cli, vault, memory):
     assert "failed: there is no vault in " in err
     assert not vault.path.exists()
     assert ColonyMemory(backend=LocalVault(vault.path.with_name("away"))).restore()["MEMORY.md"] == "two years"
-
-
-def test_another_s_snapshot_in_between_is_a_conflict(cli, vault, memory):
-    long_ago(vault, {"MEMORY.md": "two years"})
-
-    def life(agent):
-        while read_runs(str(vault.path), "default") is None:
-            time.sleep(0.002)  # until the first backup is over
-        (memory / "MEMORY.md").write_text("ours")
-        theirs.append(ColonyMemory(backend=vault).backup({"MEMORY.md": "theirs"}))
-
-    theirs = []
-    Agent.life = life
-    code, _, err = cli("run", "--quiet", memory, "--", "agent")
-    assert code == 1
-    assert theirs[0].snapshot_id in err
-    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "theirs"}
-    assert len(ColonyMemory(backend=vault).list_snapshots()) == 3
 
 
 def test_for_programs(cli, vault, memory):

@@ -354,32 +354,6 @@ def test_an_empty_vault_protects_nothing(cli, vault, server, monkeypatch):
     ]
 
 
-def test_for_programs(cli, vault, noon):
-    info = save(vault, {"a.md": "x"}, at=NOON)
-    damage(vault, save(vault, {"a.md": "x"}, label="other"))
-    code, out, err = cli("status", "--label", "Default", "--json", "--max-age", "1d")
-    answer = json.loads(out)
-    assert (code, err) == (0, "")
-    assert set(answer) == {
-        *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
-        *("label", "ahead", "conflict", "same_disk", "points", "encrypted", "unsaved"),
-        *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
-        *("operations_left", "operations_reset_seconds", "operations_spent"),
-    }
-    (label,) = answer["labels"]
-    assert (label["label"], label["state"], label["encrypted"]) == ("default", "protected", False)
-    assert (answer["vault"], answer["files"], answer["state"]) == (str(vault.path), 6, "protected")
-    assert (answer["age_seconds"], answer["max_age_seconds"], answer["stale"]) == (10_800, 86_400, False)
-    assert answer["newest"]["snapshot_id"] == info.snapshot_id
-    assert (answer["problems"], answer["watch"]) == ([], {})
-    code, out, _ = cli("status", "--label", "none", "--json", "--max-age", "1d")
-    answer = json.loads(out)
-    assert (code, answer["newest"], answer["age_seconds"], answer["stale"]) == (3, None, None, True)
-    (vault.path / "cmem.default.latest.json").unlink()
-    (problem,) = json.loads(cli("status", "--json", "--label", "default")[1])["problems"]
-    assert set(problem) == {"label", "snapshot_id", "what", "mend", "fallback"}
-
-
 def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
     ok = last_run.LastRun(NOON, True, "saved", ID, NOON + timedelta(hours=4), 1)
     ended = last_run.LastRun(NOON, False, "no\nroom", None, None, 1)

@@ -50,25 +50,6 @@ def test_a_snapshot_goes_through_a_file(cli, vault, tmp_path):
     assert out.splitlines()[0] == f"snapshot {info.snapshot_id} of label research was there already; nothing written"
 
 
-def test_for_programs(cli, vault, tmp_path):
-    info = save(vault, NOTES)
-    code, out, err = cli("export", info.snapshot_id[:20], "a.json", "--json")
-    told = json.loads(out)
-    assert (code, err, told["file"], told["snapshot"]["snapshot_id"]) == (0, "", "a.json", info.snapshot_id)
-    assert told["snapshot"]["stored_bytes"] == info.stored_bytes
-    code, out, err = cli("import", "a.json", "--json", "--vault", made(tmp_path / "other"))
-    told = json.loads(out)["snapshot"]
-    assert (code, err, told["snapshot_id"], told["reused"], bool(told["head"])) == (
-        0,
-        "",
-        info.snapshot_id,
-        False,
-        True,
-    )
-    assert cli("export", "latest", "b.json", "--quiet") == (0, "", "")
-    assert cli("import", "b.json", "--quiet") == (0, "", "")
-
-
 def test_through_a_pipe(vault, tmp_path):
     save(vault, NOTES)
     done = process("export", "latest", "-")
@@ -164,15 +145,6 @@ def test_a_file_is_verified_without_a_vault(cli, refused, vault, tmp_path, monke
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "vault"]
 
 
-def test_a_file_is_restored_without_importing_it(cli, refused, vault, tmp_path):
-    save(vault, NOTES, label="research")
-    assert cli("export", "latest", "a.json", "--label", "research")[0] == 0
-    code, _, err = cli("restore", "--vault", "export:a.json", "--label", "research", "memory")
-    assert (code, err) == (0, "")
-    assert (tmp_path / "memory" / "MEMORY.md").read_text() == NOTES["MEMORY.md"]
-    assert "can only be read" in refused(5, "backup", "--vault", "export:a.json", "memory")
-
-
 def test_a_file_is_verified_against_a_signer(cli, vault):
     pytest.importorskip("cryptography")
     signer = Ed25519Signer(bytes(range(32)))
@@ -214,25 +186,6 @@ def test_a_vault_is_copied(cli, vault, tmp_path):
     assert [info.label for info in ColonyMemory(backend=LocalVault(tmp_path / "third")).list_snapshots()] == [
         "research"
     ]
-
-
-def test_from_the_hosted_vault_to_a_directory(cli, server, tmp_path):
-    ColonyMemory("col_test", base_url=server.url).backup(NOTES)
-    code, out, err = cli("copy", "--to", made(tmp_path / "other"))
-    assert (code, err) == (0, "")
-    assert out.startswith("copied 1 snapshot to the vault ")
-    code, out, err = cli("copy", "--from", tmp_path / "other", "--to", "colony:")
-    assert (code, err) == (0, "")
-    assert out.startswith("copied 0 snapshots to the hosted vault; 1 there already")
-
-
-def test_an_hour_of_writes_is_told(refused, server, tmp_path):
-    local = LocalVault(tmp_path / "local", create=True, format=1)
-    for n in range(3):
-        save(local, {"a": str(n)})
-    server.vault.operations_per_hour = 5
-    line = refused(5, "copy", "--from", tmp_path / "local")
-    assert "2 of 3 snapshots are copied, and copying again goes on" in line
 
 
 def test_what_is_left_out_is_named(cli, vault, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from cli_runs import POSIX, save
+from cli_runs import save
 
 from colony_memory import ColonyMemory, Ed25519Signer
 
@@ -115,19 +115,6 @@ def test_what_is_not_usable_is_code_2_and_one_line(refused, vault, tmp_path, arg
     (tmp_path / "empty.pem").write_bytes(b"")
     (tmp_path / "empty.pem").chmod(0o600)
     assert says in refused(2, "list", *arguments)
-
-
-@POSIX
-@pytest.mark.parametrize("place", ["$HOME/w", "${HOME}/w", "%APPDATA%/w", "https://host.internal/w"])
-@pytest.mark.parametrize("option", ["--witness", "--key-file"])
-def test_a_path_that_nothing_has_replaced_is_code_2_and_makes_no_directory(
-    refused, vault, folder, tmp_path, monkeypatch, place, option
-):
-    monkeypatch.chdir(tmp_path)
-    before = {entry.name for entry in tmp_path.iterdir()}
-    for words in (["backup"], ["hook", "install", "claude-code"]):
-        assert "path" in refused(2, *words, f"{option}={place}", folder)
-    assert {entry.name for entry in tmp_path.iterdir()} == before
 
 
 def test_without_the_extra_for_signatures_it_says_what_to_install(refused, vault, key, monkeypatch):

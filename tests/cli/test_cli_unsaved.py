@@ -9,8 +9,6 @@ import subprocess
 
 from cli_runs import NOON, POSIX, save, tree
 
-from colony_memory import ColonyMemory
-
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
 
@@ -87,26 +85,6 @@ def test_bad_paths_are_refused(folder, vault, refused, tmp_path):
     assert tree(tmp_path) == before
 
 
-def test_snapshots_are_listed_by_tag(folder, vault, cli, refused):
-    for number, tags in enumerate([["release", "2.0"], ["release"], []]):
-        (folder / "MEMORY.md").write_text(f"{number}\n")
-        cli("backup", folder, *(word for tag in tags for word in ("--tag", tag)))
-
-    def listed(*args):
-        return [each["tags"] for each in json.loads(cli("list", "--json", *args)[1])["snapshots"]]
-
-    assert listed() == [[], ["release"], ["2.0", "release"]]
-    assert listed("--tag", "release") == [["release"], ["2.0", "release"]]
-    assert listed("--tag", "release", "--tag", "2.0") == [["2.0", "release"]]
-    assert listed("--tag", "other") == []
-    table = cli("list", "--tag", "2.0")[1].splitlines()
-    assert table[1].endswith("  #2.0, #release")
-    assert not table[1].startswith("*")
-    assert "tags       2.0, release" in cli("show", "latest~2")[1].splitlines()
-    for bad in ("two words", "a\x1b", "-x", "#a", "x" * 65):
-        assert "is not a tag" in refused(2, "list", f"--tag={bad}")
-
-
 def test_a_forged_tag_cannot_command_a_terminal(vault, cli):
     info = save(vault, {"a.md": "x"}, at=NOON, tags=["good"])
     path = vault.path / f"cmem.default.{info.snapshot_id}.manifest.json"
@@ -116,18 +94,6 @@ def test_a_forged_tag_cannot_command_a_terminal(vault, cli):
         out = cli(*verb)[1]
         assert "\x1b" not in out
         assert "fine" in out
-
-
-def test_a_secret_in_what_is_saved_first_can_be_allowed(folder, vault, cli):
-    cli("backup", folder)
-    (folder / "MEMORY.md").write_text(f"token {TOKEN}\n")
-    code, _, err = cli("restore", "--snapshot-first", folder)
-    assert code == 1
-    words = err.partition("try: colony-memory ")[2].splitlines()[0].split()
-    assert "--allow-secret" in words
-    assert cli(*words)[0] == 0
-    assert TOKEN not in (folder / "MEMORY.md").read_text()
-    assert TOKEN in "".join(ColonyMemory(backend=vault).restore(label="default-before-restore").values())
 
 
 def test_diff_alone_shows_what_has_changed_since(folder, vault, cli, refused, tmp_path):

@@ -129,13 +129,6 @@ def test_a_label_that_is_not_there_names_those_that_are(cli, vault, tmp_path, co
     assert f"in the vault {vault.path}" in said
 
 
-def test_an_empty_vault_lists_as_such(cli, vault):
-    assert cli("list") == (0, "no snapshots\n", "")
-    nothing = f"nothing is saved yet under label 'other', in the vault {vault.path}\n"
-    assert cli("list", "--label", "other", "--quiet") == (0, nothing, "")
-    assert cli("list", "--json") == (0, '{\n  "snapshots": []\n}\n', "")
-
-
 def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
     first = save(vault, {"a.md": "x" * 5000}, at=NOON)
     second = save(vault, {"a.md": "y", "b.md": "z"}, at=NOON + timedelta(days=1))

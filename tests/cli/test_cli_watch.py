@@ -105,16 +105,6 @@ def test_the_options_are_those_of_backup(cli, waits, vault, folder):
     assert read_last_run(str(vault.path), "research").ok
 
 
-def test_a_run_that_shrinks_the_memory_says_so(cli, waits, vault, folder):
-    (folder / "large.md").write_text("x" * 5000)
-    waits += [(folder / "large.md").unlink]
-    code, _, err = cli("watch", folder, "--tag", "hourly", "--exclude", "logs/")
-    assert code == 0
-    assert [line for line in err.splitlines() if "holds less than half of the one before" in line]
-    infos = ColonyMemory(backend=vault).list_snapshots()
-    assert [info.tags for info in infos] == [("hourly",)] * 2
-
-
 def test_names_cannot_move_the_cursor(cli, waits, vault, folder):
     (folder / "a\x1b[2Jb").symlink_to("/etc/hostname")
     _, _, err = cli("watch", folder, "--quiet")
