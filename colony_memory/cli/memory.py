@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from colony_memory._values import dataclass, field
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.open import choose_place, key_arguments, trust_arguments
+from colony_memory.cli.app import CURRENT
 from colony_memory.cli.output import Progress
-from colony_memory.cli.parsing import CURRENT
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
 from colony_memory.words import FEW, count

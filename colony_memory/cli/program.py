@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from colony_memory._values import names_of
-from colony_memory.cli.app import COMPLETION, SECTIONS, VERBS, declared, examples_of
+from colony_memory.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, Call, Parameter, declared, examples_of, option_of
 from colony_memory.cli.options import CommonOptions
 from colony_memory.cli.output import Output, print_version
-from colony_memory.cli.parsing import NEEDED, Call, Parameter, option_of
 from colony_memory.words.errors import PROGRAM, UsageError
 
 if TYPE_CHECKING:

@@ -258,11 +258,7 @@ def cut(text: str) -> str:
 
 
 def command(
-    verb: str,
-    *arguments: str,
-    options: Iterable[str] = (),
-    label: str | None = None,
-    given: Mapping[str, Any],
+    verb: str, *arguments: str, options: Iterable[str] = (), label: str | None = None, given: Mapping[str, Any]
 ) -> str:
     """A command about the vault, and with the trust, that the options of this run gave."""
     chosen = list[str]()

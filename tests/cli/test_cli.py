@@ -168,10 +168,7 @@ def test_a_reader_that_went_away_is_one_line(vault, arguments):
 def test_an_output_that_takes_nothing_is_one_line(vault):
     with Path("/dev/full").open("w") as full:
         done = process("list", stdout=full)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "error: the output could not be written: No space left on device\n",
-    )
+    assert (done.returncode, done.stderr) == (1, "error: the output could not be written: No space left on device\n")
 
 
 @POSIX
@@ -195,11 +192,7 @@ HOSTILE = {
     "\u202egpj.md": "x",
     "\u65e5\u672c.md": "x",
 }
-SHOWN = [
-    "created  [bold]b[bold] :smile:.md",
-    r"created  esc\x1b[31mred.md",
-    r"created  line\nbreak.md",
-]
+SHOWN = ["created  [bold]b[bold] :smile:.md", r"created  esc\x1b[31mred.md", r"created  line\nbreak.md"]
 
 
 @pytest.mark.once

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from cli_runs import POSIX
 
-from colony_memory.cli import app, parsing, program
+from colony_memory.cli import app, program
 
 
 def test_the_help_loads_no_verb_and_nothing_heavy():
@@ -108,7 +108,7 @@ def test_plain_arguments_are_what_click_takes_them_for(verb):
     plain = 0
     for _ in range(100):
         argv = [*(["--html", "a"] if verb == "report" else []), *random.choices(words, k=random.randrange(4))]
-        call = parsing.parse(verb, run, parameters, argv)
+        call = app.parse(verb, run, parameters, argv)
         if call is None:
             continue
         plain += 1

@@ -30,23 +30,23 @@ def missing(name):
 
 
 def test_without_click_one_line_says_what_to_install(tmp_path):
-    done = run_with(tmp_path, "click", missing("click"), "status")
+    done = run_with(tmp_path, "click", missing("click"), "status", "--help")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", LINE + "\n")
 
 
 def test_a_part_of_the_extra_that_is_missing_deep_inside_says_the_same(tmp_path):
-    done = run_with(tmp_path, "click", missing("click.core"), "status")
+    done = run_with(tmp_path, "click", missing("click.core"), "status", "--help")
     assert (done.returncode, done.stderr) == (1, LINE + "\n")
 
 
 def test_any_other_missing_module_is_named(tmp_path):
-    done = run_with(tmp_path, "click", "import click_needs_this\n", "status")
+    done = run_with(tmp_path, "click", "import click_needs_this\n", "status", "--help")
     assert done.returncode == 1
     assert done.stderr == "error: ModuleNotFoundError: No module named 'click_needs_this'\n"
 
 
 def test_an_extra_that_is_broken_is_not_called_missing(tmp_path):
-    done = run_with(tmp_path, "click", "from os import nothing_of_this_name\n", "status")
+    done = run_with(tmp_path, "click", "from os import nothing_of_this_name\n", "status", "--help")
     assert done.returncode == 1
     assert done.stderr.startswith("error: ImportError: cannot import name 'nothing_of_this_name'")
     assert len(done.stderr.splitlines()) == 1

@@ -251,11 +251,7 @@ def raising(error):
     [
         (QuotaExceeded("no room", hint=Hint("prune")), 1, "colony-memory prune --keep 5 --label work --vault {vault}"),
         (SnapshotNotFound("none", hint=Hint("status")), 3, "colony-memory status --label work --vault {vault}"),
-        (
-            UntrustedSnapshot("odd", hint=Hint("open", "signer")),
-            4,
-            "{same} --key-file FILE",
-        ),
+        (UntrustedSnapshot("odd", hint=Hint("open", "signer")), 4, "{same} --key-file FILE"),
         (VaultUnavailable("gone", hint=Hint("open", "base_url")), 5, "set COLONY_BASE_URL"),
         (RollbackDetected("old", hint=Hint("open", "max_bytes")), 4, None),
         # What was just asked tells nothing new.

@@ -21,7 +21,6 @@ from monitors import Monitor
 
 from colony_memory import ColonyMemory, ColonyMemoryError, open_vault
 from colony_memory.app.open import Place
-from colony_memory.cli import host as host_calls
 from colony_memory.cli import memory as memory_module
 from colony_memory.cli import output
 from colony_memory.cli.options import CommonOptions, SavingOptions
@@ -345,7 +344,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
         3, 1, 2, 3, 4, 5, "6d", "notes", ["*.log"], "mask", ["a.md:github-token"], "./copy", git=True,
         on_conflict="continue",
     )  # fmt: skip
-    call = host_calls.Call("m", "codex", True, 9.5, saving, ping="http://p", on_error="o", common=common)
+    call = hook_verb.Call("m", "codex", True, 9.5, saving, ping="http://p", on_error="o", common=common)
     words = hook_verb.command_words(call, "/m", Place(str(vault.path), vault))
     flags = {each.partition("=")[0] for each in words if each.startswith("--")}
     # What says where an answer goes, or what has come to others of these by now.

@@ -327,20 +327,16 @@ def test_whoever_does_not_want_to_wait(cli, vault, memory, monkeypatch):
 # Real commands.
 
 
-def start(*args, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "colony_memory", "run", *map(str, args)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
+def start(memory, script, *options, within=(), **settings):
+    """``run`` with a shell that does this, as process 1 of ``within`` if that is given."""
+    words = [*within, sys.executable, "-m", "colony_memory", "run", "-q", *options, memory, "--", "sh", "-c", script]
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
+    return subprocess.Popen(list(map(str, words)), text=True, **streams)
 
 
-def ended(process):
+def ended(process, said=None):
     try:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(said, timeout=60)
     finally:
         process.kill()
     return process.returncode, out, err
@@ -349,26 +345,8 @@ def ended(process):
 @pytest.mark.once
 @POSIX
 def test_input_and_outputs_are_the_command_s(vault, memory):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "colony_memory",
-            "run",
-            "-q",
-            str(memory),
-            "--",
-            "sh",
-            "-c",
-            "cat; echo >&2 err; exit 7",
-        ],
-        input="hello\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (7, "hello\n", "err\n")
+    process = start(memory, "cat; echo >&2 err; exit 7", stdin=subprocess.PIPE)
+    assert ended(process, "hello\n") == (7, "hello\n", "err\n")
 
 
 @pytest.mark.once
@@ -379,7 +357,7 @@ def test_input_and_outputs_are_the_command_s(vault, memory):
 )
 def test_a_signal_reaches_the_command_and_what_it_did_last_is_saved(vault, memory, number, trapped):
     trap = f"trap 'echo last words > {memory}/MEMORY.md; exit 3' {number}; " if trapped else ""
-    process = start("-q", memory, "--", "sh", "-c", f"{trap}echo ready; while :; do sleep 0.02; done")
+    process = start(memory, f"{trap}echo ready; while :; do sleep 0.02; done")
     assert process.stdout.readline() == "ready\n"
     process.send_signal(getattr(signal, f"SIG{number}"))
     code, _, err = ended(process)
@@ -394,7 +372,7 @@ def test_a_signal_reaches_the_command_and_what_it_did_last_is_saved(vault, memor
 @POSIX
 def test_a_command_that_shuts_down_slowly_is_saved_before_it_is_killed(vault, memory):
     script = f"trap '' TERM; echo first > {memory}/MEMORY.md; echo ready; while :; do sleep 0.02; done"
-    process = start("-q", memory, "--", "sh", "-c", script, start_new_session=True)
+    process = start(memory, script, start_new_session=True)
     try:
         assert process.stdout.readline() == "ready\n"
         # The first one may have come before there was anything.
@@ -413,7 +391,7 @@ def test_a_command_that_shuts_down_slowly_is_saved_before_it_is_killed(vault, me
 def test_killed_it_leaves_the_command_alive_and_what_that_writes_is_not_overwritten(vault, memory, tmp_path):
     script = f"echo $$; read line; echo {'$line'} > {memory}/MEMORY.md; echo done"
     os.mkfifo(tmp_path / "in")
-    process = start("-q", memory, "--", "sh", "-c", f"({script}) < {tmp_path / 'in'}")
+    process = start(memory, f"({script}) < {tmp_path / 'in'}")
     with (tmp_path / "in").open("w") as said:
         process.stdout.readline()
         process.kill()
@@ -422,7 +400,7 @@ def test_killed_it_leaves_the_command_alive_and_what_that_writes_is_not_overwrit
     assert process.stdout.readline() == "done\n"
     process.communicate(timeout=60)
     assert (memory / "MEMORY.md").read_text() == "after\n"
-    code, _, err = ended(start("-q", memory, "--", "true"))
+    code, _, err = ended(start(memory, "true"))
     assert (code, err) == (0, "")
     assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "after\n"}
 
@@ -470,26 +448,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(vault, memory):
 def test_a_hanging_vault_does_not_hold_the_host_up(server, memory):
     long_ago(server.vault, {"MEMORY.md": "two years"})
     script = f"echo ready; read line; echo three > {memory}/MEMORY.md"
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "colony_memory",
-            "run",
-            "-q",
-            "--final-timeout",
-            "1s",
-            str(memory),
-            "--",
-            "sh",
-            "-c",
-            script,
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start(memory, script, "--final-timeout", "1s", stdin=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n"
     server.fault("*", "delay", seconds=60, times=None)
     _, err = process.communicate("\n", timeout=40)
@@ -570,12 +529,7 @@ def test_as_process_1_it_reaps_orphans_and_ends_as_the_command(vault, memory, pr
 def test_process_1_passes_signals_on(vault, memory, process_1):
     trap = f"trap 'echo last words > {memory}/MEMORY.md; exit 3' TERM; "
     script = f"{trap}echo ready; while :; do sleep 0.02; done"
-    process = subprocess.Popen(
-        [*process_1, sys.executable, "-m", "colony_memory", "run", "-q", str(memory), "--", "sh", "-c", script],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start(memory, script, within=process_1)
     assert process.stdout.readline() == "ready\n"
     (first,) = children(process.pid)  # unshare does not pass signals on; process 1 is its child
     os.kill(first, signal.SIGTERM)
@@ -589,12 +543,7 @@ def test_process_1_passes_signals_on(vault, memory, process_1):
 def test_in_a_container_the_command_outlives_what_makes_the_backups(vault, memory, process_1, tmp_path):
     os.mkfifo(tmp_path / "in")
     script = f"echo ready; read line < {tmp_path / 'in'}; echo after > {memory}/MEMORY.md; echo done"
-    process = subprocess.Popen(
-        [*process_1, sys.executable, "-m", "colony_memory", "run", "-q", str(memory), "--", "sh", "-c", script],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start(memory, script, within=process_1)
     assert process.stdout.readline() == "ready\n"
     (first,) = children(process.pid)
     (worker,) = children(first)

@@ -15,7 +15,7 @@ from colony_memory import ColonyMemory
 from colony_memory import words as text
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.app.protection import Problem
-from colony_memory.cli.verbs import check
+from colony_memory.cli.verbs import status
 from colony_memory.schedule import last_run
 from colony_memory.vaults.colony import calls
 
@@ -46,7 +46,7 @@ ID = "20261101T130000300000Z-abcdef"
     ],
 )
 def test_each_problem_has_its_command(problem, command):
-    assert check.mending(problem, {}) == command
+    assert status.mending(problem, {}) == command
     here = {
         "vault": "my vault",
         "key_file": "-k",
@@ -54,7 +54,7 @@ def test_each_problem_has_its_command(problem, command):
         "witness": None,
         "quiet": True,
     }
-    assert check.mending(problem, here) == (
+    assert status.mending(problem, here) == (
         f"{command} --vault 'my vault' --key-file=-k --trust did:key:a --trust did:key:b@1"
     )
 

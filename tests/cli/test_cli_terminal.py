@@ -53,11 +53,7 @@ def on_terminal(*args, env, columns=80, typed=""):
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     running = subprocess.Popen(
-        [sys.executable, "-m", "colony_memory", *map(str, args)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=env,
+        [sys.executable, "-m", "colony_memory", *map(str, args)], stdin=theirs, stdout=theirs, stderr=theirs, env=env
     )
     os.close(theirs)
     os.write(ours, typed.encode())

@@ -45,7 +45,7 @@ def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
         (["backup", "--label"], "--label"),
         (["restore"], "missing argument '[ID] DIR'; try: colony-memory restore --help"),
         (["restore", ""], "an empty path"),
-        (["restore", "memory/MEMORY.md"], "is not a directory"),
+        (["restore", "memory/MEMORY.md"], "cannot be a directory"),
         (["restore", "out", "--only", "*.png"], "nothing in the snapshot matches '*.png'"),
         (["restore", "out", "--snapshot", "../x"], "names no snapshot"),
         (["restore", "latest", "out", "again"], "'again' is too much"),
@@ -137,11 +137,7 @@ def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
     assert (code, err) == (0, "")
     heads, *rows, foot = out.splitlines()
     assert heads.split() == ["id", "label", "created", "size", "stored", "signed", "by", "remarks"]
-    assert [row[:31] for row in rows] == [
-        f"* {other.snapshot_id}",
-        f"* {second.snapshot_id}",
-        f"  {first.snapshot_id}",
-    ]
+    assert [row[:31] for row in rows] == [f"* {other.snapshot_id}", f"* {second.snapshot_id}", f"  {first.snapshot_id}"]
     assert rows[2].split()[1:] == [
         *("default", "2026-11-01", "12:00", "UTC", "5.0", "kB"),
         *text.size(first.stored_bytes).split(),

@@ -241,7 +241,7 @@ def preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime
 
 def preview_document(found: Preview) -> dict[str, Any]:
     """The same for programs."""
-    from colony_memory.cli.verbs.check import unsaved_document
+    from colony_memory.cli.verbs.status import unsaved_document
 
     plan, unsaved = found.plan, found.unsaved
     info = plan.info

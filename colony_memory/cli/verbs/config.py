@@ -22,9 +22,9 @@ from colony_memory.app.config import (
 )
 from colony_memory.app.pick import names_a_snapshot
 from colony_memory.app.values import read_setting, settled_path, settled_url
+from colony_memory.cli.app import CURRENT
 from colony_memory.cli.options import FOLDERS, SETTINGS, CommonOptions, RetentionOptions
 from colony_memory.cli.output import Output, gathering
-from colony_memory.cli.parsing import CURRENT
 from colony_memory.words import shown
 from colony_memory.words.errors import describe, error_document, report_failure
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from colony_memory.app.config import Config
-    from colony_memory.cli.parsing import Call
+    from colony_memory.cli.app import Call
     from colony_memory.words.errors import Asked
 
 EXAMPLES = {"config": ("colony-memory config", "colony-memory config --json")}

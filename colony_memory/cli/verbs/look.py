@@ -10,16 +10,7 @@ from colony_memory._values import asdict, replace
 from colony_memory.app.pick import change_word, made_at, number_left_out, stamp
 from colony_memory.cli.memory import open_memory
 from colony_memory.cli.output import styled
-from colony_memory.cli.tables import (
-    Column,
-    amount,
-    change_lines,
-    changes,
-    draw,
-    size_of,
-    snapshot_table,
-    when,
-)
+from colony_memory.cli.tables import Column, amount, change_lines, changes, draw, size_of, snapshot_table, when
 from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory.words import FEW, age, count, few, now_utc, shown, shown_with_tabs, size, stored
 from colony_memory.words.errors import FAILED, NOT_PROVEN, command
@@ -38,31 +29,16 @@ if TYPE_CHECKING:
 _AGAIN_CHARS = 2**22
 #: How each verb is used, as its help has it.
 EXAMPLES = {
-    "list": (
-        "colony-memory list",
-        "colony-memory list --label research --json",
-        "colony-memory list --tag release",
-    ),
+    "list": ("colony-memory list", "colony-memory list --label research --json", "colony-memory list --tag release"),
     "show": ("colony-memory show latest", "colony-memory show --label research 20261101"),
-    "cat": (
-        "colony-memory cat notes/a.md",
-        "colony-memory cat latest~1 notes/a.md",
-    ),
+    "cat": ("colony-memory cat notes/a.md", "colony-memory cat latest~1 notes/a.md"),
     "log": ("colony-memory log notes/a.md", "colony-memory log -p notes/a.md"),
     "grep": ("colony-memory grep 'two years'", "colony-memory grep -F -i 'two years.'"),
-    "diff": (
-        "colony-memory diff latest~1 latest",
-        "colony-memory diff -p latest ~/agent/memory",
-    ),
+    "diff": ("colony-memory diff latest~1 latest", "colony-memory diff -p latest ~/agent/memory"),
 }
 
 
-def run_list(
-    *,
-    label: str | None = None,
-    tag: list[str] | None = None,
-    common: CommonOptions,
-) -> int:
+def run_list(*, label: str | None = None, tag: list[str] | None = None, common: CommonOptions) -> int:
     """Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
     called latest, the one before it latest~1.
     """
@@ -105,12 +81,7 @@ def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
         above = info
 
 
-def run_show(
-    snapshot: str,
-    *,
-    label: str = "default",
-    common: CommonOptions,
-) -> int:
+def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) -> int:
     """ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it. The snapshot is read
     in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and the
     exit code is 4.
@@ -193,12 +164,7 @@ def _document(contents: Contents | None) -> dict[str, Any]:
     }
 
 
-def run_cat(
-    names: list[str],
-    *,
-    label: str = "default",
-    common: CommonOptions,
-) -> int:
+def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) -> int:
     """NAME is one that 'show' lists, ID a snapshot as 'show' takes it, by default the latest. On a terminal control
     characters are spelled out, and what is no text is not printed.
     """
@@ -227,13 +193,7 @@ def run_cat(
     return 0
 
 
-def run_log(
-    name: str,
-    *,
-    label: str = "default",
-    patch: bool = False,
-    common: CommonOptions,
-) -> int:
+def run_log(name: str, *, label: str = "default", patch: bool = False, common: CommonOptions) -> int:
     """NAME is one that 'show' lists. The newest change comes first. Every snapshot of the label is read, two files for
     most; those that cannot be are named, and what changed there shows in the next.
     """
@@ -298,12 +258,7 @@ def line_counts(change: Change) -> str:
 
 
 def run_grep(
-    pattern: str,
-    *,
-    label: str = "default",
-    fixed: bool = False,
-    ignore_case: bool = False,
-    common: CommonOptions,
+    pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False, common: CommonOptions
 ) -> int:
     """PATTERN is a regular expression of Python, looked for in each line. Every snapshot of the label is read, two
     files for most. The exit code is 0 if anything is found, 1 if nothing is, and 4 if nothing is and some snapshots

@@ -30,7 +30,7 @@ EXAMPLES = {
         "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
         "colony-memory restore --at '3h ago' --snapshot-first ~/agent/memory",
         "colony-memory restore --dry-run --agent claude-code --project ~/work/app",
-    ),
+    )
 }
 
 

@@ -1,9 +1,10 @@
-"""The verbs that run another program: ``run`` and ``guard``."""
+"""The verbs that work beside another program: ``run``, ``guard`` and ``mcp``."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import sys
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from colony_memory.app.open import choose_place
 from colony_memory.app.pick import made_at, stamp
 from colony_memory.app.values import read_seconds, show_duration
 from colony_memory.cli import output as outputs
-from colony_memory.cli.memory import host_of, open_memory, tell_elsewhere, tell_host
+from colony_memory.cli.memory import at_vault, format_of, host_of, open_memory, tell_elsewhere, tell_host, trust_of
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs.restore import restore_lines, restore_names, warn_of_lacks
 from colony_memory.words import errors, now_utc
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from colony_memory.schedule.watch import Beside, LastRun
 #: How each verb is used, as its help has it.
 EXAMPLES = {
+    "mcp": (
+        "colony-memory mcp ~/agent/memory",
+        "colony-memory mcp --label research --keep 50 --allow-restore ~/agent/memory",
+    ),
     "run": (
         "colony-memory run ~/agent/memory -- python agent.py",
         "colony-memory run --agent claude-code -- claude",
@@ -83,13 +88,7 @@ def run_run(
     tell_elsewhere(common.agent, [directory], output)
     notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=label, output=output)
     start = partial(
-        begin,
-        directory=directory,
-        label=label,
-        fallback=fallback,
-        fill=not no_fill,
-        options=options,
-        shape=host,
+        begin, directory=directory, label=label, fallback=fallback, fill=not no_fill, options=options, shape=host
     )
     if dry_run:
         with open_memory(common) as opened, outputs.first_interrupt_only():
@@ -208,12 +207,7 @@ def _supervise(child: Child, beside: Beside, output: Output, *, again: str) -> i
     return code or FAILED
 
 
-def run_guard(
-    command: list[str],
-    *,
-    saving: SavingOptions,
-    common: CommonOptions,
-) -> int:
+def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOptions) -> int:
     """The snapshot is pinned for 30 days, so that no retention deletes it, and its note names the command; where the
     latest is pinned already and DIR is unchanged, that is kept on instead. Where DIR cannot be saved, all of it, the
     command is not started. The command has this terminal, and every signal that is sent here. After it, stderr tells
@@ -247,3 +241,41 @@ def run_guard(
         told = f"to get back what was there: {back}" if cut(back) == back else f"what was there is {info.snapshot_id}"
         say(f"the command ended with exit code {code}; {told}")
     return code
+
+
+def run_mcp(
+    directory: str,
+    *,
+    saving: SavingOptions,
+    allow_restore: bool = False,
+    restore_unasked: bool = False,
+    format: str | None = None,  # noqa: A002 - the word for it
+    common: CommonOptions,
+) -> int:
+    """DIR is the folder; without it, --agent says whose memory it is. The host gets tools to save it, to list, show,
+    verify, compare and look back, and to tell whether it is protected; all of them are about this folder, this label
+    and this vault, and none takes a path. What is saved is what 'backup' with these options would save.
+
+    A host starts this command itself and speaks to it on its input and output.
+    """
+    from colony_memory.mcp import require_mcp
+
+    if restore_unasked and not allow_restore:
+        raise ValueError("--restore-unasked is for --allow-restore: give both, or neither")
+    require_mcp()
+    from colony_memory.mcp.served import Served, real_folder
+    from colony_memory.mcp.server import MemoryServer, serve_stdio
+
+    with at_vault(common.vault, replace(common, quiet=True).output, making=True) as place:
+        served = Served(
+            place,
+            real_folder(directory),
+            saving.parsed(common.agent),
+            trust=trust_of(common),
+            wire=format_of(format),
+            restore="unasked" if restore_unasked else "asked" if allow_restore else "no",
+        )
+        if sys.stdin is not None and sys.stdin.isatty():
+            common.output.note("waiting for a host on standard input, which a terminal is not; Ctrl-C to stop")
+        serve_stdio(MemoryServer(served))
+    return 0

@@ -131,12 +131,7 @@ def plan_total(plan: PrunePlan) -> str:
 
 
 def run_delete(
-    snapshot: str,
-    *,
-    label: str = "default",
-    dry_run: bool = False,
-    yes: bool = False,
-    common: CommonOptions,
+    snapshot: str, *, label: str = "default", dry_run: bool = False, yes: bool = False, common: CommonOptions
 ) -> int:
     """ID is a snapshot as 'show' takes it; one that is damaged goes by its whole id. Where it is the latest, restore
     then gives the newest good one that is left. On a terminal you are asked; elsewhere --yes is needed.
@@ -268,24 +263,14 @@ def _holds(file: Path, texts: list[bytes]) -> bool:
     return False
 
 
-def run_pin(
-    snapshot: str,
-    *,
-    label: str = "default",
-    common: CommonOptions,
-) -> int:
+def run_pin(snapshot: str, *, label: str = "default", common: CommonOptions) -> int:
     """ID is a snapshot as 'show' takes it. Neither 'backup --keep' nor 'prune' deletes it; 'delete' does. 'list' marks
     it.
     """
     return _set_pin(common, label, snapshot, pinned=True)
 
 
-def run_unpin(
-    snapshot: str,
-    *,
-    label: str = "default",
-    common: CommonOptions,
-) -> int:
+def run_unpin(snapshot: str, *, label: str = "default", common: CommonOptions) -> int:
     """ID is a snapshot as 'show' takes it. Nothing is deleted; that it was not pinned is no error."""
     return _set_pin(common, label, snapshot, pinned=False)
 

@@ -86,14 +86,7 @@ def run_init(
     return 0
 
 
-def run_export(
-    snapshot: str,
-    file: str,
-    *,
-    label: str = "default",
-    force: bool = False,
-    common: CommonOptions,
-) -> int:
+def run_export(snapshot: str, file: str, *, label: str = "default", force: bool = False, common: CommonOptions) -> int:
     """ID is a snapshot as 'show' takes it. FILE is made for its owner alone and holds the whole memory, encrypted only
     where it is so in the vault; - writes to the standard output. 'verify FILE' checks it without a vault, 'import FILE'
     puts it into one.
@@ -142,13 +135,7 @@ def verify_file(path: str, common: CommonOptions) -> VerifyReport:
     return ColonyMemory(backend=vault, **trust_of(common)).verify(label=vault.label, snapshot_id=vault.snapshot_id)
 
 
-def run_import(
-    file: str,
-    *,
-    label: str | None = None,
-    dry_run: bool = False,
-    common: CommonOptions,
-) -> int:
+def run_import(file: str, *, label: str | None = None, dry_run: bool = False, common: CommonOptions) -> int:
     """FILE is what 'export' wrote; - reads the standard input. The snapshot keeps its id, its label and its signature.
     It is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
     """
@@ -228,13 +215,7 @@ def _copy_lines(report: CopyReport, *, to: str) -> list[str]:
     ]
 
 
-def run_keygen(
-    file: str | None = None,
-    *,
-    age: bool = False,
-    as_json: bool = False,
-    quiet: bool = False,
-) -> int:
+def run_keygen(file: str | None = None, *, age: bool = False, as_json: bool = False, quiet: bool = False) -> int:
     """FILE is by default signing.pem in the user's configuration directory, with --age identity.txt. What is there
     already is never overwritten.
     """
