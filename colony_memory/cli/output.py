@@ -267,7 +267,7 @@ def starting(program: Sequence[str]) -> Iterator[None]:
 class _Silent:
     """A notifier of nobody."""
 
-    def started(self) -> None:
+    def begin(self) -> None:
         """Take no notice."""
 
     def succeeded(self) -> None:

@@ -103,10 +103,10 @@ _LONGEST_WORD = 2000
 
 
 @dataclass(frozen=True)
-class Said:
+class HostEvent:
     """What a host has said."""
 
-    event: str = ""  # the event's name, empty where it could not be read
+    name: str = ""  # the event's name, empty where it could not be read
     fields: frozenset[str] = frozenset()  # those of its other fields that are true or false
     problem: str = ""  # why it could not be read, empty where it could
 
@@ -116,7 +116,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Told:
+class HookResult:
     """What a hook has to tell."""
 
     context: str = ""  # for the agent
@@ -124,39 +124,39 @@ class Told:
     unsaved: str = ""  # for the agent, where its memory could not be saved, or not all of it: that, and what to do
 
 
-def read_event(data: bytes) -> Said:
+def read_event(data: bytes) -> HostEvent:
     r"""What a host says, as far as it matters.
 
     >>> read_event(b'{"hook_event_name": "Stop", "stop_hook_active": true, "cwd": "/elsewhere"}')
-    Said(event='Stop', fields=frozenset({'stop_hook_active'}), problem='')
+    HostEvent(name='Stop', fields=frozenset({'stop_hook_active'}), problem='')
     >>> read_event(b"hello").problem
     'it is no JSON'
     """
     if len(data) > LONGEST_INPUT:
-        return Said(problem=f"it is longer than {LONGEST_INPUT} bytes")
+        return HostEvent(problem=f"it is longer than {LONGEST_INPUT} bytes")
     try:
         found: Any = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
-        return Said(problem="it is not JSON" if data.strip() else "it said nothing")
+        return HostEvent(problem="it is not JSON" if data.strip() else "it said nothing")
     if not isinstance(found, dict):
-        return Said(problem="it is not a JSON object")
+        return HostEvent(problem="it is not a JSON object")
     event = found.get("hook_event_name")
     if not isinstance(event, str) or not 0 < len(event) <= _MOST_CHARS:
-        return Said(problem="it names no event")
-    return Said(event, frozenset(name for name, value in found.items() if value is True))
+        return HostEvent(problem="it names no event")
+    return HostEvent(event, frozenset(name for name, value in found.items() if value is True))
 
 
-def answer(host: Host, said: Said, told: Told, *, block: bool) -> str:
+def answer(host: Host, event: HostEvent, result: HookResult, *, block: bool) -> str:
     """What is written to stdout for the host: one JSON object on a line, and nothing else."""
     document: dict[str, Any] = {}
-    if told.context and said.event in host.tells:
-        document["hookSpecificOutput"] = {"hookEventName": said.event, "additionalContext": told.context}
-    if told.problem:
-        document["systemMessage"] = f"colony-memory: {told.problem}"[:_LONGEST_WORD]
-    how = host.blocks.get(said.event) if block and told.unsaved and not said.is_again(host) else None
+    if result.context and event.name in host.tells:
+        document["hookSpecificOutput"] = {"hookEventName": event.name, "additionalContext": result.context}
+    if result.problem:
+        document["systemMessage"] = f"colony-memory: {result.problem}"[:_LONGEST_WORD]
+    how = host.blocks.get(event.name) if block and result.unsaved and not event.is_again(host) else None
     if how == "stop":
-        document |= {"continue": False, "stopReason": told.unsaved}
+        document |= {"continue": False, "stopReason": result.unsaved}
     elif how is not None:
-        document |= {"decision": how, "reason": told.unsaved}
+        document |= {"decision": how, "reason": result.unsaved}
     # In ASCII, so that it passes whatever the locale.
     return json.dumps(document)

@@ -126,8 +126,10 @@ class AutobackupBase:
 
     def _tell(self, outcome: Outcome[SnapshotInfo]) -> None:
         failures, error = outcome.failures, outcome.error
-        if outcome.held:
-            _logger.warning("no backup of label %r: the vault's rate limit holds for %.0f s", self._label, outcome.held)
+        if outcome.barred:
+            _logger.warning(
+                "no backup of label %r: the vault's rate limit holds for %.0f s", self._label, outcome.barred
+            )
         elif error is None:
             if failures:
                 _logger.info("backups of label %r work again, after %d errors", self._label, failures)

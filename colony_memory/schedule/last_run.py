@@ -212,10 +212,10 @@ def alone(path: Path) -> Iterator[None]:
     The lock is the operating system's, so a process that was killed holds none. Where the place takes no locks,
     everybody is the only one: that several save one label is no danger, only a waste.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         try:
             make_directory(path.parent)
-            held.enter_context(files.locked(path.with_suffix(".lock"), patience=0))
+            stack.enter_context(files.locked(path.with_suffix(".lock"), patience=0))
         except TimeoutError:
             raise ColonyMemoryError(
                 "another watch or run of this vault and label is running on this host: stop it first, "

@@ -75,7 +75,7 @@ class Outcome(Generic[_R]):
     next_in: float = math.inf  # seconds from there to the next run
     result: _R | None = None  # what it returned
     error: BaseException | None = None  # what it failed of
-    held: float = 0.0  # seconds that the vault's rate limit still holds; the run was not made then
+    barred: float = 0.0  # seconds that the vault's rate limit still holds; the run was not made then
     failures: int = 0  # errors in a row: up to this one, or before this success
     final: bool = False  # whether it was made because of the end
 
@@ -285,8 +285,8 @@ class Loop(Generic[_R]):
         """One run; called with the lock held."""
         error: BaseException | None = None
         result: _R | None = None
-        failures, held = self._failures, max(0.0, self._barred_until - self._clock.now())
-        if held == 0:
+        failures, barred = self._failures, max(0.0, self._barred_until - self._clock.now())
+        if barred == 0:
             self._owner, self._began = threading.get_ident(), self._clock.now()
             try:
                 result = self._run()
@@ -296,7 +296,7 @@ class Loop(Generic[_R]):
                 self._owner = self._began = None
             failures = self._note(result, error)
         now = datetime.now(timezone.utc)
-        outcome = Outcome(now, self._due - self._clock.now(), result, error, held, failures, final)
+        outcome = Outcome(now, self._due - self._clock.now(), result, error, barred, failures, final)
         self._tell(outcome)
         return outcome
 

@@ -67,7 +67,7 @@ class Notifier:
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
 
-    def started(self) -> None:
+    def begin(self) -> None:
         """A run begins."""
         self._post(_News("start"))
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     Backup = SnapshotInfo | Saved | None
 
 __all__ = [
-    "Beside",
+    "BackgroundWatch",
     "Ended",
     "LastRun",
     "RunLog",
@@ -107,7 +107,7 @@ class Watch:
     **Runs are made in a thread** of their own, one at a time, so that a vault that hangs does not keep signals
     waiting. While one takes longer than ``every`` (a minute at least), that is told each time as a failure.
 
-    **Beside something else** that has the main thread, such as the agent's own process, with ``beside``: signals and
+    **In the background** of what has the main thread, such as the agent's own process, with ``background``: signals and
     the state's lock are then the caller's, and nothing that a run fails of ends it, the first one neither.
     """
 
@@ -120,7 +120,7 @@ class Watch:
         state: Path | None = None,
         on_run: Callable[[LastRun], object] | None = None,
         notifier: Notifier | None = None,
-        beside: bool = False,
+        background: bool = False,
         clock: Clock | None = None,
     ) -> None:
         self._save = save
@@ -129,7 +129,7 @@ class Watch:
         self._state = state
         self._on_run = on_run
         self._notifier = notifier
-        self._beside = beside
+        self._background = background
         self._clock = clock or Clock()
         # What has happened: an outcome, or as a text why to stop.
         self._inbox: queue.SimpleQueue[Outcome[Backup] | str] = queue.SimpleQueue()
@@ -161,15 +161,15 @@ class Watch:
 
     def run(self) -> Ended:
         """Make backups until told to stop; called once."""
-        with contextlib.ExitStack() as held:
-            if not self._beside:
+        with contextlib.ExitStack() as stack:
+            if not self._background:
                 if self._state is not None:
-                    held.enter_context(alone(self._state))
-                held.callback(self._signals.give_back)
+                    stack.enter_context(alone(self._state))
+                stack.callback(self._signals.give_back)
                 self._signals.take()
             self._loop.start()
             # However this ends: none is begun after it.
-            held.callback(self._loop.post, 0.0, end=True)
+            stack.callback(self._loop.post, 0.0, end=True)
             reason = self._run_until_stopped()
             outcome = self._final_outcome(self._loop.post(self._final_timeout, end=True).left)
             last, error = self._result(outcome)
@@ -179,13 +179,13 @@ class Watch:
 
     def _run_once(self) -> Backup:
         if self._notifier is not None:
-            self._notifier.started()
+            self._notifier.begin()
         return self._save()
 
     def _run_until_stopped(self) -> str:
         """Tell of each run; the reason to stop."""
         patience = max(self._every, _LEAST_PATIENCE)
-        first, told_of = not self._beside, patience
+        first, told_of = not self._background, patience
         while True:
             taken = self._loop.busy_for
             wait = LOOK if taken is None else min(LOOK, max(0.0, told_of - taken))
@@ -224,8 +224,10 @@ class Watch:
     @staticmethod
     def _result(outcome: Outcome[Backup], *, next_in: float | None = None) -> tuple[LastRun, BaseException | None]:
         error = outcome.error
-        if outcome.held:
-            error = RateLimited(f"the vault's rate limit holds for {outcome.held:.0f} s more", retry_after=outcome.held)
+        if outcome.barred:
+            error = RateLimited(
+                f"the vault's rate limit holds for {outcome.barred:.0f} s more", retry_after=outcome.barred
+            )
         due = None if next_in is None else outcome.when + timedelta(seconds=next_in)
         return run_of(outcome.when, outcome.result, error, next_run=due), error
 
@@ -250,8 +252,8 @@ def _now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-class Beside:
-    """Runs a :class:`~colony_memory.schedule.watch.Watch` that is told to be ``beside`` something.
+class BackgroundWatch:
+    """Runs a :class:`~colony_memory.schedule.watch.Watch` that is told to be in the background.
 
     The thread is there from the ``with`` on, so that what has begun is never without one; backups begin with
     :meth:`go`.
@@ -263,7 +265,7 @@ class Beside:
         self._decided = threading.Event()
         self._wanted = False
         self._ended: Ended | None = None
-        self._thread = threading.Thread(target=self._work, name="colony-memory-beside", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="colony-memory-background", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -106,15 +106,15 @@ def placeholders_of(name: str) -> tuple[str, ...]:
     return tuple(f"{before}{name}{after}" for before, after in _PLACEHOLDERS)
 
 
-def held_place(name: str) -> str | None:
+def absent_file(name: str) -> str | None:
     """The file of a snapshot, or the marker, whose place this name keeps; None if it keeps none."""
     if is_ours(name) and name.endswith(".json"):
         return None  # as for nearly all
     for before, after in _PLACEHOLDERS:
         if name.startswith(before) and name.endswith(after):
-            held = name[len(before) : len(name) - len(after)]
-            if is_ours(held) or held == MARKER:
-                return held
+            file = name[len(before) : len(name) - len(after)]
+            if is_ours(file) or file == MARKER:
+                return file
     return None
 
 

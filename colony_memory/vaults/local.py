@@ -146,13 +146,13 @@ class LocalVault(MarkedVault):
         Without a quota, ``available_bytes`` is what the disk has free, and ``quota_bytes`` is that plus what is used.
         """
         with self._opened() as directory:
-            held = _scan(directory)
-            available = self._free() if self._quota_bytes is None else max(0, self._quota_bytes - held.used)
+            found = _scan(directory)
+            available = self._free() if self._quota_bytes is None else max(0, self._quota_bytes - found.used)
         return {
-            "quota_bytes": self._quota_bytes or held.used + available,
-            "used_bytes": held.used,
+            "quota_bytes": self._quota_bytes or found.used + available,
+            "used_bytes": found.used,
             "available_bytes": available,
-            "file_count": len(held.files),
+            "file_count": len(found.files),
         }
 
     def vault_list_files(self) -> dict[str, Any]:
@@ -319,8 +319,8 @@ class LocalVault(MarkedVault):
         if size > most:
             raise files.too_large(self.path, filename, size, most)
         if self._quota_bytes is not None:
-            held = _scan(directory)
-            free = self._quota_bytes - held.used + (held.files.get(filename, (0, None))[0] or 0)
+            found = _scan(directory)
+            free = self._quota_bytes - found.used + (found.files.get(filename, (0, None))[0] or 0)
             if size > free:
                 raise VaultError(
                     f"{filename} takes {size} bytes; {self.path} has {max(0, free)} of {self._quota_bytes} left for it",
@@ -332,7 +332,7 @@ class LocalVault(MarkedVault):
 _WHY_MISSING = "or the disk that it is on is not mounted"
 
 
-class _Holdings(NamedTuple):
+class _Contents(NamedTuple):
     """The files of a vault's directory."""
 
     # Size in bytes and time of change of every file of the vault, by name. Neither is known of a file that is
@@ -345,44 +345,44 @@ class _Holdings(NamedTuple):
         return sum(size or 0 for size, _ in self.files.values())
 
 
-def _scan(directory: Files, prefix: str = "") -> _Holdings:
+def _scan(directory: Files, prefix: str = "") -> _Contents:
     """Every entry that is a file whose name starts with ``prefix``, or that keeps the place of one."""
 
     def wanted(name: str) -> bool:
         return name.startswith(prefix) or (
-            not files.is_ours(name) and (files.held_place(name) or "").startswith(prefix)
+            not files.is_ours(name) and (files.absent_file(name) or "").startswith(prefix)
         )
 
     return _hold(directory.entries(wanted))
 
 
-def _hold(entries: Iterable[tuple[str, os.stat_result]]) -> _Holdings:
+def _hold(entries: Iterable[tuple[str, os.stat_result]]) -> _Contents:
     there: dict[str, tuple[int | None, float | None]] = {}
     elsewhere: dict[str, tuple[None, None]] = {}
     strays: dict[str, str] = {}
     for name, facts in entries:
-        held, kind = files.held_place(name), name_kind(facts.st_mode)
-        if held is not None:
-            if held != MARKER:
-                elsewhere[held] = None, None
+        absent, kind = files.absent_file(name), name_kind(facts.st_mode)
+        if absent is not None:
+            if absent != MARKER:
+                elsewhere[absent] = None, None
         elif kind is None and files.is_plain_name(name):
             there[name] = facts.st_size, facts.st_mtime
         elif files.is_ours(name):
             strays[name] = f"{kind}, not a plain file" if kind else "not a name that a file of a vault may have"
-    return _Holdings({**elsewhere, **there}, strays)
+    return _Contents({**elsewhere, **there}, strays)
 
 
-def _list(directory: Files, held: _Holdings) -> dict[str, Any]:
+def _list(directory: Files, found: _Contents) -> dict[str, Any]:
     """The listing; warns of whatever is not there as a file."""
-    away = [name for name, (size, _) in held.files.items() if size is None]
+    away = [name for name, (size, _) in found.files.items() if size is None]
     if away:
         _warn(
             f"{directory.path}: a sync service has placeholders in place of {len(away)} files, such as that of "
             f"{min(away)}: have it download them"
         )
-    for name, what in held.strays.items():
+    for name, what in found.strays.items():
         _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
-    items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
+    items = [_describe(name, *facts) for name, facts in sorted(found.files.items())]
     return {"items": items, "total": len(items), "has_more": False, "now": files.time_at(time.time())}
 
 
@@ -399,7 +399,7 @@ def _describe(filename: str, size: int | None, modified: float | None) -> dict[s
 def _holds_snapshots(directory: Files) -> bool:
     """True if there is a file of a snapshot, here or elsewhere."""
     return any(
-        files.held_place(name) or (files.is_ours(name) and not stat.S_ISDIR(facts.st_mode))
+        files.absent_file(name) or (files.is_ours(name) and not stat.S_ISDIR(facts.st_mode))
         for name, facts in directory.entries()
     )
 

@@ -311,13 +311,13 @@ def test_an_end_in_spite_of_a_backup_that_hangs(cli, vault, memory, monkeypatch)
 
 
 def test_whoever_does_not_want_to_wait(cli, vault, memory, monkeypatch):
-    from colony_memory.schedule.watch import Beside
+    from colony_memory.schedule.watch import BackgroundWatch
 
     def interrupted(self, reason):
         self._watch.stop(reason)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Beside, "end", interrupted)
+    monkeypatch.setattr(BackgroundWatch, "end", interrupted)
     monkeypatch.setattr(output, "leave", lambda code: None)
     Agent.life = lambda agent: 0
     code, _, err = cli("run", "--quiet", memory, "--", "agent")

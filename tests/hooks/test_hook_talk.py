@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from colony_memory.hooks.hosts import HOSTS, LONGEST_INPUT, Said, Told, answer, read_event
+from colony_memory.hooks.hosts import HOSTS, LONGEST_INPUT, HookResult, HostEvent, answer, read_event
 
 CLAUDE, CODEX, GEMINI, OPENCLAW = (HOSTS[each] for each in ("claude-code", "codex", "gemini", "openclaw"))
 # As the pages of each host have them.
@@ -52,7 +52,7 @@ CODEX_KEYS = {
     "PreCompact": {"continue", "stopReason", "suppressOutput", "systemMessage"},
     "Stop": {"continue", "decision", "reason", "stopReason", "suppressOutput", "systemMessage"},
 }
-BAD = Told(problem="no answer", unsaved="The memory could not be saved.")
+BAD = HookResult(problem="no answer", unsaved="The memory could not be saved.")
 
 
 def answered(host, said, told, *, block=False):
@@ -73,26 +73,26 @@ def test_what_is_installed_is_what_each_host_has():
 def test_what_cannot_be_understood_is_an_event_to_save_at(name):
     said = read_event(UNREADABLE[name])
     assert said.problem
-    assert said.event == ""
-    assert all(host.deed(said.event) == "save" for host in HOSTS.values())
+    assert said.name == ""
+    assert all(host.deed(said.name) == "save" for host in HOSTS.values())
     assert all(answered(host, said, BAD, block=True).keys() == {"systemMessage"} for host in HOSTS.values())
 
 
 def test_each_host_is_blocked_in_its_own_way():
     reason = BAD.unsaved
     block = {"systemMessage": "colony-memory: no answer", "decision": "block", "reason": reason}
-    assert answered(CLAUDE, Said("PreCompact"), BAD, block=True) == block
-    assert answered(CLAUDE, Said("Stop"), BAD, block=True) == block
-    assert answered(CODEX, Said("Stop"), BAD, block=True) == block
+    assert answered(CLAUDE, HostEvent("PreCompact"), BAD, block=True) == block
+    assert answered(CLAUDE, HostEvent("Stop"), BAD, block=True) == block
+    assert answered(CODEX, HostEvent("Stop"), BAD, block=True) == block
     stop = {"systemMessage": "colony-memory: no answer", "continue": False, "stopReason": reason}
-    assert answered(CODEX, Said("PreCompact"), BAD, block=True) == stop
-    assert answered(GEMINI, Said("AfterAgent"), BAD, block=True) == {**block, "decision": "deny"}
+    assert answered(CODEX, HostEvent("PreCompact"), BAD, block=True) == stop
+    assert answered(GEMINI, HostEvent("AfterAgent"), BAD, block=True) == {**block, "decision": "deny"}
     for host, event in ((CLAUDE, "SessionEnd"), (GEMINI, "PreCompress"), (OPENCLAW, "command:new")):
-        assert answered(host, Said(event), BAD, block=True).keys() == {"systemMessage"}
+        assert answered(host, HostEvent(event), BAD, block=True).keys() == {"systemMessage"}
 
 
 def test_codex_is_told_nothing_that_it_refuses():
     for event, keys in CODEX_KEYS.items():
         for block in (False, True):
-            told = Told(context="c", problem="p", unsaved="u")
-            assert answered(CODEX, Said(event), told, block=block).keys() <= keys
+            told = HookResult(context="c", problem="p", unsaved="u")
+            assert answered(CODEX, HostEvent(event), told, block=block).keys() <= keys

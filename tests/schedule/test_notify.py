@@ -101,9 +101,9 @@ def test_a_message_leaves_its_secrets_behind(monkeypatch):
 
 def test_a_run_is_told_from_begin_to_end(monitor, told):
     notifier = Notifier(ping=monitor.url, warn=told.append)
-    notifier.started()
+    notifier.begin()
     notifier.succeeded()
-    notifier.started()
+    notifier.begin()
     notifier.failed("failed: the vault is down", VaultUnavailable("the vault is down"))
     notifier.close(20)
     notifier.succeeded()  # too late
@@ -116,7 +116,7 @@ def test_a_monitor_that_hangs_holds_nothing_up(monitor, told):
     monitor.let_go.clear()
     notifier = Notifier(ping=monitor.url, warn=told.append)
     for _ in range(100):
-        notifier.started()
+        notifier.begin()
         notifier.succeeded()
     assert len(notifier._waiting.queue) <= 8
     notifier.close(0.01)
@@ -132,7 +132,7 @@ def test_where_no_thread_can_be_started(monkeypatch, told):
 
     monkeypatch.setattr(threading.Thread, "start", fail)
     notifier = Notifier(ping="http://127.0.0.1/", warn=told.append)
-    notifier.started()
+    notifier.begin()
     notifier.close(20)
     assert told == ["nobody can be notified: no thread can be started"]
 

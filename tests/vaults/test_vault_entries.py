@@ -16,7 +16,7 @@ from colony_memory.app.protection import check_protection
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
 from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
-from colony_memory.vaults._files import held_place, placeholders_of
+from colony_memory.vaults._files import absent_file, placeholders_of
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links and pipes")
@@ -234,9 +234,9 @@ def test_a_file_that_is_there_is_there_whatever_lies_beside_it(vault, memory):
 def test_which_names_keep_a_place():
     for name in ("cmem.a.latest.json", ".cmem-vault.json"):
         for placeholder in placeholders_of(name):
-            assert held_place(placeholder) == name
+            assert absent_file(placeholder) == name
     for name in ("cmem.a.latest.json", ".icloud", ".photo.jpg.icloud", "notes.md.nextcloud", "", ".cmem-vault.json"):
-        assert held_place(name) is None
+        assert absent_file(name) is None
 
 
 _DAYS = 2 * 86_400

@@ -196,7 +196,7 @@ def test_times_are_utc(vault):
 
 def test_a_time_that_no_calendar_has_does_not_hide_the_file(vault, monkeypatch):
     vault.vault_upload_file("x.json", "x")
-    monkeypatch.setattr(local_module, "_scan", lambda *_: local_module._Holdings({"x.json": (1, 1e20)}, {}))
+    monkeypatch.setattr(local_module, "_scan", lambda *_: local_module._Contents({"x.json": (1, 1e20)}, {}))
     assert vault.vault_list_files()["items"] == [{"filename": "x.json", "content_size": 1, "updated_at": None}]
 
 

@@ -80,7 +80,7 @@ def run_backup(
             _tell(found.capture, common, saving, verbose=verbose)
         return 0 if found else FAILED
     with outputs.notifying(notifier, patience=outputs.AT_LEISURE):
-        notifier.started()
+        notifier.begin()
         with open_memory(common, making=True, wire=format) as opened:
             saved = save(opened, paths, options, index=not no_index)
             if common.as_json:

@@ -20,7 +20,7 @@ from colony_memory.cli.memory import make_unchosen, open_memory, tell_elsewhere,
 from colony_memory.cli.options import OPTIONS, CommonOptions, SavingOptions
 from colony_memory.exceptions import ConflictDetected, PruneIncomplete
 from colony_memory.hooks import hosts, turn
-from colony_memory.hooks.hosts import HOSTS, Told
+from colony_memory.hooks.hosts import HOSTS, HookResult
 from colony_memory.words import shown
 from colony_memory.words.errors import Failure, command, describe, kind_of
 
@@ -253,7 +253,7 @@ def answer_host(call: Call) -> int:
     patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
     said = hosts.read_event(turn.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
     task = _Task(call, began + call.seconds)
-    worker: turn.Worker[Told] = turn.Worker(task.tell if host.deed(said.event) == "tell" else task.save)
+    worker: turn.Worker[HookResult] = turn.Worker(task.tell if host.deed(said.name) == "tell" else task.save)
     with _outliving_the_terminal():
         in_time = worker.within(task.left())
     told = worker.result if in_time and worker.result is not None else task.failed(worker.error, in_time=in_time)
@@ -286,7 +286,7 @@ class _Task:
         """Seconds until the host has waited for long enough."""
         return self._deadline - time.monotonic()
 
-    def tell(self) -> Told:
+    def tell(self) -> HookResult:
         """Look how the memory stands."""
         from colony_memory.schedule.last_run import read_runs
 
@@ -301,9 +301,9 @@ class _Task:
                 way_back=command("restore", call.folder, label=call.label, given=asdict(call.common)),
                 log=read_runs(opened.place.url, call.label),
             )
-        return Told(stand, shown("; ".join(said)))
+        return HookResult(stand, shown("; ".join(said)))
 
-    def save(self) -> Told:
+    def save(self) -> HookResult:
         """Save the memory, or find that there is nothing to save."""
         from colony_memory.app.open import choose_place
         from colony_memory.schedule.last_run import last_run_path
@@ -320,12 +320,12 @@ class _Task:
         if run is None or run.ok:
             if run is not None:
                 notifier.succeeded()
-            return Told(problem=shown("; ".join(done.warnings)))
+            return HookResult(problem=shown("; ".join(done.warnings)))
         notifier.failed(run.message)
         problem = "; ".join([f"not all of the memory is saved: {run.message}", *done.warnings])
-        return Told(problem=shown(problem), unsaved=f"Not all of the memory could be saved. {self._why()}")
+        return HookResult(problem=shown(problem), unsaved=f"Not all of the memory could be saved. {self._why()}")
 
-    def failed(self, error: BaseException | None, *, in_time: bool) -> Told:
+    def failed(self, error: BaseException | None, *, in_time: bool) -> HookResult:
         """The answer after an error or at the deadline, which is noted here, as its thread cannot do so any more."""
         from colony_memory.schedule.last_run import run_of
 
@@ -334,16 +334,16 @@ class _Task:
         what = shown(describe(error))
         if not self._saving:
             stand = turn.unknown(call.folder, call.label, kind_of(error))
-            return Told(stand, f"the memory could not be looked at: {what}")
+            return HookResult(stand, f"the memory could not be looked at: {what}")
         if self._state is not None and not in_time:
             turn.note_run(self._state, run_of(datetime.now(timezone.utc), None, error))
         if self._notifier is not None:
             self._notifier.failed(what, error)
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
-            return Told(problem=f"the memory is saved, but: {what}")
+            return HookResult(problem=f"the memory is saved, but: {what}")
         # What an error says may be a vault's words: they are for the person alone.
         unsaved = f"The memory could not be saved ({kind_of(error)}). {self._why()}"
-        return Told(problem=f"the memory was not saved: {what}; try: {self._again()}", unsaved=unsaved)
+        return HookResult(problem=f"the memory was not saved: {what}; try: {self._again()}", unsaved=unsaved)
 
     def _why(self) -> str:
         return f"To see why, and save it: {self._again()}"
@@ -374,11 +374,11 @@ class _Task:
                 try:
                     capture = saving.read()
                 except BaseException:
-                    notifier.started()
+                    notifier.begin()
                     raise
                 if saving.was_saved(capture, f"{asked} {_pointer_facts(place, call.label)}"):
                     raise turn.AsSaved
-                notifier.started()
+                notifier.begin()
                 saved = backup.finish(opened, saving, capture)
                 # What there was something to say about is said again next time.
                 if saved and not said:

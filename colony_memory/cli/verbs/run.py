@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from colony_memory.cli.options import CommonOptions, SavingOptions
     from colony_memory.cli.output import Output
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.watch import Beside, LastRun
+    from colony_memory.schedule.watch import BackgroundWatch, LastRun
 #: How each verb is used, as its help has it.
 EXAMPLES = {
     "mcp": (
@@ -77,7 +77,7 @@ def run_run(
     from colony_memory.app.run import begin
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.last_run import alone, last_run_path
-    from colony_memory.schedule.watch import Beside, Watch
+    from colony_memory.schedule.watch import BackgroundWatch, Watch
 
     outputs.become_process_1()
     directory, program = outputs.split_command(command)
@@ -115,14 +115,14 @@ def run_run(
             state=state,
             on_run=lambda done: _tell(done, output),
             notifier=notifier,
-            beside=True,
+            background=True,
         )
         # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
         child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
-        beside = stack.enter_context(Beside(watch, final_timeout=patience))
+        background = stack.enter_context(BackgroundWatch(watch, final_timeout=patience))
         save_again = errors.command("backup", directory, label=label, given=asdict(common))
-        code = _supervise(child, beside, output, again=save_again)
-    if beside.busy:
+        code = _supervise(child, background, output, again=save_again)
+    if background.busy:
         outputs.leave(code)
     return code or (FAILED if begun.failed else 0)
 
@@ -188,13 +188,13 @@ def _tell(done: LastRun, output: Output) -> None:
         output.note(outputs.run_line(done))
 
 
-def _supervise(child: Child, beside: Beside, output: Output, *, again: str) -> int:
+def _supervise(child: Child, background: BackgroundWatch, output: Output, *, again: str) -> int:
     """Start the command, wait for its end and for the last backup; the exit code."""
     child.start()
-    beside.go()
+    background.go()
     code = child.wait()
     try:
-        ended = beside.end("the end of the command")
+        ended = background.end("the end of the command")
     except KeyboardInterrupt:
         output.warn("interrupted: the last backup was not waited for")
         return code or INTERRUPTED

@@ -1,4 +1,4 @@
-"""A watch beside a command: nothing that it fails of ends it, and its end is bounded."""
+"""A watch in the background of a command: nothing that it fails of ends it, and its end is bounded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from colony_memory import ColonyMemory
 from colony_memory.schedule import watch as module
-from colony_memory.schedule.watch import Beside, Watch
+from colony_memory.schedule.watch import BackgroundWatch, Watch
 from colony_memory.vaults.memory import MemoryVault
 
 
@@ -33,7 +33,7 @@ class Saving:
         self.made.release()
 
     def watch(self, **options):
-        return Watch(self, on_run=self.tell, beside=True, **{"every": 3600, **options})
+        return Watch(self, on_run=self.tell, background=True, **{"every": 3600, **options})
 
 
 def info(name="a.md"):
@@ -42,20 +42,20 @@ def info(name="a.md"):
 
 def test_where_nothing_was_started_nothing_is_saved():
     saving = Saving(info())
-    with Beside(saving.watch(), final_timeout=10) as beside:
+    with BackgroundWatch(saving.watch(), final_timeout=10) as background:
         pass
-    beside._thread.join(20)
+    background._thread.join(20)
     assert saving.told == []
-    assert not beside.busy
+    assert not background.busy
 
 
 @pytest.mark.parametrize("error", [ValueError("no such folder"), KeyError("bug"), SystemExit(3)])
 def test_what_the_first_run_fails_of_ends_nothing(error):
     saving = Saving(error, info())
-    with Beside(saving.watch(), final_timeout=10) as beside:
-        beside.go()
+    with BackgroundWatch(saving.watch(), final_timeout=10) as background:
+        background.go()
         assert saving.made.acquire(timeout=20)
-        ended = beside.end("the end")
+        ended = background.end("the end")
     assert [run.ok for run in saving.told] == [False, True]
     assert ended.last.ok
 
@@ -65,12 +65,12 @@ def test_a_limit_holds_what_is_asked_for_up_and_is_told():
 
     saving = Saving(RateLimited("slow down", retry_after=600))
     watch = saving.watch()
-    with Beside(watch, final_timeout=10) as beside:
-        beside.go()
+    with BackgroundWatch(watch, final_timeout=10) as background:
+        background.go()
         assert saving.made.acquire(timeout=20)
         watch.save_now()
         assert saving.made.acquire(timeout=20)
-        ended = beside.end("the end")
+        ended = background.end("the end")
     assert saving.told[1].message.startswith("failed: the vault's rate limit holds for ")
     assert isinstance(ended.error, RateLimited)
 
@@ -89,13 +89,13 @@ def test_a_watch_that_does_not_answer_is_left(monkeypatch):
             let_go.wait(20)
             raise RuntimeError("can't start new thread")
 
-    with Beside(Deaf(), final_timeout=0.01) as beside:
-        beside.go()
-        ended = beside.end("the end")
+    with BackgroundWatch(Deaf(), final_timeout=0.01) as background:
+        background.go()
+        ended = background.end("the end")
         assert (ended.last.ok, ended.last.message) == (False, "failed: not done within 0.01 s")
-        assert beside.busy
+        assert background.busy
         let_go.set()
-        beside._thread.join(20)
-        ended = beside.end("the end")
+        background._thread.join(20)
+        ended = background.end("the end")
     assert ended.last.message == "failed: RuntimeError: can't start new thread"
     assert isinstance(ended.error, RuntimeError)
