@@ -229,7 +229,6 @@ def run(asked: Asked) -> int:
 
 
 def _unknown(word: str) -> UsageError:
-    """The error of a word that is no verb, with the one that was meant where that can be told."""
     from difflib import get_close_matches
 
     near = FOREIGN.get(word) or next(iter(get_close_matches(word[:_SHOWN].lower(), VERBS, n=1, cutoff=0.7)), None)
@@ -240,7 +239,6 @@ def _unknown(word: str) -> UsageError:
 
 
 def _understood(error: click.UsageError) -> UsageError:
-    """An error of the parser, as every error is told."""
     path = error.ctx.command_path if error.ctx else PROGRAM
     message = " ".join(error.format_message().split()).removesuffix(".")
     if isinstance(error, click.NoSuchOption):

@@ -331,7 +331,6 @@ def worded(hint: Hint, asked: Asked) -> str | None:
 
 
 def _fresh(verb: str, words: list[str], hint: Hint, asked: Asked) -> str:
-    """Another verb about the same vault, with the same trust."""
     params, label, arguments = asked.params, hint.label, list[str]()
     if label is None and isinstance(params.get("label"), str):
         label = params["label"]

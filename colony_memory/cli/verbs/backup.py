@@ -134,7 +134,6 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
 
 
 def _preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview:
-    """Find out what :func:`save` would do."""
     from colony_memory.app.compare import preview_capture
     from colony_memory.app.save import read_for
     from colony_memory.client import ColonyMemory
@@ -152,7 +151,6 @@ def _preview(opened: Opened, paths: list[str], options: BackupOptions) -> Previe
 
 
 def _document(capture: Capture, saved: Saved | None, found: Preview | None = None) -> dict[str, Any]:
-
     contents = capture.contents if saved is None else saved.contents
     return {
         "snapshot": None if saved is None else asdict(saved.info),
@@ -168,7 +166,6 @@ def _document(capture: Capture, saved: Saved | None, found: Preview | None = Non
 
 
 def _tell(capture: Capture, common: CommonOptions, saving: SavingOptions, *, verbose: bool) -> None:
-    """Say what of the folders was not saved as it is."""
     from colony_memory.app.agents import AGENTS
 
     output = common.output
@@ -333,7 +330,6 @@ def run_watch(
 
 
 def _tell_run(done: LastRun, output: Output) -> None:
-    """Write the line of a run: what went well on stdout, what did not on stderr."""
     if output.as_json:
         output.answer(json.dumps(outputs.run_document(done)))
     elif done.ok:

@@ -174,7 +174,6 @@ def _merged(
 
 
 def _place(verb: str, chosen: BackupSet, merged: dict[str, Any]) -> None:
-    """Put in the folders of the set where none are given."""
     merged["agent"], merged["kinds"] = chosen.agent, list(chosen.kinds) or None
     if chosen.agent is not None and "exclude" in merged:
         merged["exclude"] = [*AGENTS[chosen.agent].exclude(chosen.kinds), *(merged["exclude"] or [])]
@@ -242,7 +241,8 @@ def run_config(*, path: bool = False, common: CommonOptions) -> int:
     account = {"api_key": Setting("set", ("COLONY_API_KEY",))} if os.environ.get("COLONY_API_KEY") else {}
     if address := os.environ.get("COLONY_BASE_URL"):
         account["base_url"] = Setting(address, ("COLONY_BASE_URL",))
-    lines += _table({**account, **{name: each for name, each in every.items() if each.value not in (None, (), [])}})
+    made_first = sorted(every.items(), key=lambda item: item[1].sources == _DEFAULT)
+    lines += _table({**account, **{name: each for name, each in made_first if each.value not in (None, (), [])}})
     for each, found in sets:
         what = " and ".join([f"the memory of {each.agent}", *each.kinds]) if each.agent else ", ".join(each.paths)
         own = {name: one for name, one in found.items() if one != every[name]}
@@ -254,7 +254,6 @@ def run_config(*, path: bool = False, common: CommonOptions) -> int:
 
 
 def _settings(config: Config, chosen: BackupSet | None, given: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Every setting, those that nobody made as they are then."""
     from colony_memory.app import config as settings
     from colony_memory.app.open import choose_place
     from colony_memory.cli.app import declared

@@ -39,7 +39,7 @@ EXAMPLES = {
         "colony-memory hook install codex --dry-run --keep 96 ~/agent/memory",
         "colony-memory hook uninstall claude-code",
         "colony-memory hook --format gemini ~/agent/memory",
-    ),
+    )
 }
 
 

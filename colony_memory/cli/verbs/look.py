@@ -68,7 +68,6 @@ def run_list(*, label: str | None = None, tag: list[str] | None = None, common: 
 
 
 def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
-    """Each snapshot for programs."""
     room, above, written = _AGAIN_CHARS, None, dict[int, tuple[str, int]]()
     for info in infos:
         names = info.doc_names

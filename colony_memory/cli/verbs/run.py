@@ -128,7 +128,6 @@ def run_run(
 
 
 def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, again: str) -> None:
-    """Say what became of the folder; what was merged, replaced or left, --quiet or not."""
     for told in begun.told:
         output.warn(told)
     if begun.failed is not None:
@@ -148,7 +147,6 @@ def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, aga
 
 
 def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -> None:
-    """Say what would become of the folder, file by file."""
     found = begun.restored
     if found is None:
         stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
 from colony_memory._values import asdict
-from colony_memory.app.pick import (
-    made_at,
-    number_left_out,
-    refused_latest,
-    stamp,
-)
+from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
 from colony_memory.app.values import show_duration
 from colony_memory.cli.memory import open_memory, tell_elsewhere
 from colony_memory.cli.output import styled
@@ -59,7 +54,7 @@ EXAMPLES = {
         "colony-memory status --quick",
         "colony-memory status ~/agent/memory",
         "colony-memory status --label research --max-age 26h --quiet",
-    ),
+    )
 }
 
 
@@ -187,7 +182,6 @@ def _label_table(found: VaultMap, verdicts: Mapping[str, Protection], *, now: da
 
 
 def _problems(label: LabelMap) -> list[str]:
-    """The problems of a label, in a few words each."""
     refused = refused_latest(label)
     broken = sum(file != refused for file in label.broken)
     lacks = number_left_out(label.newest) if label.newest and label.newest.incomplete else ""
@@ -302,7 +296,6 @@ def next_backups(found: VaultMap) -> list[str]:
 
 
 def _many(number: int) -> str:
-    """A number that is a guess, with two digits."""
     if number > _MANY:
         return f"{_MANY:,} and"
     return str(number) if number < 100 else f"about {float(f'{number:.1e}'):,.0f}"
@@ -336,7 +329,6 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
 
 
 def _fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
-    """The command that gives an older snapshot meanwhile, None where that is not needed."""
     if problem.mending != "replace":
         return None
     return command("restore", "DIR", options=("--fallback",), label=problem.label, given=given)
@@ -365,7 +357,6 @@ def failing(checked: Checked, *, place: Place, max_age: timedelta | None, given:
 
 
 def _named(problem: Problem) -> str:
-    """A problem with its label, where its words lack that."""
     named = problem.label is None or f"label {problem.label!r}" in problem.what
     return problem.what if named else f"label {problem.label}: {problem.what}"
 
@@ -375,7 +366,6 @@ def _of(verdict: Protection) -> str:
 
 
 def _nothing(checked: Checked, place: Place) -> str:
-    """That nothing is saved under what was asked for, and what is there."""
     label = checked.verdict.label
     if checked.verdict.newest is not None:
         return f"nothing of this folder is in the latest of label {label!r} in {place.title}"
@@ -386,7 +376,6 @@ def _nothing(checked: Checked, place: Place) -> str:
 
 
 def _answer(checked: Checked, place: Place, now: datetime) -> str:
-    """The facts of the memory that was asked for."""
     verdict = checked.verdict
     info = verdict.newest
     if verdict.empty:

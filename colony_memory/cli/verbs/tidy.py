@@ -94,7 +94,6 @@ def run_prune(
 
 
 def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
-    """Say of what was deleted what stays in packs of others."""
     from colony_memory._engine.rewrite import stays
 
     if not deleted:
@@ -109,25 +108,16 @@ def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
 
 def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
     """The plan of a prune, each snapshot with the reason."""
-    lines = []
-    going = {info.snapshot_id for info in plan.remove}
+    lines, going = list[str](), {info.snapshot_id for info in plan.remove}
     for info in newest_first([*plan.keep, *plan.remove]):
-        why = ", ".join(plan.reasons.get(info.snapshot_id, ()))
-        if info.snapshot_id in going:
-            named = f"delete  {info.snapshot_id} ({age(made_at(info), now)})" + (f": {why}" if why else "")
-            lines.append(styled(shown(named), "red"))
-        else:
-            lines.append(shown(f"keep    {info.snapshot_id} ({age(made_at(info), now)}): {why}"))
+        goes, why = info.snapshot_id in going, ", ".join(plan.reasons.get(info.snapshot_id, ()))
+        named = f"{info.snapshot_id} ({age(made_at(info), now)}){f': {why}' if why else ''}"
+        lines.append(styled(shown(f"delete  {named}"), "red") if goes else shown(f"keep    {named}"))
     lines += [f"keep    {shown(file)} (cannot be read or is not trusted)" for file in plan.unread]
     lines += [styled(f"delete  {shown(file)} (left over)", "red") for file in plan.orphans]
-    return [*lines, f"label {shown(label)}: {plan_total(plan)}"]
-
-
-def plan_total(plan: PrunePlan) -> str:
-    """How much a prune keeps and deletes."""
-    going = [str(len(plan.remove))] if plan.remove or not plan.orphans else []
-    going += [count(len(plan.orphans), "leftover file")] if plan.orphans else []
-    return f"{len(plan.keep)} to keep, {' and '.join(going)} to delete"
+    total = [str(len(plan.remove))] if plan.remove or not plan.orphans else []
+    total += [count(len(plan.orphans), "leftover file")] if plan.orphans else []
+    return [*lines, f"label {shown(label)}: {len(plan.keep)} to keep, {' and '.join(total)} to delete"]
 
 
 def run_delete(
@@ -276,7 +266,6 @@ def run_unpin(snapshot: str, *, label: str = "default", common: CommonOptions) -
 
 
 def _set_pin(common: CommonOptions, label: str, snapshot: str, *, pinned: bool) -> int:
-
     done = "pinned" if pinned else "unpinned"
     with open_memory(common) as opened:
         with opened.named(snapshot, label=label) as snapshot_id:

@@ -6,12 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict, replace
-from colony_memory.app.pick import (
-    find_id,
-    may_name_a_snapshot,
-    naming_the_label,
-    nothing_saved,
-)
+from colony_memory.app.pick import find_id, may_name_a_snapshot, naming_the_label, nothing_saved
 from colony_memory.cli.memory import open_memory
 from colony_memory.cli.tables import Column, draw
 from colony_memory.cli.verbs.status import next_backups, status_document
