@@ -97,9 +97,7 @@ GROUPS = (
         "Moving",
         "See [Export, import, copy](moving.md).",
         {
-            "transfer": (
-                "export_snapshot", "import_snapshot", "copy", "save_export", "load_export", "Export", "CopyReport",
-            ),
+            "transfer": ("copy", "save_export", "load_export", "Export", "CopyReport"),
         },
     ),
     Group(
