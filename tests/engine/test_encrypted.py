@@ -81,7 +81,7 @@ def test_nothing_that_it_says_is_in_the_clear(vault):
         secrets[f"name-{n}-of-ada"] += "and more of ada"
         infos.append(mem.backup(secrets, note="note-of-ada", incomplete=["sock-of-ada: is a socket"], tags=["a-tag"]))
     stored = "".join(vault.files.values())
-    decoded = b"".join(base64.b64decode(each) for each in re.findall(r'"data": "([^"]+)', stored))
+    decoded = b"".join(base64.b64decode(each) for each in re.findall(r'"data":"([^"]+)', stored))
     catalogue = chains_of_pointer(vault)
     for haystack in (stored.encode(), decoded, catalogue.encode()):
         assert b"of-ada" not in haystack
@@ -254,7 +254,7 @@ def test_what_is_damaged_is_no_want_of_a_key(vault):
     info = client(vault).backup(HISTORY[0])
     name = pack_filename("default", info.snapshot_id, 0)
     whole = vault.files[name]
-    for text in (whole.replace('"data": "YWdl', '"data": "YWdm'), whole[:-10], None):
+    for text in (whole.replace('"data":"YWdl', '"data":"YWdm'), whole[:-10], None):
         vault.files[name] = text
         if text is None:
             del vault.files[name]

@@ -88,7 +88,7 @@ def test_a_damaged_base_is_told_of_all_that_stand_on_it():
     mem = held.mem
     saved = mem.backup({"MEMORY.md": "of format 1"})
     base = pack_filename(LABEL, snapshot_id(0), 0)
-    held.vault.files[base] = held.vault.files[base].replace('"seq": 0', '"seq": 1')
+    held.vault.files[base] = held.vault.files[base].replace('"seq":0', '"seq":1')
     report = ColonyMemory(backend=held.vault).verify()
     assert {check.snapshot_id for check in report.snapshots if check.parts == "bad"} == {
         snapshot_id(n) for n in range(6)

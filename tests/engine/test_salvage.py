@@ -53,7 +53,7 @@ class World:
             return part_filename(self.label, self.ids[n], 0)
         return pack_filename(self.label, self.ids[n], 0)
 
-    def spoil(self, n, old='"data": "', new='"data": "AAAA'):
+    def spoil(self, n, old='"data":"', new='"data":"AAAA'):
         text = self.vault.files[self.file(n)]
         self.vault.files[self.file(n)] = text.replace(old, new, 1)
         assert self.vault.files[self.file(n)] != text

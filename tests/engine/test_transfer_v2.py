@@ -126,7 +126,7 @@ def test_another_content_under_the_name_of_a_pack_is_never_relied_on():
     exported = source.export_snapshot(snapshot_id=ids[2])
     memory.delete_snapshot(label="default", snapshot_id=ids[2])
     base = pack_filename("default", ids[0], 0)
-    files(memory)[base] = files(memory)[base].replace('"data": "', '"data": "AAAA', 1)[: len(files(memory)[base])]
+    files(memory)[base] = files(memory)[base].replace('"data":"', '"data":"AAAA', 1)[: len(files(memory)[base])]
     hours_later(backend_of(memory))
     with pytest.raises(ConflictDetected, match="something else"):
         memory.import_snapshot(exported)

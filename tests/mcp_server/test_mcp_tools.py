@@ -146,7 +146,7 @@ def test_what_became_of_a_file(desk):
 def test_damage_is_told_by_each_in_its_way(desk):
     info = desk.call("backup")["snapshot"]["id"]
     (part,) = desk.vault_path.glob("*.k0.json")
-    part.write_text(part.read_text().replace('"data": "', '"data": "AAAA'))
+    part.write_text(part.read_text().replace('"data":"', '"data":"AAAA'))
     report = desk.call("verify")
     assert (report["good"], report["checked"], report["good_count"]) == (False, 1, 0)
     assert report["snapshots"][0]["parts"] == "bad"

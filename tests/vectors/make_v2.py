@@ -201,7 +201,7 @@ def encrypted() -> dict[str, tuple[str, dict[str, Any]]]:
         "sealed_unsigned_with_trust": ("not signed, where the reader pins", no(files, "untrusted", trusted=SIGNER)),
         "sealed_pack_missing": ("an encrypted pack is not there", no(without(files, names[1]))),
         "sealed_pack_damaged": (
-            "one letter of an encrypted pack is another one", no(replaced(files, names[1], '"seq": 0', '"seq": 1'))
+            "one letter of an encrypted pack is another one", no(replaced(files, names[1], '"seq":0', '"seq":1'))
         ),
         "sealed_digest_in_the_clear": (
             "a manifest that tells the digest of what is encrypted",
@@ -359,7 +359,7 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
         "pack_not_json": ("a pack that is cut short", no({**files, names[1]: files[names[1]][:-1]}, 2)),
         "base_damaged": (
             "one letter of the base is another one",
-            no(replaced(files, names[0], '"seq": 0', '"seq": 1'), 2),
+            no(replaced(files, names[0], '"seq":0', '"seq":1'), 2),
         ),
         "packs_swapped": (
             "two packs in each other's place",

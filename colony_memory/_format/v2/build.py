@@ -112,7 +112,7 @@ def build(
         ruined=ruined,
         signer=signer,
     )
-    manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
+    manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw, separators=(",", ":"))
     files[manifest_file] = text
     public = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
     info = public if facts is None else facts.told_of(public)

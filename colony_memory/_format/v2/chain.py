@@ -63,7 +63,7 @@ def write_pack(
     for seq in range(count):
         # One after the other: of a large pack nothing is held but its files.
         spelled = base64.b64encode(data[seq * size : (seq + 1) * size]).decode("ascii")
-        text = json.dumps({**_head(pack_id, seq, count, below), "data": spelled})
+        text = json.dumps({**_head(pack_id, seq, count, below), "data": spelled}, separators=(",", ":"))
         files[pack_filename(label, pack_id, seq)] = text
         sizes.append(len(text))
         hasher.update(text.encode("ascii"))
