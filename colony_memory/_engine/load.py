@@ -35,7 +35,7 @@ from colony_memory.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
@@ -304,8 +304,7 @@ async def parent_of(session: Session, state: State) -> Parent | None:
     if session.format != FORMAT_2 or (encrypted and session.identities is None):
         return None  # whoever cannot open what is below cannot go on from it
     decision, label, kept = state.decision, state.label, session.parents.get(state.label)
-    rows: Iterable[Entry] = decision.building if state.files is not None else decision.pointer.entries or ()
-    like = (row for row in rows if row.info.format == FORMAT_2 and row.info.encrypted == encrypted)
+    like = (row for row in state.rows if row.info.format == FORMAT_2 and row.info.encrypted == encrypted)
     entry = next(like, None) if decision.doubt is None else None
     if entry is None:
         return None

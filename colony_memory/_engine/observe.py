@@ -228,13 +228,18 @@ def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) ->
     if options.get("dry_run"):
         return None
     joined = info.diverged_from is not None and options.get("on_conflict") == "merge"
+    action = "reused" if info.reused else "merged" if joined else "created"
+    return of_snapshot(event, action, info, info.doc_count or 0)
+
+
+def of_snapshot(event: LifecycleEvent, action: Any, info: SnapshotInfo, documents: int) -> LifecycleEvent:
     return replace(
         event,
-        action="reused" if info.reused else "merged" if joined else "created",
+        action=action,
         label=info.label,
         snapshot_id=info.snapshot_id,
         count=1,
-        documents=info.doc_count or 0,
+        documents=documents,
         plain_bytes=info.byte_size,
         stored_bytes=info.stored_bytes,
     )

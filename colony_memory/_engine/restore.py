@@ -10,7 +10,7 @@ from colony_memory._engine import basis as basis_events
 from colony_memory._engine.keep import listed
 from colony_memory._engine.label import has_pointer, read_labels
 from colony_memory._engine.load import load, nothing_saved, require_listed_one
-from colony_memory._engine.observe import observed
+from colony_memory._engine.observe import observed, of_snapshot
 from colony_memory._engine.sealed import unsealed_info
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import UNREADABLE, State, look, read_manifests, require_sound, tell
@@ -65,18 +65,7 @@ class Restored:
 
 
 def outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
-    if not isinstance(found, Restored):
-        return None
-    return replace(
-        event,
-        action="restored",
-        label=found.info.label,
-        snapshot_id=found.info.snapshot_id,
-        count=1,
-        documents=len(found.documents),
-        plain_bytes=found.info.byte_size,
-        stored_bytes=found.info.stored_bytes,
-    )
+    return of_snapshot(event, "restored", found.info, len(found.documents)) if isinstance(found, Restored) else None
 
 
 @observed("restore", outcome)

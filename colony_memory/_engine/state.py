@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.session import Session
+    from colony_memory._format.catalog import Entry
     from colony_memory._format.lineage import Unmerged
     from colony_memory.snapshot import SnapshotInfo
 
@@ -77,9 +78,13 @@ class State:
         return {} if self.decision.doubt is not None else known
 
     @property
+    def rows(self) -> Sequence[Entry]:
+        """All that is listed, newest first, as far as it was looked at."""
+        return self.decision.building if self.files is not None else self.decision.pointer.entries or ()
+
+    @property
     def infos(self) -> list[SnapshotInfo]:
-        rows = self.decision.building if self.files is not None else self.decision.pointer.entries or ()
-        return [row.info for row in rows]
+        return [row.info for row in self.rows]
 
     @property
     def unmerged(self) -> tuple[Unmerged, ...]:

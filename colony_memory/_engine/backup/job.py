@@ -4,6 +4,7 @@ memory never held.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import several
@@ -284,38 +285,21 @@ async def _go_on_without_basis(job: Job, state: State, latest: str) -> None:
     By value, all that is of this host is one writer's. What another has saved is read once: where the save has every
     line of it, it counts as based on it, else that is told.
     """
-    by_value = isinstance(job.session.home(job.label), MemoryHome)
     origin, entry = job.session.origin(job.label), state.decision.entry(latest)
-    if by_value:
-        job.known |= set(_of_origin(state, origin))
+    if isinstance(job.session.home(job.label), MemoryHome):
+        rows = ((one, state.decision.entry(one.snapshot_id)) for one in state.unmerged)
+        own = [(one, row) for one, row in rows if row is not None and row.info.origin == origin]
+        same = (row.snapshot_id for row in state.rows if row.info.origin == origin and not row.info.refused)
+        job.known |= {*islice(same, 1), *(one.snapshot_id for one, _ in own)}
         if entry is not None and entry.info.origin == origin:
-            if job.on_conflict == "merge":
-                await _find_refused(job, state, latest)
+            for one, row in own if job.on_conflict == "merge" else ():
+                # An earlier process of this host has met that conflict, and has stored this very memory.
+                if one.refused and await job.is_equal(row):
+                    job.theirs, job.stored, job.known = latest, one.snapshot_id, set()
             return
     await _tell_lacking(job, latest)
     if job.passed_over is not None and job.on_conflict == "merge":
         job.theirs, job.passed_over = latest, None
-
-
-def _of_origin(state: State, origin: str | None) -> Iterable[str]:
-    """The newest of one origin, and what of it is unmerged."""
-    rows = state.decision.building if state.files is not None else state.decision.pointer.entries or ()
-    newest = next((row.snapshot_id for row in rows if row.info.origin == origin and not row.info.refused), None)
-    if newest is not None:
-        yield newest
-    for one in state.unmerged:
-        entry = state.decision.entry(one.snapshot_id)
-        if entry is not None and entry.info.origin == origin:
-            yield one.snapshot_id
-
-
-async def _find_refused(job: Job, state: State, latest: str) -> None:
-    for one in state.unmerged:
-        entry = state.decision.entry(one.snapshot_id)
-        own = entry is not None and entry.info.origin == job.session.origin(job.label)
-        if one.refused and own and await job.is_equal(entry):
-            job.theirs, job.stored = latest, one.snapshot_id
-            job.known.clear()
 
 
 async def _tell_lacking(job: Job, latest: str) -> None:

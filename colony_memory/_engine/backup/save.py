@@ -51,7 +51,7 @@ from colony_memory.snapshot import build as build_parts
 from colony_memory.snapshot import created
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from colony_memory._engine.backup.job import Job
     from colony_memory._engine.keep import Planned
@@ -257,8 +257,13 @@ def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]
     """Names of documents of the latest snapshot that are ruined in the memory to save, as far as that can be told
     without reading it.
     """
-    before = _sizes(state, parent)
-    if before is None:
+    pointer, latest = state.decision.pointer, state.decision.follow
+    entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
+    if parent is not None and parent.snapshot_id == latest:
+        before = _bytes_in(parent.chain.state)
+    elif entry is not None and len(entry.info.doc_names) == len(pointer.doc_bytes):
+        before = dict(zip(entry.info.doc_names, pointer.doc_bytes, strict=True))
+    else:
         return ()
     if job.memory is not None:
         memory = job.memory
@@ -269,18 +274,8 @@ def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]
     return find_ruined(before, now, [name for name in now if not now[name] and texts[name]])
 
 
-def _sizes(state: State, parent: Parent | None) -> Mapping[str, int] | None:
-    """Bytes of each document of the latest snapshot by its printable name, 0 where there is nothing in it but NUL."""
-    pointer, latest = state.decision.pointer, state.decision.follow
-    if parent is not None and parent.snapshot_id == latest:
-        return _bytes_in(parent.chain.state)
-    entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
-    if entry is None or len(entry.info.doc_names) != len(pointer.doc_bytes):
-        return None
-    return dict(zip(entry.info.doc_names, pointer.doc_bytes, strict=True))
-
-
 def _bytes_in(memory: Memory) -> dict[str, int]:
+    """Bytes of each document by its printable name, 0 where there is nothing in it but NUL."""
     return {printable(name): 0 if memory.is_empty(name) else size for name, size in memory.sizes.items()}
 
 
