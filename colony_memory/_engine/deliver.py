@@ -308,16 +308,12 @@ class Delivery:
         self._warned = True
 
     def _above(self) -> int:
-        """The count of writes to go on from, so that heads keep their order for who has seen both vaults.
-
-        What nobody has proven may be made up, and a count at its end would stay there for ever.
-        """
-        if self.origin is None:
-            return 0
-        generation = self.origin.decision.pointer.generation
-        return generation if self.origin.decision.proven or self._is_sane(generation) else 0
+        """The count of writes to go on from, so that heads keep their order for who has seen both vaults."""
+        generation = 0 if self.origin is None else self.origin.decision.pointer.generation
+        return generation if self._is_sane(generation) or (self.origin and self.origin.decision.proven) else 0
 
     def _is_sane(self, generation: int) -> bool:
+        """False where it may be made up: a count at its end would stay there for ever."""
         return generation < self.session.now().timestamp() + _AHEAD
 
     def _may_stand(self, now: State, origin: State) -> bool:
@@ -339,19 +335,19 @@ class Delivery:
 
     def _in_the_way(self, whole: Loaded, owner: str) -> ConflictDetected:
         """The error of what is there, in part or as a whole, and not committed."""
+        why = "either they are being removed, or a client that was interrupted left them"
         if owner == whole.snapshot_id and whole.manifest_file in self.here.listed.files:
+            hint = Hint("delete_snapshot", "snapshot_id", owner, label=self.label)
             msg = (
                 f"{whole.named} is there, and no catalogue lists it: either it is being removed, or a client that was "
                 "interrupted left it; to make way, delete it"
             )
-            hint = Hint("delete_snapshot", "snapshot_id", owner, label=self.label)
         else:
-            msg = (
-                f"files that {whole.named} needs are there, and no committed snapshot needs them: either they are "
-                "being removed, or a client that was interrupted left them; once they are an hour old, prune, and try "
-                "again"
-            )
             hint = Hint("prune", label=self.label)
+            msg = (
+                f"files that {whole.named} needs are there, and no committed snapshot needs them: {why}; once they are "
+                "an hour old, prune, and try again"
+            )
         return ConflictDetected(msg, theirs=whole.snapshot_id, hint=hint)
 
 

@@ -299,29 +299,24 @@ def _link(manifests: Mapping[str, Manifest], checks: Sequence[SnapshotCheck]) ->
     return tuple(out)
 
 
-class _Outlook(NamedTuple):
-    next_bytes: int = 0  # what the next backup stores
-    at_most: bool = False  # it stores no more than that, and nothing shows yet how much less
-    fits: int | None = None  # how many more fit into the room, None where that is not known
-
-
-def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> _Outlook:
+def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> dict[str, Any]:
+    """What the next backup stores by what recent ones did, and how many more fit into the room."""
     if not entries or not entries[0].info.stored_bytes:
-        return _Outlook()  # nor where the vault tells no sizes
+        return {}  # nor where the vault tells no sizes
     newest = entries[0].info
     costs, share = [newest.stored_bytes], 0.0
     if newest.format == FORMAT_2:
         chains = [entry for entry in entries if entry.info.format == FORMAT_2]
         patches = [entry for entry in chains[:MAX_ON_BASE] if len(entry.packs) > 1]
         if not patches and len(chains) == 1:
-            return _Outlook(newest.stored_bytes, at_most=True)  # what is put on a base takes no more than it did
+            # What is put on a base takes no more than it did.
+            return {"next_bytes": newest.stored_bytes, "next_at_most": True}
         costs = [entry.info.stored_bytes for entry in patches or chains[:1]]
         base = next((entry.info.stored_bytes for entry in chains if len(entry.packs) == 1), 0)
         share = base / MAX_ON_BASE if patches else 0.0
     each = sum(costs) / len(costs) + share + pointer_bytes / max(_ROWS, len(entries))
-    return _Outlook(
-        next_bytes=median_high(costs[:_LIKE]), fits=None if free is None or not each else max(0, int(free // each))
-    )
+    fits = None if free is None or not each else max(0, int(free // each))
+    return {"next_bytes": median_high(costs[:_LIKE]), "fits": fits}
 
 
 @observed("inspect")
@@ -398,7 +393,6 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         broken[latest_filename(label)] = f"{older}. If a copy or an import did not finish, do that again instead"
     kept = shrunk_in(session, state)
     counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
-    ahead = _look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
     return LabelMap(
         label=label,
         snapshots=len(whole),
@@ -411,14 +405,12 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         broken=broken,
         orphans=tuple(sorted(name for names in files.orphans.values() for name in names)),
         next_operations=(newest.part_count if newest else 1) + 2,
-        next_bytes=ahead.next_bytes,
-        next_at_most=ahead.at_most,
-        fits=ahead.fits,
         untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted if each not in decision.unsigned),
         removed=await _gone_for_good(session, state),
         unsigned=decision.unsigned,
         shrunk=next((entry.info for entry in decision.entries if entry.snapshot_id in kept), None),
         unmerged=tuple(row.info for one in state.unmerged if (row := decision.entry(one.snapshot_id)) is not None),
+        **_look_ahead(counted, pointer_bytes=len(state.text or ""), free=free),
     )
 
 

@@ -206,7 +206,7 @@ def ages(session: Session, state: State) -> bool:
     files, counted = state.listed, state.decision.counted
     needed = {pack for entry in state.decision.entries for pack in entry.packs if entry.snapshot_id in counted}
     given_up = (entry.snapshot_id for entry in state.decision.entries if entry.snapshot_id not in counted)
-    left = (*files.orphans, *given_up, *(pack for pack in files.packs if pack not in needed))
+    left = (*files.orphans, *given_up, *(files.packs.keys() - needed))
     return any(not files.is_old(snapshot_id, now=session.now()) for snapshot_id in left)
 
 

@@ -98,8 +98,10 @@ async def publish(
             if blind and not state.first and (await read_pointer_file(session, label))[0] != state.text:
                 raise Changed("the pointer was replaced meanwhile")
             await session.vault.put(latest_filename(label), text, match=state.match)
-            if not session.vault.conditional and not await _stands(session, state, pointer):
-                # Another client deleted that after the pointer was read once more: what it says is to be chosen anew.
+            # It may have been deleted after the pointer was read once more: what it says is to be chosen anew then.
+            there = () if session.vault.conditional or state.files is None else state.files.manifests
+            name = manifest_filename(label, pointer.snapshot_id or "-")
+            if pointer.snapshot_id in there and await session.vault.get(name) is None:
                 raise Changed("what the pointer names was deleted meanwhile")
         except Changed:
             state = await look(session, label, everything=True, lenient=lenient)
@@ -224,14 +226,6 @@ async def _write(session: Session, state: State, move: Move, signer: Signer | No
     except (VaultError, QuotaExceeded) as error:  # it names what there is room for, and the next one tries again
         log(f"the catalogue of label {state.label!r} was not put into page files: {message_of(error)}")
     return pointer, write_pointer(pointer, signer=signer)
-
-
-async def _stands(session: Session, state: State, pointer: Pointer) -> bool:
-    """True if what the pointer names is still there; what was not there before is this client's own."""
-    named = pointer.snapshot_id
-    if named is None or state.files is None or named not in state.files.manifests:
-        return True
-    return await session.vault.get(manifest_filename(pointer.label, named)) is not None
 
 
 def _is_gone(state: State, snapshot_id: str) -> bool:
