@@ -61,6 +61,17 @@ def real_path(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(path))
 
 
+def is_empty(directory: str | os.PathLike[str]) -> bool:
+    """True if a directory is missing, or there is nothing in it. What cannot be read is for others to report."""
+    try:
+        with os.scandir(directory) as entries:
+            return next(entries, None) is None
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 class Identity(NamedTuple):
     """A file or directory to its file system, whatever its name."""
 

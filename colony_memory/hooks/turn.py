@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from colony_memory._format.names import id_time
+from colony_memory._os.paths import is_empty
 from colony_memory._values import dataclass
 from colony_memory.app.compare import find_unsaved
 from colony_memory.app.pick import made_at, stamp
@@ -32,17 +33,6 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 _WHEN = "It is saved at the end of a turn and before the context is compacted."
-
-
-def is_empty(directory: str) -> bool:
-    """Whether a folder is missing, or there is nothing in it."""
-    try:
-        with os.scandir(directory) as entries:
-            return next(entries, None) is None
-    except FileNotFoundError:
-        return True
-    except OSError:  # it is there, and a backup will say what is wrong with it
-        return False
 
 
 def stand_of(

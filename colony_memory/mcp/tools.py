@@ -3,7 +3,6 @@
 The annotations and docstrings are what a client is told of a tool.
 """
 
-import os
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -13,6 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from colony_memory._format.json import printable
+from colony_memory._os.paths import is_empty
 from colony_memory.app.compare import Side, compare_sides, file_history, patch_of, read_snapshot, side_of_folder
 from colony_memory.app.content import content_of, near
 from colony_memory.app.pick import (
@@ -219,14 +219,7 @@ def status(
     The newest snapshot is read in full.
     """
     served, words = job.served, job.words
-    paths = [served.root]
-    try:
-        if not os.listdir(served.root):  # noqa: PTH208
-            paths = []
-    except FileNotFoundError:
-        paths = []
-    except OSError:  # that it cannot be read is for others to report
-        pass
+    paths = [] if is_empty(served.root) else [served.root]
     with served.fixed() if paths else nullcontext():
         checked = check_protection(
             job.open(),

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._os.paths import is_empty
 from colony_memory._values import asdict, dataclass, replace
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.open import choose_place, refuse_vault_inside
@@ -364,9 +365,7 @@ class _Task:
         call = self._call
         with open_memory(replace(call.common, quiet=True), making=True) as opened:
             # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
-            if turn.is_empty(call.folder) and (
-                not opened.place.exists() or opened.memory.latest(label=call.label) is None
-            ):
+            if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
                 return None
             patience, options = min(_PATIENCE, self.left()), call.saving.parsed(call.common.agent)
             with FolderSave(opened.memory, [call.folder], options, patience=patience, unattended=True) as saving:
