@@ -1,4 +1,4 @@
-"""What ``backup`` says of a folder beside its files."""
+"""backup: what it saves, says and leaves out, and how its options have it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ import os
 import shlex
 import shutil
 import subprocess
+from datetime import timedelta
 
+import cli_runs
 import pytest
 from cli_runs import tree
+from monitors import Monitor
+
+from colony_memory import Retention
+from colony_memory.app.options import BackupOptions
+from colony_memory.cli import output
+from colony_memory.cli.options import SavingOptions
+from colony_memory.vaults.local import LocalVault
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
@@ -124,3 +133,53 @@ def test_a_repository_is_noted_or_taken(folder, vault, cli, tmp_path):
     assert "unchanged" in cli("backup", folder, "--git")[1]
     assert cli("restore", tmp_path / "dst")[0] == 0
     assert (tmp_path / "dst/.git.bundle").read_bytes().startswith(b"# v")
+
+
+def test_options_are_parsed_into_those_of_every_face():
+    given = SavingOptions(
+        label="Notes",
+        exclude=["*.log"],
+        keep=3,
+        secrets="mask",
+        git=True,
+        note="why",
+        tag=["b", "a"],
+        on_conflict="merge",
+    )
+    assert given.parsed() == BackupOptions(
+        label="notes", exclude=("*.log",), prune_keep=3, secrets="mask", git=True, note="why", tags=("a", "b"),
+        on_conflict="merge",
+    )  # fmt: skip
+    assert SavingOptions().parsed() == BackupOptions()
+    # As the configuration file gives it.
+    rules = Retention(keep_last=2)
+    assert SavingOptions(keep=rules).parsed() == BackupOptions(retention=rules)
+    several = SavingOptions(keep=2, keep_daily=7, keep_within="12h").parsed()
+    assert several == BackupOptions(retention=Retention(keep_last=2, keep_daily=7, keep_within=timedelta(hours=12)))
+    assert SavingOptions(keep_yearly=1).parsed() == BackupOptions(retention=Retention(keep_yearly=1))
+    allowed = SavingOptions(allow_secret=["a.md:github-token"]).parsed()
+    assert allowed.allow_secrets == ("a.md:github-token",)
+
+
+POSIX = cli_runs.POSIX
+
+
+@pytest.fixture
+def monitor():
+    with Monitor() as monitor:
+        yield monitor
+
+
+def test_a_monitor_that_hangs_holds_nothing_up(cli, vault, folder, monitor, monkeypatch):
+    monkeypatch.setattr(output, "AT_LEISURE", 0.05)
+    monitor.let_go.clear()
+    code, _, err = cli("backup", "-q", "--ping", monitor.url, folder)
+    assert (code, err) == (0, "warning: not everyone could be notified within 0.05 s\n")
+    assert LocalVault(vault.path).vault_list_files()
+
+
+@pytest.mark.parametrize("verb", ["backup", "watch"])
+@pytest.mark.parametrize(("option", "value"), [("--ping", "ftp://x/y"), ("--on-error", "mail 'x"), ("--ping", "")])
+def test_what_cannot_be_told_so_is_a_usage_error(refused, vault, folder, verb, option, value):
+    refused(2, verb, option, value, folder)
+    assert vault.vault_list_files()["items"] == []

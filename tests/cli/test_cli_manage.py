@@ -1,17 +1,21 @@
-"""show, verify, diff, prune, delete and keygen."""
+"""show, verify, diff, prune, delete, pin, tag and rewrite."""
 
 from __future__ import annotations
 
 import json
 import os
+import time
+import warnings
 from datetime import timedelta
 
 import pytest
-from cli_runs import NOON, damage, fails, process, save
+from cli_runs import NOON, damage, fails, process, save, vault_of_1
 
 from colony_memory import ColonyMemory
 from colony_memory import words as text
+from colony_memory.cli.verbs.tidy import read_replacements
 from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.vaults.local import LocalVault
 
 
 @pytest.fixture
@@ -215,3 +219,158 @@ def test_keygen_makes_a_key_that_signs_and_is_trusted(cli, refused, folder, vaul
     assert set(answer) == {"key_file", "did_key"}
     assert cli("keygen", "--quiet", "~/mine.pem") == (0, "", "")
     assert (tmp_path / "home" / "mine.pem").is_file()
+
+
+# --- notes
+
+
+# --- pins
+
+
+def test_what_is_pinned_stays_until_it_is_unpinned(cli, vault):
+    first = save(vault, {"a.md": "1"}, at=NOON)
+    save(vault, {"a.md": "2"})
+    assert cli("pin", "latest~1") == (0, f"pinned snapshot {first.snapshot_id} of label default\n", "")
+    assert cli("pin", first.snapshot_id, "--quiet") == (0, "", "")
+    assert cli("list")[1].splitlines()[2].endswith("  pinned")
+    assert "pinned     kept until it is unpinned" in cli("show", first.snapshot_id)[1]
+    assert cli("prune", "--keep", "1", "--yes")[0] == 0
+    assert [info.pinned for info in ColonyMemory(backend=vault).list_snapshots()] == [False, True]
+    answer = {"label": "default", "unpinned": first.snapshot_id}
+    assert json.loads(cli("unpin", first.snapshot_id, "--json")[1]) == answer
+    assert cli("unpin", first.snapshot_id)[0] == 0
+    assert cli("prune", "--keep", "1", "--yes")[0] == 0
+    assert len(ColonyMemory(backend=vault).list_snapshots()) == 1
+
+
+def test_tags_are_given_and_taken_afterwards(cli, vault, refused):
+    info = save(vault, {"a.md": "1"}, at=NOON)
+    save(vault, {"a.md": "2"})
+    assert cli("tag", "--add", "good", "--add", "v1", "latest~1")[1].endswith(" has the tags: good, v1\n")
+    assert cli("list", "--tag", "v1", "--json")[1].count(info.snapshot_id)
+    assert "tags       good, v1" in cli("show", "latest~1")[1]
+    answer = {"label": "default", "tagged": info.snapshot_id, "tags": ["good"]}
+    assert json.loads(cli("tag", "--remove", "v1", info.snapshot_id, "--json")[1]) == answer
+    assert cli("tag", "--remove", "good", info.snapshot_id)[1].endswith(" has the tags: none\n")
+    assert "say which tags" in refused(2, "tag", "latest")
+    assert "is not a tag" in refused(2, "tag", "latest", "--add", "a b")
+    code, _, err = cli("tag", "latest", "--add", "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE5fG7")
+    assert (code, "likely secret: tag: GitHub token" in err) == (1, True)
+
+
+# --- another client that saves in between
+
+
+@pytest.fixture
+def raced(vault, monkeypatch):
+    """While the command line uploads, another client saves; gives what that saved."""
+    put, theirs = LocalVault.vault_upload_file, []
+
+    def upload(self, name, content, *args, **options):
+        done = put(self, name, content, *args, **options)
+        if name.endswith(".manifest.json") and not theirs:
+            theirs.append(None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what the other one is told
+                theirs[0] = save(vault, {"MEMORY.md": "theirs\n", "other.md": "x\n"})
+        return done
+
+    monkeypatch.setattr(LocalVault, "vault_upload_file", upload)
+    return theirs
+
+
+def test_a_backup_goes_on_where_that_was_asked_for(cli, folder, vault, raced):
+    code, out, err = cli("backup", folder, "--on-conflict", "continue")
+    assert (code, out.startswith("saved ")) == (0, True)
+    other = f"snapshot {raced[0].snapshot_id}, which another client saved meanwhile\n"
+    latest = ColonyMemory(backend=vault).latest()
+    assert (err, latest.snapshot_id) == (f"warning: saved, and the latest is {other}", raced[0].snapshot_id)
+
+
+def test_of_nothing_new_it_is_said_that_the_latest_is_anothers(cli, folder, vault):
+    cli("backup", folder)
+    memory = ColonyMemory(backend=vault)
+    documents, mine = memory.restore(), memory.latest()
+    theirs = memory.backup({**documents, "theirs.md": "theirs\n"})
+    code, out, err = cli("backup", folder)
+    assert (code, out.splitlines()[1]) == (0, f"saved as snapshot {mine.snapshot_id} of label default")
+    assert err == f"warning: nothing here is new, and the latest is snapshot {theirs.snapshot_id}; restore to get it\n"
+
+
+__all__ = ["vault_of_1"]
+
+SECRET = "hunter2-secret-word"
+
+
+@pytest.fixture
+def memory_dir(tmp_path, cli, vault_of_1):
+    path = tmp_path / "agent"
+    path.mkdir()
+    (path / "MEMORY.md").write_text(f"line\n{SECRET}\n")
+    (path / "keys.md").write_text(f"{SECRET}\n")
+    assert cli("backup", path, "--quiet")[0] == 0
+    return path
+
+
+def replacements(tmp_path, text):
+    (tmp_path / "texts.txt").write_text(text)
+    return tmp_path / "texts.txt"
+
+
+def test_the_plan_is_shown_and_nothing_is_written(cli, memory_dir, tmp_path):
+    before = sorted((tmp_path / "vault").iterdir())
+    code, out, err = cli("rewrite", "--replace-text", replacements(tmp_path, f"{SECRET}\n"), "--dry-run")
+    assert out.startswith("label default: 3 files to write, ")
+    assert out.endswith("0 snapshots stay as they are\nnothing written\n")
+    assert (code, err.count("still holds it")) == (1, 2)
+    assert sorted((tmp_path / "vault").iterdir()) == before
+
+
+def test_a_text_and_a_file_go_and_folders_that_hold_them_are_named(cli, refused, memory_dir, tmp_path):
+    arguments = ("rewrite", "--replace-text", replacements(tmp_path, f"{SECRET}==>***\n"), "--exclude", "keys.md")
+    assert "--yes" in refused(2, *arguments)
+    code, out, err = cli(*arguments, "--yes")
+    assert (code, out) == (1, "label default: 1 snapshot saved anew, 1 snapshot deleted\n")
+    held = [str(memory_dir / name) for name in ("MEMORY.md", "keys.md")]
+    assert all(f"{name} on this host still holds it" in err for name in held)
+    mem = ColonyMemory(backend=LocalVault(tmp_path / "vault"))
+    assert mem.restore()["MEMORY.md"] == "line\n***\n"
+    assert "keys.md" not in mem.restore()
+    (memory_dir / "keys.md").unlink()
+    (memory_dir / "MEMORY.md").write_text("line\n***\n")
+    code, out, err = cli(*arguments, "--yes", "--json")
+    found = json.loads(out)
+    assert (code, err, found["held_by"]) == (0, "", [])
+    assert [(each["label"], each["unchanged"], each["deleted"]) for each in found["rewritten"]] == [("default", 1, 0)]
+    assert cli("backup", memory_dir, "--quiet")[0] == 0  # its basis was rewritten, which is no conflict
+
+
+def test_what_is_no_list_of_texts_is_refused(refused, memory_dir, tmp_path):
+    for given, told in (("", "no text to replace"), ("regex:a+\n", "no patterns"), ("==>x\n", "no text to replace")):
+        assert told in refused(2, "rewrite", "--replace-text", replacements(tmp_path, given), "--yes")
+    assert "cannot be read" in refused(2, "rewrite", "--replace-text", tmp_path / "none", "--yes")
+    assert "nothing to do" in refused(2, "rewrite", "--yes")
+    assert read_replacements(str(replacements(tmp_path, "a\nliteral:b==>c\n\nd==>\n"))) == {
+        "a": "***REMOVED***",
+        "b": "c",
+        "d": "",
+    }
+
+
+def test_delete_and_prune_say_what_stays_in_packs(cli, vault, tmp_path):
+    path = tmp_path / "agent"
+    path.mkdir()
+    lines = "".join(f"line {n}\n" for n in range(3000))
+    for n in range(4):
+        (path / "MEMORY.md").write_text(f"{lines}{n}\n")
+        assert cli("backup", path, "--quiet")[0] == 0
+    ids = [info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots()]
+    _, out, _ = cli("delete", ids[-1], "--yes")
+    assert f"what {ids[-1]} held stays readable in packs that other snapshots share" in out
+    for file in (tmp_path / "vault").iterdir():
+        os.utime(file, (time.time() - 10_800,) * 2)
+    (path / "MEMORY.md").write_text(f"{lines}later\n")
+    assert cli("backup", path, "--quiet")[0] == 0
+    _, out, _ = cli("prune", "--keep", "1", "--yes")
+    assert "to take a text out: colony-memory rewrite" in out
+    assert cli("rewrite", "--exclude", "nothing", "--yes")[0] == 0

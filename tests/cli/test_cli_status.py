@@ -1,15 +1,18 @@
-"""status: whether the memory is protected."""
+"""status: whether the memory is protected, what is wrong, and what is not saved yet."""
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
+import subprocess
 from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
 
 import pytest
-from cli_runs import NOON, damage, save
+from cli_runs import NOON, POSIX, damage, save, tree
 
 from colony_memory import ColonyMemory
 from colony_memory import words as text
@@ -425,3 +428,163 @@ def test_what_is_left_of_the_hour_is_told_where_the_service_said_it(cli, server,
     monkeypatch.setattr(calls.Budget, "reset", lambda _: wait)
     assert f"left   12 uploads and deletes this hour{back}\n" in cli("status")[1]
     assert json.loads(cli("status", "--json")[1])["operations_reset_seconds"] == wait
+
+
+KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+
+
+def test_a_stranger_s_snapshot_is_one_problem(cli, vault):
+    info = save(vault, {"a.md": "x"})
+    code, out, _ = cli("verify", "--trust", KEY)
+    problems = [line for line in out.splitlines() if info.snapshot_id in line and line.startswith("problem  ")]
+    assert (code, len(problems)) == (4, 1)
+    (problem,) = (line for line in cli("status", "--trust", KEY)[1].splitlines() if line.startswith("problem  "))
+    assert problem.count("label") == 1
+
+
+def test_the_paths_that_were_looked_at_are_in_the_command_that_mends(cli, vault, folder):
+    for label in ("default", "other"):
+        save(vault, {"a.md": "x"}, incomplete=["b.md: Permission denied"], label=label)
+    out = cli("status")[1]
+    assert f"mend it  colony-memory backup PATH --vault {vault.path}" in out
+    assert f"mend it  colony-memory backup PATH --label other --vault {vault.path}" in out
+    out = cli("status", folder)[1]
+    assert f"mend it  colony-memory backup {folder} --vault {vault.path}" in out
+    assert "--label other" not in out
+    again = next(
+        line.partition("  ")[2] for line in out.splitlines() if line.startswith("mend it") and "PATH" not in line
+    )
+    assert cli(*again.split()[1:])[0] == 0
+    assert "mend it" not in cli("status", "--label", "default", folder)[1]
+
+
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
+
+
+def unsaved(cli, *args):
+    """The lines about what is not saved."""
+    _, out, _ = cli("status", *args)
+    return out.partition("\n\nunsaved  ")[2].splitlines()
+
+
+def test_what_is_not_saved_yet_is_told_beside_the_verdict(folder, vault, cli):
+    assert unsaved(cli, folder) == ["all of it: nothing is saved under label default"]
+    assert cli("status", folder)[0] == 3
+    cli("backup", folder)
+    first = json.loads(cli("list", "--json")[1])["snapshots"][0]["snapshot_id"]
+    assert unsaved(cli, folder) == [f"nothing, since the latest of label default, {first}"]
+    (folder / "MEMORY.md").write_text("three years\n")
+    (folder / "notes/new.md").write_text("x")
+    shutil.rmtree(folder / "logs")
+    before = tree(vault.path), tree(folder)
+    assert unsaved(cli, folder) == [
+        f"1 added, 0 removed and 1 empty folder, 1 changed, since the latest of label default, {first}",
+        "~ MEMORY.md  +1 -1 lines",
+        "- logs/",
+        "+ notes/new.md",
+    ]
+    assert (tree(vault.path), tree(folder)) == before
+    code, out, _ = cli("status", folder, "--json")
+    assert code == 0
+    assert json.loads(out)["unsaved"] == {
+        "latest": first,
+        "not_compared": None,
+        "added": ["notes/new.md"],
+        "removed": ["logs/"],
+        "changed": {"MEMORY.md": {"added": 1, "removed": 1, "exact": True}},
+        "left_out": [],
+    }
+    assert json.loads(cli("status", "--json")[1])["unsaved"] is None
+    # What is unsaved is no failure: the age of the backup is.
+    assert cli("status", folder, "--max-age", "1h", "--quiet") == (0, "", "")
+
+
+def test_masked_secrets_and_repositories_are_compared_as_they_were_saved(folder, vault, cli):
+    (folder / "keys.md").write_text(f"x\n{TOKEN}\n")
+    (folder / "open.md").write_text(f"{TOKEN}\n")
+    cli("backup", folder, "--secrets", "mask", "--allow-secret", "open.md:github-token")
+    assert unsaved(cli, folder)[0].startswith("nothing, since ")
+    (folder / "keys.md").write_text(f"y\n{TOKEN}\n")
+    assert unsaved(cli, folder)[1:] == ["~ keys.md  +1 -1 lines"]
+    if not shutil.which("git"):
+        return
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    commit = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q"]
+    subprocess.run([*commit, "--allow-empty", "-m", "first"], check=True)
+    cli("backup", folder, "--secrets", "allow", "--git")
+    assert unsaved(cli, folder)[0].startswith("nothing, since ")
+    subprocess.run([*commit, "--allow-empty", "-m", "second"], check=True)
+    assert unsaved(cli, folder)[1].startswith("~ .git.bundle ")
+
+
+@POSIX
+def test_what_cannot_be_saved_is_told_too(folder, vault, cli):
+    cli("backup", folder)
+    os.mkfifo(folder / "pi\x1b[2Jpe")
+    assert unsaved(cli, folder)[1:] == ["1 name cannot be saved:", "pi\\x1b[2Jpe: named pipe"]
+
+
+def test_bad_paths_are_refused(folder, vault, refused, tmp_path):
+    before = tree(tmp_path)
+    assert "no such file" in refused(2, "status", "gone")
+    assert "an empty path" in refused(2, "status", "")
+    assert "is inside" in refused(2, "status", tmp_path)
+    assert "--exclude is for the PATHs" in refused(2, "status", "--exclude", "*.log")
+    assert "is not a rule of gitignore" in refused(2, "status", folder, "--exclude", "[a")
+    assert tree(tmp_path) == before
+
+
+def test_a_forged_tag_cannot_command_a_terminal(vault, cli):
+    info = save(vault, {"a.md": "x"}, at=NOON, tags=["good"])
+    path = vault.path / f"cmem.default.{info.snapshot_id}.manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tags": ["\x1b[2J", "a\nb", "fine"]}))
+    (vault.path / "cmem.default.latest.json").unlink()
+    for verb in (["list"], ["show", "latest"], ["list", "--tag", "fine"]):
+        out = cli(*verb)[1]
+        assert "\x1b" not in out
+        assert "fine" in out
+
+
+def test_diff_alone_shows_what_has_changed_since(folder, vault, cli, refused, tmp_path):
+    assert "nothing is saved yet" in refused(3, "diff")
+    cli("backup", folder, "--exclude", "*.log")
+    (folder / "new.md").write_text("one\n")
+    (folder / "noise.log").write_text("no memory\n")
+    code, out, err = cli("diff")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1:] == [f"to   the folder {folder}", "+ new.md", out.splitlines()[-1]]
+    assert cli("diff", "--exit-code")[0] == 1
+    assert "+one" in cli("diff", "--patch")[1]
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    cli("backup", other, "--on-conflict", "continue")
+    assert "saves 2 folders under label 'default': say what to compare" in refused(1, "diff")
+    shutil.rmtree(other)
+    assert cli("diff")[0] == 0
+    shutil.rmtree(folder)
+    assert "saves no folders under label 'default'" in refused(1, "diff")
+
+
+def test_a_page_is_written_for_its_owner_alone(cli, vault, tmp_path):
+    save(vault, {"MEMORY.md": "two years of notes\n"})
+    page = tmp_path / "report.html"
+    assert cli("report", "--html", str(page)) == (0, f"the report on 1 snapshot is in {page}\n", "")
+    assert "two years of notes" in page.read_text()
+    if POSIX:
+        assert page.stat().st_mode & 0o777 == 0o600
+    code, _, err = cli("report", "--html", str(page))
+    assert (code, err) == (1, f"error: {page} already exists and is not overwritten\n")
+    code, out, _ = cli("report", "--html", str(page), "--no-texts", "--force", "--json")
+    assert (code, json.loads(out)) == (0, {"file": str(page), "snapshot_count": 1, "state": "protected"})
+    assert "two years of notes" not in page.read_text()
+
+
+def test_it_can_go_to_the_standard_output_by_other_rules(cli, vault):
+    save(vault, {"MEMORY.md": "one\n"})
+    code, out, _ = cli("report", "--html", "-", "--keep", "3", "--keep-daily", "7", "--quick")
+    assert code == 0
+    assert '"retention":"the newest 3, 7 daily"' in out
+
+
+def test_two_answers_cannot_share_the_standard_output(refused, vault):
+    assert "both write" in refused(2, "report", "--html", "-", "--json")
