@@ -263,8 +263,8 @@ def test_no_more_than_two_snapshots_are_in_memory(vault, monkeypatch):
         return loaded._replace(documents=watched)
 
     fill(vault, [{"a": f"{number}\n"} for number in range(6)])
-    real = verbs.load
-    monkeypatch.setattr(verbs, "load", load)
+    real = verbs.Walk.load
+    monkeypatch.setattr(verbs.Walk, "load", load)
     gc.freeze()  # what other tests left is not looked through each time
     try:
         ColonyMemory(backend=vault).search("1")
