@@ -16,23 +16,6 @@ from colony_memory._values import dataclass, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "Basis",
-    "BasisHome",
-    "MemoryHome",
-    "is_conflict",
-    "lost",
-    "pending",
-    "restored",
-    "reverted",
-    "saved",
-    "settled",
-    "stood_for",
-    "with_merged",
-    "with_refused",
-    "withdrawn",
-]
-
 # Own saves of each kind that are remembered. More pile up only where nothing succeeds for weeks.
 _MOST = 64
 
