@@ -41,8 +41,6 @@ _SYSTEMS = ("Library", "AppData")
 
 @dataclass(frozen=True)
 class Agent:
-    """A host of agents."""
-
     name: str  # what --agent calls it, and its label unless another is given
     title: str  # what people call it
     variable: str  # the environment variable that says where its folder is
@@ -77,11 +75,9 @@ class Agent:
         ]
 
     def folder(self) -> Path:
-        """Its folder for this user, there or not."""
         return _from_variable(self.variable) or self._default()
 
     def require_folder(self) -> Path:
-        """The same, where it is there to be saved."""
         folder = self.folder()
         if not folder.is_dir():
             raise ValueError(
@@ -106,7 +102,6 @@ class Agent:
             return None
 
     def elsewhere(self, folder: Path) -> list[str]:
-        """Places beside this folder that may have memory, in sentences."""
         return list(self._elsewhere(folder))
 
 

@@ -101,7 +101,6 @@ def locate_project(path: str) -> str:
 
 
 def project_names(documents: Iterable[str]) -> list[str]:
-    """The folders of projects that have memory among these names."""
     return sorted({parts[1] for name in documents if len(parts := name.split("/")) > 2 and parts[0] == _PROJECTS})
 
 
@@ -116,7 +115,6 @@ class Moves:
         return self.project is not None or bool(self.by_name)
 
     def renamed(self, found: Iterable[str]) -> dict[str, str]:
-        """The names that change, from these folders of a snapshot to the new ones."""
         names = list(found)
         there = f"; there are {', '.join(names)}" if names else "; it has no memory of a project"
         for name in self.by_name:
@@ -137,7 +135,6 @@ class Moves:
         return {name: end for name, end in new.items() if name != end}
 
     def apply(self, documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """The documents under their new names, and which folders changed theirs."""
         contents, metadata = split_documents(documents)
         changes = self.renamed(project_names([*contents, *metadata.links]))
         if not changes:

@@ -62,7 +62,6 @@ class Unsaved:
 
     @property
     def lines_ahead(self) -> int:
-        """How many lines of theirs are not saved; a binary file is one."""
         lines = self._lines()
         changed = self.changes.changed
         return sum(min(lines[name], changed[name].added) if name in changed else lines[name] for name in lines)
@@ -92,7 +91,6 @@ class Preview:
 
     @property
     def capture(self) -> Capture:
-        """The folder as it was read."""
         return self.unsaved.capture
 
     def __bool__(self) -> bool:
@@ -108,7 +106,7 @@ def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptio
 
     latest = _read_latest(memory, options.label)
     known = latest.documents
-    plan = memory._run(  # noqa: SLF001
+    plan = memory._run(
         plan_backup,
         known if known is not None and differ_in_times_only(known, capture.documents) else capture.documents,
         incomplete=[str(each) for each in capture.left_out],
@@ -142,7 +140,7 @@ def _read_latest(memory: ColonyMemory, label: str) -> Latest:
     from colony_memory._engine.backup import read_latest
 
     require_synchronous(memory)
-    latest = memory._run(read_latest, label=require_label(label))  # noqa: SLF001
+    latest = memory._run(read_latest, label=require_label(label))
     try:
         split_documents(latest.documents or {})
     except SnapshotCorrupt as error:
@@ -167,8 +165,6 @@ def _compare(latest: Latest, capture: Capture, *, masking: bool = False) -> Unsa
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison."""
-
     name: str  # the snapshot's id, or the folder
     title: str  # the same in a sentence
     documents: Mapping[str, str]  # those of the snapshot, or of one of the folder
@@ -203,17 +199,14 @@ def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
 
 
 def side_of_folder(path: str, capture: Capture) -> Side:
-    """A folder as it was read."""
     return Side(path, f"the folder {path}", capture.documents, capture.left_out)
 
 
 def read_snapshot(memory: ColonyMemory, snapshot_id: str, *, label: str) -> Side:
-    """The snapshot of this id."""
     return Side(snapshot_id, f"snapshot {snapshot_id}", memory.restore(label=label, snapshot_id=snapshot_id))
 
 
 def compare_sides(before: Side, after: Side) -> SnapshotDiff:
-    """The differences, file by file."""
     return compare_files(before.documents, after.documents)
 
 
@@ -261,7 +254,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
         files |= {each: File(documents[each]) for each in METADATA_NAMES if each in documents}
         return files
 
-    found = memory._run(history, name, label=label, patch=patch, view=view)  # noqa: SLF001
+    found = memory._run(history, name, label=label, patch=patch, view=view)
     if name in found.changes:
         return FileHistory(name, found.changes[name], found.read, found.passed_over)
     more = near(name, names)
@@ -275,11 +268,10 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
 
 
 def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool = False) -> Histories:
-    """The history of every file of a folder, as :func:`file_history` gives it of one."""
     from colony_memory._engine.history import histories
 
     require_synchronous(memory)
-    return memory._run(histories, label=label, patch=patch, view=_files)  # noqa: SLF001
+    return memory._run(histories, label=label, patch=patch, view=_files)
 
 
 def _files(documents: Mapping[str, str]) -> dict[str, File]:
@@ -301,9 +293,7 @@ def search_files(
     from colony_memory._engine.history import search
 
     require_synchronous(memory)
-    return memory._run(  # noqa: SLF001
-        search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents
-    )
+    return memory._run(search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents)
 
 
 def _contents(documents: Mapping[str, str]) -> dict[str, File]:

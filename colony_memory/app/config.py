@@ -112,13 +112,11 @@ class Config:
         return self.vaults.get(vault, vault)
 
     def set_of(self, name: str) -> BackupSet:
-        """The set of that name."""
         if name not in self.sets:
             raise ValueError(f"there is no set {name!r} in {self.path}{nearest(name, self.sets, 'sets')}")
         return self.sets[name]
 
     def retention_of(self, label: str) -> Retention | None:
-        """The retention of a label, None where the file has none."""
         return make_retention(self.retention[label]) if label in self.retention else None
 
 
@@ -133,7 +131,6 @@ def make_retention(rules: Mapping[str, Any]) -> Retention:
 
 
 def read_config(document: Mapping[str, Any], *, path: Path, home: str) -> Config:
-    """Validate a parsed file."""
     _refuse_unknown(document, (*SETTINGS, *_TABLES), "")
     vaults = {
         name: read_url(url, at=f"vaults.{name}", home=home)
@@ -206,7 +203,6 @@ def _rules_of(table: Mapping[str, Any], at: str) -> dict[str, Any]:
 def _named(
     document: Mapping[str, Any], key: str, check: Callable[[Any], Any], pattern: re.Pattern[str] | None = None
 ) -> dict[str, Any]:
-    """A table of the user's own names, each with a value of that kind."""
     if key not in document:
         return {}
     table = at_key(key, _table, document[key])
@@ -247,7 +243,6 @@ def _refuse_twins(sets: Iterable[BackupSet], vault: str | None) -> None:
 
 
 def paths_of(chosen: BackupSet) -> list[str]:
-    """The paths to save."""
     if chosen.agent is None or chosen.paths:
         return list(chosen.paths)
     return [str(AGENTS[chosen.agent].require_folder())]
@@ -366,8 +361,6 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Setting:
-    """The value of a setting and its sources."""
-
     value: Any
     sources: tuple[str, ...]  # where it comes from: an option, a variable, or keys of the file
 

@@ -123,7 +123,6 @@ class Filled:
     left: str = ""  # why it was not taken from there; empty where it was
 
     def is_of(self, documents: Mapping[str, str]) -> bool:
-        """These documents have something of it."""
         return _held_of(documents, self.names)
 
     def __str__(self) -> str:
@@ -167,7 +166,6 @@ def take_lacking(
 
 
 def replaced_by(target: Target, filled: Iterable[Filled]) -> frozenset[str]:
-    """Names that are taken off a folder where the set lacks them, so that all of a set is of one snapshot."""
     if target.is_shaped:
         return frozenset()
     return frozenset(name for each in filled if not each.left for name in each.names)
@@ -185,7 +183,6 @@ def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) ->
 
 
 def _sets_of(described: Metadata) -> list[tuple[str, ...]]:
-    """The names that are lacking and may be had, set by set."""
     found: dict[str, list[str]] = {}
     for name in sorted(described.unread & described.left_out.keys()):
         above, _, own = name.rpartition("/")
@@ -204,7 +201,6 @@ def _older(target: Target, found: Restored) -> Iterator[SnapshotInfo]:
 
 
 def _may_have(info: SnapshotInfo, names: tuple[str, ...]) -> bool:
-    """Nothing of a set is left out of a snapshot, as far as a list tells."""
     if LEFT_OUT in info.incomplete:
         return True
     return not any(_is_part(line.partition(": ")[0], names) for line in info.incomplete)
@@ -248,7 +244,6 @@ def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tup
 
 
 def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
-    """A snapshot has something whose name begins as those of a set do."""
     contents, metadata = split_documents(documents)
     return any(_is_part(name, names) for name in (*contents, *metadata.links))
 

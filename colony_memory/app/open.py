@@ -44,7 +44,6 @@ class Place:
 
     @property
     def title(self) -> str:
-        """The vault in a sentence."""
         if self.comes_with_the_account:
             return "the hosted vault"
         return f"the {'' if self.chosen else 'local '}vault {self.url}"
@@ -72,7 +71,6 @@ class Place:
 
     @property
     def is_known(self) -> bool:
-        """Its user knows where it is: they chose it, or made it with :meth:`make_known`."""
         return self.chosen or (Path(self.backend.path) / _KNOWN).exists()  # type: ignore[attr-defined]
 
     def make_known(self) -> None:
@@ -98,13 +96,11 @@ class Place:
         return not self.chosen and not self.exists() and self.make()
 
     def require(self) -> None:
-        """Go on only where there is a vault."""
         backend: Any = self.backend
         if hasattr(backend, "require"):
             backend.require()
 
     def is_same_as(self, other: Place) -> bool:
-        """Both are one vault, however it was named."""
         return self._identity() == other._identity()
 
     def _identity(self) -> object:
@@ -153,7 +149,7 @@ def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[
 
     Paths that lead nowhere are left to whoever reads them.
     """
-    backend = memory._session.vault.backend  # noqa: SLF001
+    backend = memory._session.vault.backend
     if not issubclass(type(backend), LocalVault):
         return
     vault = backend.path.resolve()
@@ -167,7 +163,7 @@ def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[
 
 def identify_vault(memory: ColonyMemory) -> str | None:
     """The identity of a memory's vault, wherever it is named; None where it has none that outlives this process."""
-    backend: Any = memory._session.vault.backend  # noqa: SLF001
+    backend: Any = memory._session.vault.backend
     # Of the class: what stands in for a vault in a test has any attribute.
     told = backend.identity() if hasattr(type(backend), "identity") else None
     if told is None and isinstance(address := getattr(backend, "__dict__", {}).get("base_url"), str):
@@ -265,7 +261,6 @@ def trust_arguments(
 
 
 def load_signer(path: str | os.PathLike[str]) -> Signer:
-    """The signer of a key file."""
     from colony_memory.signing import Ed25519Signer, require_cryptography
 
     require_cryptography("a key file is given")
@@ -331,7 +326,6 @@ def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None
 
 
 def settled_identities(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
-    """Key files likewise."""
     return [name if name == PASSPHRASE or looks_secret(name) else (settle or settled)(name) for name in given]
 
 
@@ -368,7 +362,6 @@ def _home(path: str) -> str:
 
 
 def _recipients(name: str) -> list[str]:
-    """A recipient, or those in a file, one a line."""
     if _is_recipient(name):
         return [name]
     if looks_secret(name):
@@ -398,7 +391,6 @@ def _recipients(name: str) -> list[str]:
 
 
 def _key_file(name: str) -> Path:
-    """The path of a key file that can be read."""
     if looks_secret(name):
         raise ValueError("a private key itself was given to open with: put it into a file, and give that")
     place = Path(_home(name))

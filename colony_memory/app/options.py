@@ -143,12 +143,10 @@ class BackupOptions:
 
     @property
     def removes(self) -> bool:
-        """Older snapshots may have to go."""
         return self.prune_keep is not None or self.retention is not None
 
     @property
     def of_snapshot(self) -> dict[str, Any]:
-        """Those that are arguments of :meth:`ColonyMemory.backup`."""
         names = ("label", "prune_keep", "retention", "on_conflict", "note", "tags")
         return {name: getattr(self, name) for name in names}
 
@@ -159,7 +157,6 @@ class BackupOptions:
 
     @property
     def of_reading(self) -> dict[str, Any]:
-        """The same as arguments of :func:`colony_memory.capture.folder.read_by_index`."""
         chosen = self.of_folder
         agent = chosen.pop("agent")
         return {**chosen, "follow": None if agent is None else AGENTS[agent].following()}

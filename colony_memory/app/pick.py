@@ -46,7 +46,6 @@ def made_at(info: SnapshotInfo) -> datetime:
 
 
 def stamp(moment: datetime) -> str:
-    """The minute, in UTC."""
     return f"{moment.isoformat(sep=' ', timespec='minutes').removesuffix('+00:00')} UTC"
 
 
@@ -73,7 +72,6 @@ def number_left_out(info: SnapshotInfo) -> str:
 
 
 def completed(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
-    """The summary with what alone a reading tells: the names, and all of an encrypted snapshot."""
     info = replace(info, doc_names=read.doc_names, doc_count=read.doc_count)
     if not info.encrypted:
         return info
@@ -97,7 +95,6 @@ def left_out(info: SnapshotInfo) -> str:
 
 
 def change_word(name: str, change: Change) -> str:
-    """The kind of a change, in a word or two."""
     if change.kind == "removed" and any(each.startswith(f"{name}: ") for each in change.snapshot.incomplete):
         return "left out"  # not by the wish of whoever keeps the files
     return "in the oldest" if change.before is None else change.kind
@@ -142,7 +139,6 @@ def names_a_snapshot(text: str) -> bool:
 
 
 def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = None) -> SnapshotInfo:
-    """Pure: the one snapshot of these that the text names."""
     counted = _LATEST.fullmatch(text)
     if counted:
         # What only met a conflict is not counted: no restore gives that unasked while there is another.
@@ -168,10 +164,9 @@ def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = No
 
 
 def nothing_saved(memory: ColonyMemory, label: str) -> SnapshotNotFound:
-    """The error of a label that nothing is saved under, which names the labels that are there."""
     from colony_memory._engine.load import nothing_saved
 
-    return memory._run(nothing_saved, label=label)  # noqa: SLF001
+    return memory._run(nothing_saved, label=label)
 
 
 def find(memory: ColonyMemory, text: str, *, label: str, elsewhere: bool = True) -> SnapshotInfo:
@@ -299,7 +294,6 @@ def _read(text: str, form: re.Match[str]) -> datetime:
 
 
 def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) -> SnapshotInfo:
-    """The newest of these snapshots that was made at ``moment`` or before."""
     made = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
     refused = refused_only(infos)
     before = [info for info in made if made_at(info) <= moment]

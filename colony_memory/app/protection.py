@@ -84,7 +84,6 @@ class Checked:
 
     @property
     def damaged(self) -> bool:
-        """A snapshot of the answer's label was read and is damaged."""
         read = self.read.get(self.verdict.label or "")
         return read is not None and bool(read.damaged)
 
@@ -164,15 +163,12 @@ def check_protection(
 
 
 class _Here(NamedTuple):
-    """A folder that this host saves."""
-
     label: str
     paths: tuple[str, ...]
     basis: Basis
 
 
 def _label_of(paths: Sequence[str | os.PathLike[str]], kept: Iterable[tuple[str, tuple[str, ...], Basis]]) -> str:
-    """The label that paths are saved under, as far as this host knows of one."""
     labels = {label for label, of, basis in kept if basis and _is_of(of, paths) and not label.endswith(BEFORE_RESTORE)}
     return labels.pop() if len(labels) == 1 else DEFAULT
 
@@ -186,7 +182,7 @@ def _own_of(memory: ColonyMemory, label: LabelMap, here: Iterable[_Here]) -> dic
     bases = [each.basis for each in here if each.label == label.label]
     known = {one for basis in bases for one in basis.known}
     # That neither has an origin says nothing of whose it is.
-    origins = {memory._session.origin(label.label), *(basis.origin for basis in bases)} - {None}  # noqa: SLF001
+    origins = {memory._session.origin(label.label), *(basis.origin for basis in bases)} - {None}
     own: dict[str, Mending] = {}
     for snapshot_id in [
         info.snapshot_id for info in label.unmerged if info.snapshot_id in known or info.origin in origins
@@ -218,7 +214,7 @@ def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:
 
 
 def _may_write(memory: ColonyMemory) -> bool | None:
-    ask = getattr(memory._session.vault.backend, "vault_may_write", None)  # noqa: SLF001
+    ask = getattr(memory._session.vault.backend, "vault_may_write", None)
     try:
         return None if ask is None else ask()
     except VaultError as error:  # what is saved there was read all the same
@@ -237,12 +233,12 @@ def _points(memory: ColonyMemory, label: LabelMap, quota: int) -> tuple[int, int
     newest = label.newest
     if newest is None or newest.format != FORMAT or newest.encrypted or not quota or not is_installed():
         return None
-    if not memory._session.vault.counts_operations:  # noqa: SLF001 - of the hosted vault alone
+    if not memory._session.vault.counts_operations:
         return None
     stored, trial = list[int](), ColonyMemory(backend=MemoryVault(), format=2)
     try:
         for info in reversed(memory.list_snapshots(label=label.label)[:_SAMPLE]):
-            found = memory._run(_engine.restore.read, label=label.label, snapshot_id=info.snapshot_id)  # noqa: SLF001
+            found = memory._run(_engine.restore.read, label=label.label, snapshot_id=info.snapshot_id)
             saved = trial.backup(found.documents)
             stored += [] if saved.reused else [saved.stored_bytes]
     except (ColonyMemoryError, ValueError) as error:  # what is damaged is told by others
@@ -254,7 +250,7 @@ def _points(memory: ColonyMemory, label: LabelMap, quota: int) -> tuple[int, int
 
 
 def _is_same_disk(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> bool:
-    backend = memory._session.vault.backend  # noqa: SLF001
+    backend = memory._session.vault.backend
     if not isinstance(backend, LocalVault):
         return False
     return backend.path.stat().st_dev in {os.stat(path).st_dev for path in paths}  # noqa: PTH116 - may be no Path
@@ -297,7 +293,6 @@ def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
 
 
 def _check(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotCheck | None:
-    """The check of one snapshot, None where it is not there any more."""
     try:
         (check,) = memory.verify(label=info.label, snapshot_id=info.snapshot_id).snapshots
     except SnapshotNotFound:

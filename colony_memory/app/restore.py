@@ -73,7 +73,7 @@ def save_present(
         allow_secrets=(*asked.allow_secrets, *several("allow_secrets", allow_secrets)),
     )
     # One after the other: none is based on anything but the one before.
-    home, latest = memory._session.home(own), memory.latest(label=own)  # noqa: SLF001
+    home, latest = memory._session.home(own), memory.latest(label=own)
     home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())
     with FolderSave(memory, folder, asked, noted=False) as saving:
         try:
@@ -103,7 +103,6 @@ def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
 
 
 def _retire(memory: ColonyMemory, label: str) -> None:
-    """Give up what is older than the newest ten of different content."""
     try:
         for info in _surplus(memory.list_snapshots(label=label)):
             memory.delete_snapshot(label=label, snapshot_id=info.snapshot_id)
@@ -113,7 +112,6 @@ def _retire(memory: ColonyMemory, label: str) -> None:
 
 
 def _surplus(infos: Iterable[SnapshotInfo]) -> list[SnapshotInfo]:
-    """The snapshots that may go, of all that are given newest first."""
     found: list[SnapshotInfo] = []
     contents: set[str] = set()
     for info in infos:
@@ -253,8 +251,6 @@ def restore_folder(
 
 
 class Writing:
-    """Documents on their way into a folder."""
-
     def __init__(
         self,
         target: Target,
@@ -272,7 +268,6 @@ class Writing:
         self._on_progress = on_progress
 
     def plan(self, *, saving: bool = False) -> Written:
-        """The plan; with ``saving``, where the folder is saved first."""
         question = replace(self._question, saving=True) if saving else self._question
         return self._place(dry_run=True, question=question)
 
@@ -283,7 +278,6 @@ class Writing:
         *,
         needed: Iterable[str] | None = None,
     ) -> Saved | None:
-        """Save what the folder holds."""
         if needed is None:
             plan = self.plan()
             if plan.in_use:
@@ -353,14 +347,13 @@ def fetch(
     try:
         if read is not None:
             return read(snapshot, fallback=fallback)
-        return memory._run(restore, label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001
+        return memory._run(restore, label=label, snapshot_id=snapshot, fallback=fallback)
     except SnapshotCorrupt:
         disprove(identify_vault(memory), label)
         raise
 
 
 def _id_of(memory: ColonyMemory, snapshot: str | None, *, label: str) -> str | None:
-    """The id of a snapshot, None for the latest."""
     if snapshot is not None:
         require_text("snapshot", snapshot)
     return None if snapshot in (None, "latest") else find_id(memory, str(snapshot), label=label)

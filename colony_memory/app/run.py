@@ -42,8 +42,6 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Begun:
-    """How a start went."""
-
     restored: RestoredFolder | None = None  # what was restored; None where nothing was written, as on a first start
     latest: str | None = None  # id of the snapshot that a restore would give
     told: tuple[str, ...] = ()  # what whoever starts it should know: what was merged, replaced, or left
@@ -52,7 +50,6 @@ class Begun:
 
     @property
     def is_first(self) -> bool:
-        """Nothing was ever saved."""
         return self.latest is None
 
 
@@ -178,7 +175,6 @@ class _Start:
     # --- what is done
 
     def _documents(self, found: Restored) -> dict[str, str]:
-        """A snapshot as this folder would have it, with what it lacks from others."""
         documents = found.documents
         if self.fill:
             documents, self.filled = take_lacking(self.target, found, documents)
@@ -315,7 +311,5 @@ def keep_for_way_back(memory: ColonyMemory, saved: Saved) -> SnapshotInfo:
             "exclude what does not matter"
         )
     info = saved.info
-    memory._run(  # noqa: SLF001
-        pin, label=info.label, snapshot_id=info.snapshot_id, lasts=_LASTS
-    )
+    memory._run(pin, label=info.label, snapshot_id=info.snapshot_id, lasts=_LASTS)
     return info

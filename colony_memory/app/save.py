@@ -209,7 +209,6 @@ class FolderSave:
 
     @property
     def options(self) -> BackupOptions:
-        """The options of this save."""
         return self._options
 
     @property
@@ -230,7 +229,7 @@ class FolderSave:
                 self._index if self._index.problem is None else None,
                 anew=self._anew,
                 **self._options.of_reading,
-                max_bytes=self._memory._session.max_bytes,  # noqa: SLF001
+                max_bytes=self._memory._session.max_bytes,
                 attributes=True,
                 on_progress=on_progress,
             )
@@ -249,7 +248,7 @@ class FolderSave:
         if reuses_pinned and self._is_pinned(capture):
             options = replace(options, note=None)
         try:
-            info = self._memory._run(  # noqa: SLF001
+            info = self._memory._run(
                 backup,
                 Unread(unread.tree, self._read_rest, unread.digests, unread.fresh) if unread else capture.documents,
                 incomplete=[str(each) for each in capture.left_out],
@@ -264,7 +263,7 @@ class FolderSave:
 
     def _as_known(self, capture: Capture) -> Capture:
         """A capture without an index: with the times that this client saved, if all else is the same."""
-        session, label = self._memory._session, self._options.label  # noqa: SLF001
+        session, label = self._memory._session, self._options.label
         now = capture.documents.get(ATTRIBUTES_NAME)
         if self._index.problem is None or now is None:
             return capture
@@ -293,7 +292,6 @@ class FolderSave:
         return False
 
     def note_asked(self, asked: str) -> None:
-        """Note that it was saved now, for :meth:`was_saved`."""
         self._index.update(asked=(_digest(asked), datetime.now(timezone.utc).isoformat()))
 
     def _read_rest(self) -> tuple[dict[str, str], list[str]]:
@@ -302,7 +300,6 @@ class FolderSave:
         return self._capture.documents, [str(each) for each in self._capture.left_out]
 
     def _is_pinned(self, capture: Capture) -> bool:
-        """The latest snapshot is pinned, and holds just this."""
         from colony_memory.app.pick import with_pin
 
         with warnings.catch_warnings():
@@ -323,7 +320,7 @@ class FolderSave:
         """Take the index, and have the client keep there what this memory is based on."""
         if self._is_open:
             return
-        vault, session = identify_vault(self._memory), self._memory._session  # noqa: SLF001
+        vault, session = identify_vault(self._memory), self._memory._session
         self._is_open, label = True, self._options.label
         self._index = self._kept.enter_context(
             open_index(
@@ -336,7 +333,7 @@ class FolderSave:
         )
         # A view of the client: another thread of it may save another folder under the same label meanwhile.
         self._memory = copy.copy(self._memory)
-        self._memory._session = session = copy.copy(session)  # noqa: SLF001
+        self._memory._session = session = copy.copy(session)
         if self._index.problem is not None:
             # By value then, but each folder is a writer of its own.
             session.origins = {label: origin_of(label, *sorted(str(real_path(each)) for each in self._paths))}
@@ -357,7 +354,7 @@ class FolderSave:
             return
         survey.note(self._index)
         if info is not None:
-            good = self._memory._session.good.get(manifest_filename(info.label, info.snapshot_id))  # noqa: SLF001
+            good = self._memory._session.good.get(manifest_filename(info.label, info.snapshot_id))
             proven = None if good is None else (info.snapshot_id, good.isoformat())
             self._index.update(options=self._options.of_folder, proven=proven)
 
@@ -380,7 +377,7 @@ def read_for(
     return read_by_index(
         what,
         **options.of_reading,
-        max_bytes=memory._session.max_bytes,  # noqa: SLF001
+        max_bytes=memory._session.max_bytes,
         attributes=True,
         dry_run=True,
         on_progress=on_progress,
@@ -388,7 +385,6 @@ def read_for(
 
 
 def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Saved:
-    """Save what was read, with a record of what it lacks. Errors as :meth:`ColonyMemory.backup`."""
     require_synchronous(memory)
     require_type("capture", capture, Capture)
     incomplete = [str(each) for each in capture.left_out]
@@ -396,5 +392,4 @@ def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions)
 
 
 def listed_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
-    """One path, or each of several."""
     return [paths] if isinstance(paths, os.PathLike) else several("paths", paths)

@@ -104,17 +104,14 @@ class Target:
 
     @property
     def session(self) -> Session:
-        """The client."""
-        return self.memory._session  # noqa: SLF001
+        return self.memory._session
 
     @property
     def basis(self) -> Basis:
-        """The basis of the folder, as far as it is known."""
         return self.index.read() if self.index.problem is None else self.session.home(self._home_label).read()
 
     @property
     def usual(self) -> Mapping[str, Any]:
-        """The options by which the folder is read when it is saved."""
         usual = self.index.options if self._options is None else self._options.of_folder
         return {**usual, "agent": self._shape.agent.name} if isinstance(self._shape, Host) else usual
 
@@ -146,9 +143,7 @@ class Target:
         from colony_memory._engine.restore import restore
 
         with self._as_home():
-            found = self.memory._run(  # noqa: SLF001
-                restore, label=self.label, snapshot_id=snapshot, fallback=fallback
-            )
+            found = self.memory._run(restore, label=self.label, snapshot_id=snapshot, fallback=fallback)
         return self._of_home(found)
 
     def salvage(self, snapshot: str | None) -> tuple[Restored, Salvaged]:
@@ -156,9 +151,7 @@ class Target:
         from colony_memory._engine.salvage import salvage
 
         with self._as_home():
-            found, salvaged = self.memory._run(  # noqa: SLF001
-                salvage, label=self.label, snapshot_id=snapshot
-            )
+            found, salvaged = self.memory._run(salvage, label=self.label, snapshot_id=snapshot)
         if not salvaged:
             self.index.disprove()
         return self._of_home(found), salvaged
@@ -192,10 +185,7 @@ class Target:
         return replace(found, basis=after)
 
     def look(self, *, label: str | None = None, everything: bool = False) -> State:
-        """The label as it is now."""
-        return self.memory._run(  # noqa: SLF001
-            look, label or self.label, lenient=True, newer=False, everything=everything
-        )
+        return self.memory._run(look, label or self.label, lenient=True, newer=False, everything=everything)
 
     def based_on(self, found: Restored) -> Basis:
         """The basis of the folder once it holds all of a snapshot that :meth:`read` gave."""
@@ -207,7 +197,6 @@ class Target:
         return replace(basis, tree=tree_of(found.documents))
 
     def keep(self, basis: Basis) -> None:
-        """Remember what the folder is based on, now that it is."""
         if self.index.problem is None:
             self.index.reload()
         if self.index.problem is not None or not self.index.is_of([self.directory]):
@@ -246,7 +235,6 @@ class Target:
     def merge(
         self, found: Restored, documents: dict[str, str], *, present: dict[str, str] | None = None
     ) -> dict[str, str]:
-        """The folder and a snapshot, joined over their common basis."""
         state = self.look(everything=True)
         infos, unmerged = state.decision.listed, state.unmerged
         basis, theirs = self.basis, found.info.snapshot_id
@@ -256,7 +244,6 @@ class Target:
         return merge_folder({} if over is None else self.based(over), ours, documents, theirs_name=theirs)
 
     def present(self) -> dict[str, str]:
-        """The folder's contents, as its backups would have them; none where there is no folder."""
         options = BackupOptions.of_known(self.usual, label=self._home_label)
         try:
             return read_for(self.memory, self.directory, options.for_a_look()).documents
@@ -305,7 +292,7 @@ class Target:
 
         for label in dict.fromkeys((self._home_label, self._home_label + BEFORE_RESTORE)):
             try:
-                found = self.memory._run(read, label=label, snapshot_id=snapshot_id)  # noqa: SLF001
+                found = self.memory._run(read, label=label, snapshot_id=snapshot_id)
             except SnapshotNotFound:
                 continue
             except (ValueError, DecryptionError):  # damaged, not trusted, not ours to open: nothing rests on it
@@ -326,7 +313,7 @@ class Target:
         if not rows or self.basis.tree != tree:
             return frozenset()
         read: dict[str, Any] = {}
-        self.memory._run(read_manifests, self._home_label, [snapshot_id], read)  # noqa: SLF001
+        self.memory._run(read_manifests, self._home_label, [snapshot_id], read)
         manifest = read.get(snapshot_id)
         proves = isinstance(manifest, Manifest) and manifest.tree == tree
         return frozenset(row.digest for row in rows.values()) if proves else frozenset()
@@ -342,5 +329,5 @@ class Target:
         state = self.look(label=label)
         gone = {each for each in snapshot_ids if not state.lists(each)}
         if gone:  # an old client's pointer tells of one alone
-            state = self.memory._run(look, label, lenient=True, newer=False, listed=True)  # noqa: SLF001
+            state = self.memory._run(look, label, lenient=True, newer=False, listed=True)
         return all(state.lists(each) for each in gone)

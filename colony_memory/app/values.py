@@ -46,7 +46,6 @@ def parse_duration(text: str) -> timedelta:
 
 
 def read_seconds(option: str, text: str) -> float:
-    """The seconds that the value of an option names."""
     try:
         return parse_duration(text).total_seconds()
     except ValueError as error:
@@ -81,7 +80,6 @@ _T = TypeVar("_T")
 
 
 def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
-    """The value as it was checked."""
     try:
         return check(value)
     except ValueError as error:
@@ -89,7 +87,6 @@ def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
 
 
 def text(value: object) -> str:
-    """A text that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("must be a text, and not an empty one")
     return value
@@ -104,26 +101,22 @@ def texts(value: object) -> list[str]:
 
 
 def flag(value: object) -> bool:
-    """Yes or no."""
     if not isinstance(value, bool):
         raise ValueError("must be true or false")  # noqa: TRY004 - one type of error
     return value
 
 
 def number(value: object) -> int:
-    """A whole number from 1 up."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError("must be a whole number from 1 up")
     return value
 
 
 def format_number(value: object) -> str:
-    """The number of a format, as the option has it."""
     return choice("1", "2")(str(value) if type(value) is int else value)
 
 
 def choice(*allowed: str) -> Callable[[Any], str]:
-    """One of a few words."""
 
     def check(value: object) -> str:
         if value not in allowed:
@@ -142,7 +135,6 @@ def time(value: object) -> str:
 
 
 def command(value: object) -> str:
-    """A command whose program is the same in every directory."""
     given = text(value)
     try:
         program = (shlex.split(given) or [""])[0]
@@ -154,7 +146,6 @@ def command(value: object) -> str:
 
 
 def rules(value: object) -> list[str]:
-    """Rules of gitignore."""
     from colony_memory.capture._ignore import read_excluded
 
     found = texts(value)
@@ -215,7 +206,6 @@ def read_setting(name: str) -> str | None:
 
 
 def read_path_setting(name: str) -> str | None:
-    """The path that an environment variable holds, None where it is not set."""
     value = read_setting(name)
     return None if value is None else settled_path(name, value)
 
@@ -226,7 +216,6 @@ def settled_path(name: str, value: str) -> str:
 
 
 def settled_url(name: str, value: str) -> str:
-    """The URL or path of a vault out of a variable, likewise."""
     kind, colon, path = value.partition(":")
     if kind.lower() == "export":
         return f"{kind}{colon}{settled_path(name, path)}"
@@ -234,7 +223,6 @@ def settled_url(name: str, value: str) -> str:
 
 
 def expanded_path(path: str) -> str:
-    """The path with the home directory in the place of ``~``, which there has to be."""
     try:
         return expanded(path)
     except OSError as error:

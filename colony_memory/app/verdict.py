@@ -38,8 +38,6 @@ _WORST_FIRST: tuple[State, ...] = ("not protected", "at risk", "ahead", "saved",
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong."""
-
     what: str
     mending: Mending  # what would mend it
     label: str | None = None  # the label that it is of, None for the vault's
@@ -163,7 +161,6 @@ def _of_snapshots(
     conflict: Iterable[tuple[str, Mending]],
     lost: Mapping[str, str],
 ) -> Iterator[tuple[str, Mending, str]]:
-    """Problems of a label's snapshots that are listed: in words, what would mend it, and the id."""
     for snapshot_id, why in read.damaged.items():
         yield why, "judge" if snapshot_id in read.unread else "replace" if read.good else "backup", snapshot_id
     for snapshot_id, mending in conflict:
