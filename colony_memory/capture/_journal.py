@@ -126,11 +126,6 @@ class Journal:
         return status.st_ino == self.identity.inode and same_device
 
 
-def dump_journal(journal: Journal) -> bytes:
-    known = {name: getattr(journal, name) for name in names_of(Journal)}
-    return json.dumps({**known, "format": JOURNAL_FORMAT}).encode("ascii")
-
-
 def load_journal(data: bytes) -> Journal:
     """Read the file, every path, name and number in it checked; ValueError where it is no journal."""
     known = load_object(data.decode("ascii"))
@@ -189,7 +184,9 @@ class Record:
 
     def write(self, journal: Journal) -> None:
         """Put it on disk, whole or not at all."""
-        replace_file(self.path, dump_journal(journal), temp=self.path.with_suffix(_DRAFT).name)
+        known = {name: getattr(journal, name) for name in names_of(Journal)}
+        data = json.dumps({**known, "format": JOURNAL_FORMAT}).encode("ascii")
+        replace_file(self.path, data, temp=self.path.with_suffix(_DRAFT).name)
 
     def read(self) -> Journal | None:
         """The journal; None where it is gone, or is not this user's; ValueError where it makes no sense."""

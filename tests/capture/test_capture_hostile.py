@@ -16,7 +16,9 @@ from colony_memory._os import directory as _directory
 from colony_memory._os import directory as disk
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.machine import state_directory
+from colony_memory._os.paths import Identity
 from colony_memory.capture import read_folder, write_folder
+from colony_memory.capture._journal import JOURNAL_FORMAT, Version
 from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -31,33 +33,16 @@ PLANTED = [".colony-memory-restoring-here", ".colony-memory-restoring-0123456789
 
 
 def plant(place: Path, name: str, folder: Path) -> None:
-    """What looks like a restore that was cut off: of the format that is, and of those that were."""
-    kept = place / name / "kept"
-    make(kept, {"0": b"a stranger's", ".bashrc": b"a stranger's", ".ssh/authorized_keys": b"a stranger's"})
-    steps = [[".bashrc", [1, 1, 1], [kept.joinpath("0").stat().st_ino, 1, 1]], ["precious.txt", None, [1, 1, 1]]]
-    there = folder.stat()
-    state = {
-        "format": "colony-memory/restore/1",
-        "folder": str(folder),
-        "identity": [there.st_dev, there.st_ino],
-        "place": str(folder),
-        "place_identity": [there.st_dev, there.st_ino],
-        "staging": name,
-        "phase": "moving",
-        "made": [],
-        "steps": steps,
-        "dropped": {},
-        "modes": [],
-        "boot": "",
-    }
-    old = {
-        "format": "colony-memory/restore-journal/1",
-        "target": ".",
-        "directories": [],
-        "steps": [{"name": ".bashrc", "new": [1, 1], "old": [1, 1], "copy_of": None}],
-    }
-    for file, journal in (("journal.json", old), ("state.json", state)):
-        (place / name / file).write_text(json.dumps(journal))
+    """What looks like a restore that was cut off."""
+    kept = make(place / name / "kept", {"0": b"a stranger's", ".bashrc": b"a stranger's"})
+    steps = [
+        [".bashrc", [1, 1, 1], Version.of(kept.joinpath("0").stat()), "0", "", False],
+        ["precious.txt", Version.of((folder / "precious.txt").stat()), None, "1", "", False],
+    ]
+    state = {"folder": str(folder), "place": str(folder), "identity": Identity.of(folder.stat()), "staging": name}
+    state |= {"format": JOURNAL_FORMAT, "phase": "moving", "steps": steps, "volumes": [""], "boot": "", "note": None}
+    for file in ("journal.json", "state.json"):
+        (place / name / file).write_text(json.dumps({**state, "made": [], "dropped": [], "modes": [], "lent": []}))
 
 
 @pytest.mark.parametrize("name", PLANTED)

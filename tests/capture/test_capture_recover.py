@@ -27,6 +27,8 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from colony_memory.capture._journal import Step
+
 pytestmark = posix
 
 OLD = {"a.md": b"old a", "b.sh": b"old b", "mine/c.md": b"old c", "mine/keep.md": b"keep", "mine/same.md": b"same"}
@@ -103,7 +105,7 @@ def quietly_recover(path: Path) -> bool:
 def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path: Path, way: str) -> None:
     before, after = states(tmp_path)
     seen, mixed = [], 0
-    for nth, _, dst in every(lambda: prepare(tmp_path / "y"), restore, step=3 if way == "links" else 5):
+    for nth, _, dst in every(lambda: prepare(tmp_path / "y"), restore):
         left = without_staging(dst)
         mixed += left not in (before, after)
         if nth % 2:
@@ -130,24 +132,13 @@ def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path
 @pytest.mark.parametrize("way", ["links", "no links"], indirect=True)
 def test_a_recovery_that_is_killed_anywhere_is_taken_up_again(tmp_path: Path, way: str) -> None:
     before, after = states(tmp_path)
-    number = 0
-    for nth, _, dst in every(lambda: prepare(tmp_path / "half"), restore, first=20):
-        number = nth
-        if files(dst).get("mine/c.md") == b"new c":
-            break
-        quietly_recover(dst)
 
     def killed_again() -> Path:
-        # A change more or less before that is for the state directory alone.
-        for at in range(number - 3, number + 4):
-            quietly_recover(tmp_path / "half/dst")
-            dst = prepare(tmp_path / "half")
-            if cut_off(lambda: restore(dst), at=at) == "killed" and files(dst).get("mine/c.md") == b"new c":  # noqa: B023
-                return dst
-        raise AssertionError("it is never half done")
+        quietly_recover(tmp_path / "half/dst")
+        return kill(prepare(tmp_path / "half"), "mine/c.md", restore)
 
     stopped = 0
-    for nth, ended, dst in every(killed_again, quietly_recover, step=4 if way == "links" else 7):
+    for nth, ended, dst in every(killed_again, quietly_recover):
         stopped += ended == "killed"
         assert {*OLD.values(), *OLD_KINDS.values()} <= contents(dst), nth
         quietly_recover(dst)
@@ -266,33 +257,31 @@ def test_read_only_directories_are_lent_to_a_restore_and_given_back(
         assert as_user(1000, stop_anywhere) == 0
 
 
-#: At which change each name was new, which may be a few more or less the next time.
-PLACES: dict[str, int] = {}
+def write(dst: Path) -> None:
+    write_folder(DOCUMENTS, dst)
 
 
-def kill(where: Path, name: str) -> Path:
-    """A folder whose restore was killed as soon as ``name`` was new."""
-    first = PLACES.pop(name, 23) - 3
-    for nth in range(first, 100):
-        dst = make(where / "dst", OLD)
-        cut_off(lambda: write_folder(DOCUMENTS, dst), at=nth)  # noqa: B023 - it is over before the next turn
-        if files(dst).get(name) != DOCUMENTS[name].encode():
-            quietly_recover(dst)
-            shutil.rmtree(dst)
-        elif nth > first or first == 20:
-            PLACES[name] = nth
-            return dst
-        else:  # it may have been new before
-            quietly_recover(dst)
-            shutil.rmtree(dst)
-            return kill(where, name)
-    raise AssertionError("it is never half done")
+def kill(dst: Path, name: str, act: Callable[[Path], None] = write) -> Path:
+    """Kill a restore as soon as ``name`` is new."""
+    real = Moves._take
+
+    def take(moves: Moves, reach: Reach, step: Step) -> None:
+        real(moves, reach, step)
+        if step.name == name:
+            os._exit(1)
+
+    def killed() -> None:
+        Moves._take = take  # type: ignore[method-assign]
+        act(dst)
+
+    assert cut_off(killed, at=10**6) == "killed"
+    return dst
 
 
 @pytest.fixture
 def half(tmp_path: Path) -> Path:
     """A folder whose restore was killed after ``a.md`` and ``b.sh``."""
-    dst = kill(tmp_path / "half", "b.sh")
+    dst = kill(make(tmp_path / "half/dst", OLD), "b.sh")
     assert files(dst)["mine/c.md"] == b"old c"
     return dst
 
@@ -310,7 +299,7 @@ def test_what_was_written_since_stays_next_to_the_original_or_where_it_is(half: 
 
 
 def test_a_new_file_that_was_edited_since_stays(tmp_path: Path) -> None:
-    dst = kill(tmp_path, "mine/x/d.md")
+    dst = kill(make(tmp_path / "dst", OLD), "mine/x/d.md")
     (dst / "mine/x/d.md").write_text("edited since")
     quietly_recover(dst)
     assert files(dst) == {**OLD, "mine/x/d.md": b"edited since"}
@@ -521,7 +510,7 @@ def test_each_path_name_and_number_of_the_state_is_checked(half: Path) -> None:
 def test_nothing_is_put_back_through_a_link(half: Path, tmp_path: Path) -> None:
     outside = make(tmp_path / "outside", {"c.md": b"outside", "keep.md": b"outside"})
     quietly_recover(half)
-    half = kill(tmp_path / "other", "mine/c.md")
+    half = kill(make(tmp_path / "other/dst", OLD), "mine/c.md")
     (half / "mine").rename(tmp_path / "moved")
     (half / "mine").symlink_to(outside)
     quietly_recover(half)
@@ -581,7 +570,7 @@ ACTS = {
     ],
 )
 def test_whatever_became_of_the_folder_since_it_is_saved(tmp_path: Path, until: str, what: str, act: str) -> None:
-    dst = kill(tmp_path, until)
+    dst = kill(make(tmp_path / "dst", OLD), until)
     do, takes = ACTS[act]
     if act == "a copy" and what == "a.md":
         pytest.skip("a file has no tree")
@@ -632,7 +621,7 @@ def test_a_place_that_cannot_be_looked_into_is_named(half: Path, monkeypatch: py
 
 def test_a_folder_below_or_above_is_recovered_too(tmp_path: Path) -> None:
     for near in (lambda dst: dst / "mine", lambda dst: dst.parent, lambda dst: dst.parent.parent):
-        dst = kill(tmp_path / "half", "b.sh")
+        dst = kill(make(tmp_path / "half/dst", OLD), "b.sh")
         with pytest.warns(ColonyMemoryWarning, match="as they were before it"):
             assert recover(near(dst))
         assert files(dst) == OLD
@@ -643,9 +632,9 @@ def test_a_folder_below_or_above_is_recovered_too(tmp_path: Path) -> None:
 def test_what_is_saved_is_never_a_mix(tmp_path: Path) -> None:
     old = {name: data.decode() for name, data in OLD.items()}
     with pytest.warns(ColonyMemoryWarning, match="as they were before it"):
-        assert read_folder(kill(tmp_path / "1", "b.sh")).documents.items() >= old.items()
+        assert read_folder(kill(make(tmp_path / "1/dst", OLD), "b.sh")).documents.items() >= old.items()
     with pytest.warns(ColonyMemoryWarning, match="as they were before it"):
-        capture = read_paths([kill(tmp_path / "2", "b.sh").parent])
+        capture = read_paths([kill(make(tmp_path / "2/dst", OLD), "b.sh").parent])
     assert capture.documents.items() >= {f"dst/{name}": text for name, text in old.items()}.items()
     assert capture.left_out == ()
 
