@@ -20,6 +20,7 @@ from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
 STAGING_PREFIX = ".colony-memory-restoring-"
 LONGEST_COMPONENT = 255
 LONGEST_NAME = 3000

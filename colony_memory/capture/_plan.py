@@ -181,7 +181,7 @@ class _Comparison:
         self._giving_way: dict[str, tuple[str, str]] = {}
 
     def add_link(self, name: str, target: str) -> None:
-        there = self._stands(name, target, self._look(name, may_be_link=True), may_be_link=True)
+        there = self._existing(name, target, self._look(name, may_be_link=True), may_be_link=True)
         if there is None:
             return
         if is_link(there) and self._read(name, Directory.read_link) == target:
@@ -194,7 +194,7 @@ class _Comparison:
         # Files beside a database that would be taken for a part of the new one.
         parts = [part for part in companions_of(name) if part not in self._wanted] if is_database(data) else []
         logs = {part: log for part in parts if (log := self._look(part)) is not None and is_file(log)}
-        there = self._stands(name, content, there)
+        there = self._existing(name, content, there)
         if there is not None and self._is_same(name, data, there, logs):
             self._keep(name, there)
         elif there is not None and name in self._metadata.masked and not plan.force:
@@ -265,7 +265,7 @@ class _Comparison:
             if not _is_in(name, stays) and (only is None or name in emptied):
                 plan.dropped.append((name, stat.S_IMODE(tree.directories[name].st_mode)))
 
-    def _stands(
+    def _existing(
         self, name: str, content: str | bytes, there: os.stat_result | None, *, may_be_link: bool = False
     ) -> os.stat_result | None:
         """The file that a document would replace; where there is none it is put in place, and a directory makes way."""

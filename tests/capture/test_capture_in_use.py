@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import linux, make, names, posix, tree
+from capture_trees import linux, make, names, posix, rows, tree
 
 from colony_memory._os import held as processes
 from colony_memory._os.directory import Directory
@@ -56,12 +56,6 @@ def saved(tmp_path: Path) -> dict[str, str]:
         source.execute("CREATE TABLE t(x)")
         source.execute("INSERT INTO t VALUES ('saved')")
     return {**read_folder(tmp_path / "src").documents, "a.md": "a"}
-
-
-def rows(path: Path) -> list[tuple[str]]:
-    with closing(sqlite3.connect(path)) as opened:
-        assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        return opened.execute("SELECT x FROM t").fetchall()
 
 
 @pytest.mark.parametrize("mode", ["wal", pytest.param("delete", marks=linux)])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import files, make, metadata, names, posix, tree
+from capture_trees import files, make, metadata, names, posix, rows, tree
 
 from colony_memory._os.directory import Directory
 from colony_memory.capture import read_folder, write_folder
@@ -222,12 +222,6 @@ def database(tmp_path: Path) -> Path:
     (dst / "live.db").unlink()
     assert names(dst) == ["a.md", "memory.db", "memory.db-wal"]
     return dst
-
-
-def rows(path: Path) -> list[tuple[str]]:
-    with closing(sqlite3.connect(path)) as opened:
-        assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        return opened.execute("SELECT x FROM t").fetchall()
 
 
 def saved_database(tmp_path: Path, text: str) -> dict[str, str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,31 +64,15 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
+def rows(path: Path) -> list[tuple[str]]:
+    """Those of a database that is whole."""
+    with closing(sqlite3.connect(path)) as opened:
+        assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return opened.execute("SELECT x FROM t").fetchall()
+
+
 def metadata(**fields: object) -> dict[str, str]:
     return {METADATA_NAME: json.dumps({"format": "colony-memory/folder/1", **fields})}
-
-
-def fail_for(monkeypatch: pytest.MonkeyPatch, owner: object, function: str, part: str, error: OSError) -> None:
-    real = getattr(owner, function)
-
-    def failing(path: object, *args: object, **more: object) -> object:
-        if os.fspath(path).endswith(part):  # type: ignore[call-overload]
-            raise error
-        return real(path, *args, **more)
-
-    monkeypatch.setattr(owner, function, failing)
-
-
-def count_calls(monkeypatch: pytest.MonkeyPatch, owner: object, function: str) -> list[object]:
-    calls: list[object] = []
-    real = getattr(owner, function)
-
-    def counting(*args: object, **more: object) -> object:
-        calls.append(args)
-        return real(*args, **more)
-
-    monkeypatch.setattr(owner, function, counting)
-    return calls
 
 
 _CRASH = """
