@@ -15,6 +15,7 @@ from capture_trees import make
 from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
+from colony_memory.capture import _walk
 from colony_memory.hooks import turn
 
 vault = cli_runs.vault_of_1
@@ -405,3 +406,48 @@ def test_a_folder_that_is_all_links_is_named_with_what_saves_it(cli, refused, va
     )
     assert cli("backup", "--quiet", folder / "CLAUDE.md", folder / "rules")[0] == 0
     assert ColonyMemory(backend=vault).restore()["rules/a.md"] == "a rule"
+
+
+@POSIX
+def test_a_link_is_followed_once_and_not_by_too_many(cli, vault, home):
+    folder = make_host(home, "claude-code")
+    make(home / "shared", {"a.md": b"a", ".git/config": b"secret", "keep.log": b"noise", "private/b.md": b"b"})
+    make(home / ".codex", {"AGENTS.md": b"be brief"})
+    (home / "shared" / "on").symlink_to(home / "else")
+    (home / "else").mkdir()
+    (folder / ".cmemignore").write_text("rules/*/private/\n")
+    (folder / "rules" / "AGENTS.md").symlink_to(home / ".codex" / "AGENTS.md")
+    for number in range(11):
+        (folder / "rules" / f"{number:02}").symlink_to(home / "shared")
+    code, _, err = cli("backup", "--agent", "claude-code", "--verbose")
+    assert code == 1
+    assert "rules/00/on: is a link to " in err
+    assert "left out: rules/10: " in err
+    assert "10 others lead there, too" in err
+    saved = ColonyMemory(backend=vault).restore(label="claude-code")
+    shared = {name for name in saved if name.startswith("rules/0")}
+    assert shared == {f"rules/{number:02}/a.md" for number in range(10)}
+    assert saved["rules/AGENTS.md"] == "be brief"
+
+
+@POSIX
+def test_what_takes_the_place_of_a_followed_directory_is_not_read(cli, vault, home, tmp_path, linked, monkeypatch):
+    make(tmp_path / "outside", {"secret.md": b"not for the vault"})
+    find = _walk.find_end
+
+    def swapped(*given):
+        end = find(*given)
+        kept = home / "dotfiles"
+        if kept.is_symlink():
+            return end
+        kept.rename(home / "gone")
+        kept.symlink_to(tmp_path / "outside")
+        (tmp_path / "outside" / "rules").mkdir()
+        (tmp_path / "outside" / "rules" / "python.md").write_text("not for the vault")
+        return end
+
+    monkeypatch.setattr(_walk, "find_end", swapped)
+    code, _, err = cli("backup", "--agent", "claude-code")
+    assert code == 1
+    assert "left out: " in err
+    assert "not for the vault" not in "".join(ColonyMemory(backend=vault).restore(label="claude-code").values())
