@@ -18,7 +18,7 @@ from colony_memory._values import NamedTuple, cached_property
 from colony_memory.capture.secrets import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["KINDS", "Kind", "Span", "find"]
 
@@ -36,51 +36,44 @@ class Kind:
     """One line of the table: the name, the literals one of which is in each, the pattern, and further conditions."""
 
     def __init__(self, line: str) -> None:
-        columns = re.split(r" {2,}", line)
-        self.name, hints, self.form = columns[:3]
-        self.flags = frozenset(columns[3].split(",")) if len(columns) > 3 else frozenset[str]()
+        self.name, hints, self.form, *flags = re.split(r" {2,}", line)
+        self.flags = frozenset(flags[0].split(",")) if flags else frozenset[str]()
+        self.is_last = "last" in self.flags  # it counts only where nothing else is found
         self.by_hand = self.form.startswith("=")  # a function takes the place of a pattern
         # Of the literals: anywhere, or at the beginning of a word; or there is none, but a length.
         self.place = hints[0] if hints[0] in "*~" else ""
-        self.hints = tuple(each[len(self.place) :].replace(r"\x20", " ").encode("ascii") for each in hints.split())
+        literals = [hint[len(self.place) :].replace(r"\x20", " ") for hint in hints.split()]
+        self.hints = tuple(literal.encode("ascii") for literal in literals)
         # Bytes before and behind the literal, in which escapes are undone.
         self.reach = _BY_HAND[self.form][1] if self.by_hand else (32, 160) if self.place == "~" else (0, 0)
-
-    @property
-    def is_last(self) -> bool:
-        """It counts only where nothing else is found."""
-        return "last" in self.flags
+        self._judges = [_JUDGES[flag] for flag in self.flags if flag in _JUDGES] or [_is_likely]
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
-        """The pattern, compiled when it is first looked for."""
         form = _SHORTHAND.sub(lambda match: _SHORT[match[0]], self.form.replace("<uuid>", _UUID).replace("<is>", _IS))
         if self.place != "~":
             hints = "|".join(map(re.escape, map(bytes.decode, self.hints))) if not self.place else ""
             form = f"{_BEFORE}(?:{hints}){form}{_AFTER}"
         return re.compile(form.encode("ascii"))
 
-    def match(self, text: bytes, place: int) -> Iterator[Span]:
-        """Yield what is at a place, where one of the literals stands."""
+    def match(self, text: bytes, place: int) -> Iterable[Span]:
+        """What is at a place, where one of the literals stands, unless it is not what it looks like."""
         if self.by_hand:
-            for start, end, hidden in _BY_HAND[self.form][0](text, place):
-                yield from self._judged(start, end, hidden, text)
-        elif (match := self.pattern.match(text, place)) is not None:
-            yield from self.matched(match, next((len(each) for each in self.hints if text.startswith(each, place)), 0))
-
-    def matched(self, match: re.Match[bytes], hint: int) -> Iterator[Span]:
-        """Yield what the pattern matches, unless it is not what it looks like; the literal has that length."""
-        start, end = match.span()
-        if "whole" in self.flags:
-            hidden = (start, end)
+            found = [*_BY_HAND[self.form][0](text, place)]
+        elif (match := self.pattern.match(text, place)) is None:
+            return ()
+        elif "whole" in self.flags:
+            found = [(*match.span(), match.span())]
+        elif self.pattern.groups:
+            found = [(*match.span(), match.span(1))]
         else:
-            hidden = match.span(1) if self.pattern.groups else (start + hint, end)
-        yield from self._judged(start, end, hidden, match.string)
-
-    def _judged(self, start: int, end: int, hidden: tuple[int, int], text: bytes) -> Iterator[Span]:
-        judges = [_JUDGES[flag] for flag in self.flags if flag in _JUDGES] or [_is_likely]
-        if self.form in _KEYS or all(judge(text[slice(*hidden)]) for judge in judges):
-            yield Span(start, end, hidden, self)
+            hint = next((len(each) for each in self.hints if text.startswith(each, place)), 0)
+            found = [(*match.span(), (place + hint, match.end()))]
+        return [
+            Span(start, end, hidden, self)
+            for start, end, hidden in found
+            if self.form in _KEYS or all(judge(text[slice(*hidden)]) for judge in self._judges)
+        ]
 
 
 def find(text: bytes, near: list[tuple[int, int]] | None = None) -> list[Span]:
@@ -109,10 +102,9 @@ def _in_contexts(
                 for kind in kinds if text.startswith(hint, place) and place >= 0 else ():
                     if near is not None and kind.reach:
                         near.append((place - kind.reach[0], place + kind.reach[1]))
-                    if behind.get(kind, 0) <= place and (kind.by_hand or kind.pattern.match(text, place)):
-                        for span in kind.match(text, place):
-                            behind[kind] = span.end
-                            found.append(span)
+                    for span in kind.match(text, place) if behind.get(kind, 0) <= place else ():
+                        behind[kind] = span.end
+                        found.append(span)
 
 
 class _Words:
@@ -169,20 +161,12 @@ class _Words:
                         if left.setdefault(kind, whole) <= 0:
                             continue
                         left[kind] -= min(end - place, _TRIED)
-                    if skipped < 2 and kind.pattern.match(text, at) is None:
-                        continue
-                    for span in self._match(kind, at, skipped > 1):
-                        behind[kind] = span.end
-                        found.append(span)
+                    # The letter of an escape before it is no part of it.
+                    rest, cut = (text[at : at + _TRIED + _LONGEST_WORD], at) if skipped > 1 else (text, 0)
+                    for first, last, hidden, _ in kind.match(rest, at - cut):
+                        found.append(Span(first + cut, last + cut, (hidden[0] + cut, hidden[1] + cut), kind))
+                        behind[kind] = last + cut
         return found
-
-    def _match(self, kind: Kind, place: int, is_behind_escape: bool) -> Iterator[Span]:
-        if not is_behind_escape:
-            yield from kind.match(self._text, place)
-            return
-        # The letter before it is no part of it.
-        for start, end, hidden, _ in kind.match(self._text[place : place + _TRIED + _LONGEST_WORD], 0):
-            yield Span(start + place, end + place, (hidden[0] + place, hidden[1] + place), kind)
 
 
 _IS = r"""[\\]{0,8}["']?\s{0,3}[:=]\s{0,3}[\\]{0,8}["']?"""
@@ -390,7 +374,6 @@ def _database_passwords(text: bytes, place: int) -> Iterator[Place]:
 
 
 def _before_at(sign: bytes, form: str) -> Callable[[bytes, int], Iterator[Place]]:
-    """Finds passwords in an address, where its ``@`` stands."""
     pattern = re.compile(sign + form.encode("ascii") + b"@")
 
     def find_there(text: bytes, place: int) -> Iterator[Place]:

@@ -84,10 +84,9 @@ class Place(NamedTuple):
 
 
 class _View:
-    """A text with its escapes undone."""
+    """A text with its escapes undone, and each place of the one before that stands for something else."""
 
     def __init__(self, pieces: list[bytes], cuts: list[tuple[int, int, bytes]]) -> None:
-        """The text that is left, and each place of the one before that stands for something else."""
         self.text = b"".join(pieces)
         self._cuts = cuts
 
