@@ -52,7 +52,6 @@ def _age() -> ModuleType:
 
 
 def is_installed() -> bool:
-    """True if anything can be encrypted and opened here."""
     try:
         _age()
     except ImportError:
@@ -69,7 +68,6 @@ def require_age(why: str) -> None:
 
 
 def new_identity() -> tuple[str, str]:
-    """A new identity, ``AGE-SECRET-KEY-1…``, and its recipient, ``age1…``."""
     own = _age().x25519.Identity.generate()
     return str(own), str(own.to_public())
 
@@ -107,8 +105,6 @@ class PassphraseKey:
 
 @dataclass(frozen=True)
 class Lock:
-    """Whom something is encrypted to."""
-
     recipients: tuple[str, ...]  # every one, that of the passphrase's key among them, sorted
     key: PassphraseKey | None = None  # the passphrase's key, None where there is no passphrase
 
@@ -119,8 +115,6 @@ class Lock:
 
 @dataclass
 class Recipients:
-    """Whom a client encrypts to."""
-
     names: tuple[str, ...]  # age and SSH recipients, as spell_recipient has them
     passphrase: str | None = field(default=None, repr=False)  # a passphrase beside them
     _made: PassphraseKey | None = field(default=None, repr=False)
@@ -144,8 +138,6 @@ class Recipients:
 
 
 class Identities:
-    """The keys that a client opens with."""
-
     def __init__(
         self,
         secrets: Iterable[str] = (),
@@ -162,7 +154,6 @@ class Identities:
         return f"Identities({len(self._own)} keys, {len(self._passphrases)} passphrases)"
 
     def told(self) -> str:
-        """The kinds of keys, for an error's message."""
         keys, words = len(self._own), len(self._passphrases)
         several = [f"{keys} identit{'y' if keys == 1 else 'ies'}"] if keys else []
         several += [f"{words} passphrase{'' if words == 1 else 's'}"] if words else []
@@ -197,7 +188,6 @@ class Identities:
         return self._keys.get(key)
 
     def learn(self, key: PassphraseKey | None) -> None:
-        """Remember a key that this client made itself."""
         if key is not None:
             self._keys[key.blob] = key
 
@@ -214,7 +204,6 @@ def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
 
 
 def _work_of(sealed: bytes) -> int:
-    """How often scrypt's loop is run; each takes 1 KiB."""
     _check_header(sealed)
     found = _SCRYPT.match(sealed)
     if found is None:

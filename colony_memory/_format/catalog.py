@@ -30,7 +30,7 @@ from colony_memory._format.rows import (
 )
 from colony_memory._values import NamedTuple, pattern
 
-__all__ = ["MAX_CATALOG_CHARS", "PAGE_ROWS", "Catalog", "Entry", "few_lines", "read_single"]
+__all__ = ["MAX_CATALOG_CHARS", "PAGE_ROWS", "Catalog", "Entry", "few_lines"]
 
 #: Characters that the catalogue may take in the pointer; the oldest pages that do not fit are left out.
 MAX_CATALOG_CHARS = 400_000
@@ -48,7 +48,6 @@ _ROW_CHARS = 400
 _HEAD = pattern(r"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):", re.ASCII)
 _FILE_HEAD = pattern(r'"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):', re.ASCII)
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:"
-_OLD_HEAD = pattern(r"([0-9]{1,8}):", re.ASCII)
 
 
 class _Page(NamedTuple):
@@ -69,7 +68,6 @@ class PageFile(NamedTuple):
     pages: int
 
     def raw(self) -> dict[str, Any]:
-        """As a pointer has it."""
         return {"file": self.name, "sha256": self.sha256, "newest": self.newest, "pages": self.pages}
 
 
@@ -92,7 +90,6 @@ class Catalog(Sequence[Entry]):
 
     @classmethod
     def of(cls, label: str, entries: Iterable[Entry] | None) -> Catalog:
-        """The catalogue of these rows, in any order."""
         return cls(label).following(entries or ())
 
     @classmethod
@@ -135,12 +132,10 @@ class Catalog(Sequence[Entry]):
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Names of the page files whose rows are not known."""
         return tuple(file.name for file in self._unread)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Names of the page files that are still of use, read or not."""
         return (*dict.fromkeys(page.file for page in self._pages if page.file is not None), *self.unread)
 
     def _runs(self) -> list[tuple[PageFile | None, list[_Page]]]:
@@ -215,7 +210,6 @@ class Catalog(Sequence[Entry]):
 
     @property
     def front(self) -> tuple[Entry, ...]:
-        """The rows of the first page."""
         return self._open(0) or ()
 
     def __iter__(self) -> Iterator[Entry]:
@@ -254,11 +248,9 @@ class Catalog(Sequence[Entry]):
         return self._rows().get(snapshot_id)
 
     def knows(self, snapshot_id: str) -> bool:
-        """True if a page that is open lists it."""
         return snapshot_id in self._rows()
 
     def _rows(self) -> dict[str, Entry]:
-        """The rows of all pages that are open, by id."""
         for rows in self._opened[self._counted :]:
             self._known |= {entry.snapshot_id: entry for entry in rows}
         self._counted = len(self._opened)
@@ -376,7 +368,6 @@ def _read_older(older: object, label: str) -> tuple[tuple[PageFile, ...], str | 
 
 
 def _read_file(file: PageFile, text: str | None, label: str) -> list[object]:
-    """The pages of a page file."""
     if text is None:
         raise ValueError("cannot be read")
     if sha256(text.encode("utf-8", "surrogatepass")) != file.sha256:
@@ -405,14 +396,6 @@ def _by_size(pages: Sequence[_Page]) -> Iterator[list[_Page]]:
         yield piece
 
 
-def read_single(text: str, label: str) -> tuple[Entry, ...]:
-    """The rows of a catalogue that is not cut into pages, as early versions wrote it."""
-    head = _OLD_HEAD.match(text)
-    if not head or int(head[1]) > MAX_WEIGHT:
-        raise ValueError("its size is missing, or above the bound for catalogues")
-    return read_rows(unpack([text[head.end() :]], size=int(head[1])), label)
-
-
 def _is_plain(text: str) -> bool:
     """True if a page takes one byte a character in a pointer, so that it may be written again unread."""
     return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
@@ -424,7 +407,6 @@ def _is_newest_first(rows: Sequence[Entry]) -> bool:
 
 
 def _rows_per_page(rows: Sequence[Entry]) -> int:
-    """How many rows a page takes that begins with these."""
     names = rows[0].info.doc_names
     if rows[-1].info.doc_names != names:
         return PAGE_ROWS

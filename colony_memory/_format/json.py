@@ -154,7 +154,6 @@ def _escaped_pieces(text: str) -> Iterator[bytes]:
 
 
 def _escaped(text: str) -> bytes:
-    """The text between the quotes."""
     try:
         return _escaped_bytes(text.encode("utf-8"))
     except UnicodeEncodeError:
@@ -221,13 +220,11 @@ class _Reader:
                 return ""
 
     def take(self, token: str) -> None:
-        """Go behind the next character, which must be this one."""
         if self.next() != token:
             raise self._wrong(f"be {token!r}")
         self._at += 1
 
     def string(self) -> str:
-        """The next string."""
         if self.next() != '"':
             raise self._wrong("begin a string")
         text, end = _scan(self._window, self._at)

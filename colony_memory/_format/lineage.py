@@ -47,19 +47,14 @@ class Lineage:
     rewrites: str | None = None  # the snapshot that it stands for
 
     def raw(self) -> dict[str, Any]:
-        """The fields of a manifest, those that say something."""
-        told: dict[str, Any] = {}
-        if self.based_on is not None:
-            told["based_on"] = list(self.based_on)
-        if self.origin is not None:
-            told["origin"] = self.origin
-        if self.refused:
-            told["refused"] = True
-        if self.unmerged:
-            told["unmerged"] = raw_unmerged(self.unmerged)
-        if self.rewrites is not None:
-            told["rewrites"] = self.rewrites
-        return told
+        told = {
+            "based_on": None if self.based_on is None else list(self.based_on),
+            "origin": self.origin,
+            "refused": self.refused or None,
+            "unmerged": raw_unmerged(self.unmerged) or None,
+            "rewrites": self.rewrites,
+        }
+        return {key: value for key, value in told.items() if value is not None}
 
 
 def read_lineage(raw: Mapping[str, Any]) -> Lineage:
@@ -75,12 +70,10 @@ def read_lineage(raw: Mapping[str, Any]) -> Lineage:
 
 
 def read_based_on(told: object) -> tuple[str, ...] | None:
-    """The ids in ``based_on``, None where it is no list."""
     return tuple(islice(filter(is_id, told), _MOST)) if isinstance(told, list) else None
 
 
 def raw_unmerged(unmerged: Iterable[Unmerged]) -> list[dict[str, Any]]:
-    """The list as manifests and pointers have it."""
     out = []
     for one in unmerged:
         row: dict[str, Any] = {"snapshot_id": one.snapshot_id, "since": one.since}

@@ -87,7 +87,6 @@ def read_lacking(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_tag(value: object) -> bool:
-    """True if it is of the form of a tag."""
     return isinstance(value, str) and _TAG.fullmatch(value) is not None
 
 
@@ -196,12 +195,10 @@ class BuiltSnapshot:
 
     @property
     def base_files(self) -> int:
-        """How many files its base has."""
         return _count_files(self.packs, (*self.inherited, *self.files))
 
     @property
     def listed(self) -> SnapshotInfo:
-        """The summary as the catalogue gives it."""
         return self.public or self.info
 
 
@@ -230,28 +227,23 @@ class Manifest:
 
     @property
     def base_files(self) -> int:
-        """How many files its base has."""
         return _count_files(self.packs, self.part_files)
 
     @property
     def stream(self) -> str | None:
-        """Identity of the history that its writer added it to, or None."""
         stream = self.raw.get("stream")
         return stream if isinstance(stream, str) else None
 
     @cached_property
     def lineage(self) -> Lineage:
-        """Where it comes from, as its writer says."""
         return read_lineage(self.raw)
 
     @property
     def ruined(self) -> int:
-        """How many documents of the snapshot before it are ruined in it, as its writer found."""
         return 0 if self.info.encrypted else read_ruined(self.raw)
 
 
 def read_ruined(raw: Mapping[str, Any]) -> int:
-    """How many documents are ruined in a snapshot; 0 where that is not told."""
     told = raw.get("ruined")
     return told if type(told) is int and told > 0 else 0
 
@@ -269,20 +261,16 @@ def finish_manifest(
     signer: Signer | None,
 ) -> None:
     """Add to a manifest of any format what it says beside its content, and sign it."""
-    if previous is not None:
-        raw["previous"] = dict(previous)
-    if stream is not None:
-        raw["stream"] = stream
-    if note is not None:
-        raw["note"] = printable(note)
-    left_out = [printable(line) for line in incomplete]
-    if left_out:
-        raw["incomplete"] = left_out
-    if tags:
-        raw["tags"] = list(tags)
-    raw.update(lineage.raw())
-    if ruined:
-        raw["ruined"] = ruined
+    more = {
+        "previous": None if previous is None else dict(previous),
+        "stream": stream,
+        "note": None if note is None else printable(note),
+        "incomplete": [printable(line) for line in incomplete] or None,
+        "tags": list(tags) or None,
+        **lineage.raw(),
+        "ruined": ruined or None,
+    }
+    raw.update({key: value for key, value in more.items() if value is not None})
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
 

@@ -58,7 +58,6 @@ def _folded(label: str) -> str:
 
 
 def require_label(label: object) -> str:
-    """The label in the spelling that file names use."""
     if not isinstance(label, str):
         msg = f"label must be a string, not {type(label).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
@@ -78,7 +77,6 @@ def require_label(label: object) -> str:
 
 
 def is_id(value: object) -> TypeGuard[str]:
-    """True if this is a plain id: letters, digits, ``_`` and ``-``, at most 64."""
     return isinstance(value, str) and _is_id(value)
 
 
@@ -88,14 +86,12 @@ def _is_id(text: str) -> bool:
 
 
 def require_id(snapshot_id: object) -> str:
-    """The id unchanged."""
     if not is_id(snapshot_id):
         raise bad_argument(f"{shown(snapshot_id)} is not a snapshot id", hint=Hint("list_snapshots"))
     return snapshot_id
 
 
 def is_digest(value: object) -> TypeGuard[str]:
-    """True if this is ``sha256:`` and 64 hex digits."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
@@ -105,7 +101,6 @@ def is_hex16(value: object) -> TypeGuard[str]:
 
 
 def stamp(moment: datetime) -> str:
-    """A time as manifests and pointers give it: ``YYYY-MM-DDThh:mm:ssZ``."""
     return moment.astimezone(timezone.utc).strftime(_STAMP)
 
 
@@ -152,12 +147,10 @@ def new_id(now: datetime, token: str, seen: Iterable[str]) -> str:
 
 
 def manifest_filename(label: str, snapshot_id: str) -> str:
-    """Name of a snapshot's manifest."""
     return f"cmem.{sanitize_label(label)}.{snapshot_id}.manifest.json"
 
 
 def part_filename(label: str, snapshot_id: str, seq: int) -> str:
-    """Name of a snapshot's part; ``seq`` counts from 0."""
     return f"cmem.{sanitize_label(label)}.{snapshot_id}.p{seq}.json"
 
 
@@ -172,12 +165,10 @@ def page_filename(label: str, file_id: str, seq: int) -> str:
 
 
 def pin_filename(label: str, snapshot_id: str) -> str:
-    """Name of the file that says that a snapshot is to be kept."""
     return f"cmem.{sanitize_label(label)}.{snapshot_id}.pin.json"
 
 
 def latest_filename(label: str) -> str:
-    """Name of a label's pointer."""
     return f"cmem.{sanitize_label(label)}.latest.json"
 
 
@@ -188,14 +179,12 @@ def leading_label(start: str) -> str | None:
 
 
 def common_start(filenames: Sequence[str]) -> str:
-    """The common start of these names, perhaps empty."""
     first, last = min(filenames, default=""), max(filenames, default="")
     same = next((at for at, char in enumerate(first) if not last.startswith(char, at)), len(first))
     return first[:same]
 
 
 def is_cortex_file(filename: str) -> bool:
-    """True if the name looks like a file of this format at all."""
     return filename.startswith("cmem.") and filename.endswith(".json")
 
 
@@ -229,7 +218,6 @@ class Head(NamedTuple):
 
 
 def write_head(generation: int, manifest_sha256: str | None) -> str:
-    """The head of a pointer."""
     if not _is_generation(generation):
         raise ValueError(f"a generation is a positive integer, not {_show(generation)}")
     if manifest_sha256 is None:

@@ -51,7 +51,6 @@ class Packed(NamedTuple):
 
 
 def sha256(data: bytes | bytearray) -> str:
-    """``sha256:`` and the hex digest."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
@@ -155,7 +154,6 @@ def document_digest(text: str) -> str:
 
 
 def tree_of(documents: Mapping[str, str]) -> str:
-    """The tree of documents by name."""
     return tree_of_digests(digests_of(documents))
 
 
@@ -167,7 +165,6 @@ def digests_of(documents: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_file(digest: str) -> str:
-    """The digest of a file of a record, told apart from that of a text."""
     return f"file:{digest}"
 
 
@@ -180,7 +177,6 @@ def tree_of_digests(digests: Mapping[str, str]) -> str:
 
 
 def read_tree(raw: Mapping[str, Any]) -> str:
-    """The tree that a manifest tells, empty where it tells none."""
     told = raw.get("tree")
     if told is None:
         return ""

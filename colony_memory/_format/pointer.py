@@ -16,7 +16,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import LATEST_FORMAT
-from colony_memory._format.catalog import Catalog, read_single
+from colony_memory._format.catalog import Catalog
 from colony_memory._format.json import load_object, peak_weight
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
 from colony_memory._format.names import id_order, is_hex16, latest_filename, manifest_filename, require_id, write_head
@@ -38,8 +38,6 @@ _MOST_WEIGHT = 64 * 2**20
 
 @dataclass(frozen=True)
 class Pointer:
-    """A pointer."""
-
     label: str
     snapshot_id: str | None  # the snapshot that restore gives, None where the pointer names nothing
     updated_at: str = ""  # when it was written, YYYY-MM-DDThh:mm:ssZ
@@ -60,7 +58,6 @@ class Pointer:
 
     @property
     def signed(self) -> bool:
-        """True if it carries a signature, of whatever worth."""
         return self.raw.get("signature") is not None
 
     @property
@@ -75,7 +72,6 @@ class Pointer:
             return ""  # the catalogue gives a digest of no such form
 
     def entry(self, snapshot_id: str) -> Entry | None:
-        """The catalogue's entry of a snapshot, or None."""
         if isinstance(self.entries, Catalog):
             return self.entries.find(snapshot_id)
         return next((entry for entry in self.entries or () if entry.info.snapshot_id == snapshot_id), None)
@@ -87,12 +83,10 @@ class Pointer:
 
     @cached_property
     def rows(self) -> Mapping[str, Entry]:
-        """All entries by the id of their snapshot."""
         return {entry.snapshot_id: entry for entry in self.entries or ()}
 
     @cached_property
     def gone(self) -> frozenset[str]:
-        """``removed``, to ask whether one is among them."""
         return frozenset(self.removed)
 
     def took_out(self, snapshot_id: str) -> bool:
@@ -184,7 +178,6 @@ def read_pointer(
 
 
 def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
-    """The text of a pointer file, signed where there is a signer."""
     raw: dict[str, Any] = {
         "format": LATEST_FORMAT,
         "label": pointer.label,
@@ -193,16 +186,11 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
         "updated_at": pointer.updated_at,
         "generation": pointer.generation,
     }
-    if pointer.stream is not None:
-        raw["stream"] = pointer.stream
-    if pointer.removed:
-        raw["removed"] = list(pointer.removed)
-    if pointer.went_back_from is not None:
-        raw["went_back_from"] = pointer.went_back_from
-    if pointer.unmerged:
-        raw["unmerged"] = raw_unmerged(pointer.unmerged)
-    if pointer.doc_bytes:
-        raw["doc_bytes"] = list(pointer.doc_bytes)
+    raw |= {} if pointer.stream is None else {"stream": pointer.stream}
+    raw |= {"removed": list(pointer.removed)} if pointer.removed else {}
+    raw |= {} if pointer.went_back_from is None else {"went_back_from": pointer.went_back_from}
+    raw |= {"unmerged": raw_unmerged(pointer.unmerged)} if pointer.unmerged else {}
+    raw |= {"doc_bytes": list(pointer.doc_bytes)} if pointer.doc_bytes else {}
     raw["catalog"], older = pointer.catalog.stored()
     if older:
         raw["older"] = older
@@ -232,11 +220,6 @@ def _read_catalog(
 ) -> tuple[Sequence[Entry] | None, str | None]:
     """The rows, None where there are none that can be read, and what is wrong with the catalogue."""
     catalog = raw.get("catalog")
-    if isinstance(catalog, str):
-        try:
-            return read_single(catalog, label), None
-        except ValueError as error:
-            return None, str(error)
     if not isinstance(catalog, list):
         return None, None if catalog is None else "it is no list of pages"
     pages = Catalog.read(label, catalog, raw.get("older"), files)

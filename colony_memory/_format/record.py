@@ -43,14 +43,12 @@ def lacks_text(documents: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 
 def lines_of(documents: Mapping[str, str]) -> Iterator[str]:
-    """Every line that says something, of every document."""
     for name, text in _unfolded(documents).items():
         if name not in RECORDS or read_record(text) is None:
             yield from (line.rstrip("\r") for line in text.split("\n") if line.strip())
 
 
 def read_record(text: str | None) -> dict[str, Any] | None:
-    """The record, None where it is not one."""
     try:
         record = None if text is None else load_object(text)
     except ValueError:
@@ -164,7 +162,6 @@ def decode_file(text: str, start: int, stop: int) -> bytes:
 
 
 def spell_file(data: bytes) -> Iterator[bytes]:
-    """The text of a file, in pieces."""
     size = _PIECE // 4 * 3
     return (b2a_base64(data[at : at + size], newline=False) for at in range(0, len(data), size))
 
@@ -209,7 +206,6 @@ def _unfolded(documents: Mapping[str, str]) -> dict[str, str]:
 
 
 def _by_name(value: object) -> dict[str, Any] | None:
-    """An object, or a list of names as one; None where it is neither."""
     if value is None or isinstance(value, dict):
         return value or {}
     if isinstance(value, list) and all(isinstance(name, str) for name in value):

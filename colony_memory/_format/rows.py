@@ -55,8 +55,6 @@ _NO_MORE: tuple[Any, ...] = (None, [], [], [], {})
 
 @dataclass(frozen=True)
 class Entry:
-    """One snapshot in the catalogue."""
-
     info: SnapshotInfo  # the summary
     manifest_sha256: str  # digest of the manifest file
     # When a snapshot of less than half its bytes or documents, or one that ruined a document of it, last followed,
@@ -70,7 +68,6 @@ class Entry:
 
     @property
     def snapshot_id(self) -> str:
-        """Id of the snapshot."""
         return self.info.snapshot_id
 
 
@@ -86,7 +83,6 @@ def few_lines(left_out: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def raw_rows(entries: Iterable[Entry]) -> dict[str, Any]:
-    """The JSON object of these rows."""
     names: list[list[str]] = []
     rows = []
     for entry in entries:
@@ -140,7 +136,6 @@ def weight(plain: bytes | bytearray) -> int:
 
 
 def read_rows(plain: bytes | bytearray, label: str) -> tuple[Entry, ...]:
-    """The rows that the text of a page holds."""
     # Unpacked it may be a thousand times as long as the file, and as Python values ten times that.
     if count_values(plain) > MAX_VALUES or weight(plain) > MAX_WEIGHT:
         raise ValueError("it holds too much")

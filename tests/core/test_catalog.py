@@ -92,20 +92,13 @@ def raw(at: Pointer) -> dict[str, Any]:
     return value
 
 
-def packed(body: object) -> str:
-    """A catalogue of any content, as it was written before there were pages."""
-    plain = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return f"{len(plain)}:{base64.b64encode(gzip.compress(plain, mtime=0)).decode()}"
-
-
 def values_in(plain: bytes) -> int:
     return sum(plain.count(sign) for sign in (b",", b":", b"[", b"{"))
 
 
 def page(body: object) -> str:
     plain = body if isinstance(body, bytes) else json.dumps(body).encode()
-    size, _, blob = packed(plain).partition(":")
-    return f"{size}:{values_in(plain)}:{blob}"
+    return f"{len(plain)}:{values_in(plain)}:{base64.b64encode(gzip.compress(plain, mtime=0)).decode()}"
 
 
 def unpacked(pages: list[str]) -> dict[str, Any]:
@@ -154,7 +147,7 @@ def test_what_is_no_tag_is_passed_over_and_so_is_what_a_newer_writer_adds() -> N
     def rewritten(tags: object, *more: object) -> Pointer:
         catalog = unpacked(raw(pointer(entry(1, tags=("a",))))["catalog"])
         catalog["snapshots"][0][16:] = [tags, *more]
-        return reread(json.dumps({**PUBLISHED, "catalog": packed(catalog)}))
+        return reread(json.dumps({**PUBLISHED, "catalog": [page(catalog)]}))
 
     hostile = ["b", "b", 7, None, "\x1b[2J", "a b", "x" * 65, "", ["a"], "\ud800"]
     assert rewritten(hostile).entries == (entry(1, tags=("b",)),)
@@ -170,7 +163,7 @@ def test_a_row_of_a_chain_names_its_packs() -> None:
     for wrong in ([7], ["no id"], ids[:1], "x"):
         catalog = unpacked(raw(pointer(top))["catalog"])
         catalog["snapshots"][0][17:] = [wrong]
-        assert reread(json.dumps({**PUBLISHED, "catalog": packed(catalog)})).entries is None
+        assert reread(json.dumps({**PUBLISHED, "catalog": [page(catalog)]})).entries is None
 
 
 def test_the_stream_and_what_was_removed_are_what_they_should_be_or_nothing() -> None:
@@ -302,45 +295,45 @@ BROKEN = [
     "16777217:AAAA",
     "²:AAAA",
     "2:e30=",
-    packed(GOOD)[:-8],
-    "1" + packed(GOOD),
-    packed(GOOD).replace(":", "::"),
-    packed(b"\xff"),
-    packed(b'{"a":1,"a":2}'),
-    packed({}),
-    packed({**GOOD, "format": "colony-memory/catalog/2"}),
-    packed({**GOOD, "names": None}),
-    packed({**GOOD, "names": []}),
-    packed({**GOOD, "snapshots": None}),
-    packed({**GOOD, "snapshots": [None]}),
-    packed({**GOOD, "snapshots": [ROW[:-1]]}),
-    packed({**GOOD, "snapshots": [[*ROW, 7]]}),
-    packed({**GOOD, "snapshots": [[*ROW, None, [7]]]}),
-    packed({**GOOD, "snapshots": [[*ROW, None, [], "a"]]}),
-    packed({**GOOD, "names": [[""] * 600_000]}),
-    packed(with_row(names=1)),
-    packed(with_row(names=None)),
-    packed(with_row(snapshot_id="../x")),
-    packed(with_row(part_count=0)),
-    packed(with_row(part_count=1_000_001)),
-    packed(with_row(byte_size=-1)),
-    packed(with_row(byte_size=2**53)),
-    packed(with_row(stored_bytes=-1)),
-    packed(with_row(manifest_sha256=None)),
-    packed(with_row(created_at=7)),
-    packed(with_row(created_at=None, snapshot_id="x")),
-    packed(with_row(parent_id=True)),
-    packed(with_row(stored_bytes=False)),
-    packed(with_row(issuer=7)),
-    packed(with_row(format=None)),
-    packed(with_row(parent_id=["x"])),
-    packed(with_row(shrunk_at=7)),
+    page(GOOD)[:-8],
+    "1" + page(GOOD),
+    page(GOOD).replace(":", "::"),
+    page(b"\xff"),
+    page(b'{"a":1,"a":2}'),
+    page({}),
+    page({**GOOD, "format": "colony-memory/catalog/2"}),
+    page({**GOOD, "names": None}),
+    page({**GOOD, "names": []}),
+    page({**GOOD, "snapshots": None}),
+    page({**GOOD, "snapshots": [None]}),
+    page({**GOOD, "snapshots": [ROW[:-1]]}),
+    page({**GOOD, "snapshots": [[*ROW, 7]]}),
+    page({**GOOD, "snapshots": [[*ROW, None, [7]]]}),
+    page({**GOOD, "snapshots": [[*ROW, None, [], "a"]]}),
+    page({**GOOD, "names": [[""] * 600_000]}),
+    page(with_row(names=1)),
+    page(with_row(names=None)),
+    page(with_row(snapshot_id="../x")),
+    page(with_row(part_count=0)),
+    page(with_row(part_count=1_000_001)),
+    page(with_row(byte_size=-1)),
+    page(with_row(byte_size=2**53)),
+    page(with_row(stored_bytes=-1)),
+    page(with_row(manifest_sha256=None)),
+    page(with_row(created_at=7)),
+    page(with_row(created_at=None, snapshot_id="x")),
+    page(with_row(parent_id=True)),
+    page(with_row(stored_bytes=False)),
+    page(with_row(issuer=7)),
+    page(with_row(format=None)),
+    page(with_row(parent_id=["x"])),
+    page(with_row(shrunk_at=7)),
 ]
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
 def test_a_catalogue_that_cannot_be_read_is_none(text: str) -> None:
-    assert reread(json.dumps({**PUBLISHED, "generation": 3, "catalog": text})) == pointer(entries=None, generation=3)
+    assert reread(json.dumps({**PUBLISHED, "generation": 3, "catalog": [text]})) == pointer(entries=None, generation=3)
 
 
 @st.composite
@@ -381,7 +374,7 @@ def test_a_spoiled_pointer_is_refused_or_of_this_label(text: str) -> None:
 def test_a_catalogue_of_anything_is_read_or_none(body: dict[str, Any], place: int, value: object) -> None:
     row = [*ROW[:place], value, *ROW[place + 1 :]]
     for content in (body, {**GOOD, **body, "snapshots": [row]}, {**GOOD, "snapshots": [row]}):
-        text = packed({"format": GOOD["format"], **content})
+        text = page({"format": GOOD["format"], **content})
         at = reread(json.dumps({**PUBLISHED, "catalog": text}))
         assert at.entries is None or all(isinstance(each, Entry) for each in at.entries)
 

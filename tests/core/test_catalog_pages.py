@@ -295,23 +295,6 @@ def test_pages_are_bounded_together() -> None:
     assert with_pages(of(9), *[of(8)] * 10_000).entries == entries(9, 8)
 
 
-def test_an_old_catalogue_is_read_and_written_as_pages() -> None:
-    rows = entries(*range(2 * PAGE_ROWS))
-    plain = json.dumps(raw_rows(rows[::-1])).encode()
-    raw = json.loads(write_pointer(pointer(rows)))
-    raw["catalog"] = f"{len(plain)}:{base64.b64encode(gzip.compress(plain)).decode()}"
-    at = read_pointer(json.dumps(raw), label=LABEL, strict=True)
-    assert at.entries == rows[::-1]
-    assert at.entry(rows[3].snapshot_id) == rows[3]
-    moved = at.follow("x", updated_at="", entries=at.catalog.adding(entry(500)), stream="0" * 16)
-    assert reread(moved).entries == (entry(500), *rows)
-    assert len(pages(moved)) == 3
-    raw["catalog"] += "!"
-    assert read_pointer(json.dumps(raw), label=LABEL).entries is None
-    with pytest.raises(SnapshotCorrupt, match=FILE):
-        read_pointer(json.dumps(raw), label=LABEL, strict=True)
-
-
 def test_it_is_a_sequence() -> None:
     rows = Catalog.of(LABEL, entries(1, 2, 3))
     assert rows[0] == entry(3)

@@ -15,7 +15,7 @@ from colony_memory._format import catalog
 from colony_memory._format.names import latest_filename, manifest_filename, pack_filename, page_filename
 from colony_memory._format.payload import pack, sha256
 from colony_memory._format.pointer import Pointer, write_pointer
-from colony_memory._format.rows import Entry, raw_rows
+from colony_memory._format.rows import Entry
 from colony_memory.signing import Ed25519Signer, sign_manifest
 from colony_memory.snapshot import BuiltSnapshot, build
 
@@ -109,8 +109,6 @@ def vectors() -> dict[str, tuple[str, dict[str, str], str | None]]:
     rows = [entry(each) for each in built]
     newest, middle, oldest = page(rows[4]), page(rows[3], rows[2]), page(rows[1], rows[0])
     lie = page(entry(built[1], manifest_sha256=built[0].manifest_sha256), rows[0])
-    single = raw_rows(reversed(rows))
-    packed = pack([json.dumps(single).encode()])
     whole = [newest, middle, oldest]
     both, second, third = file_of(middle, oldest), file_of(middle), file_of(oldest)
     named = [told(second, 1, built[3]), told(third, 1, built[1], FILES[1])]
@@ -188,8 +186,6 @@ def vectors() -> dict[str, tuple[str, dict[str, str], str | None]]:
             None,
         ),
         "not_needed": ("a page of older rows is damaged", vault(built, 1, [newest, middle, "x"]), "state 1"),
-        "single": ("one string, as before", vault(built, 1, f"{packed.size}:{packed.blob}"), "state 1"),
-        "single_lies": ("one string that says another size", vault(built, 1, f"{packed.size + 1}:{packed.blob}"), None),
         "unsigned_lies": (
             "a catalogue that lies, where nobody is pinned",
             vault(built, 1, [newest, lie, middle], signed=False),

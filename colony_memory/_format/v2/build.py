@@ -123,7 +123,6 @@ def build(
 
 
 def measure(state: State) -> tuple[int, str]:
-    """Bytes and digest of its documents as canonical JSON, as in format 1."""
     hasher, size = hashlib.sha256(), 0
     for piece in encode_texts(state.texts()):
         hasher.update(piece)

@@ -50,7 +50,6 @@ class Pack:
     sha256: str  # sha256: and the hex digest of the texts of its files, one behind the other
 
     def file(self, label: str) -> str:
-        """The first of its files."""
         return pack_filename(label, self.pack_id, 0)
 
 
@@ -157,8 +156,6 @@ _DOCUMENT_WEIGHT, _LINE_WEIGHT = 256, 32
 
 @dataclass(frozen=True)
 class Link:
-    """A pack in its place."""
-
     pack: Pack  # the pack
     level: int  # how often what it holds was folded
     size: int  # bytes of the state that it leads to
@@ -242,7 +239,6 @@ def _compress(changed: Change) -> bytes:
 
 
 def _run(state: State, against: Sequence[tuple[int, int]] | None) -> Iterable[bytes | memoryview]:
-    """The prefix of a pack above a state."""
     return state.run() if against is None else chain.from_iterable(state.cut(*part) for part in against)
 
 

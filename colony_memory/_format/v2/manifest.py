@@ -49,7 +49,6 @@ class ChainManifest(Manifest):
 def check_manifest(
     raw: Mapping[str, Any], sha256: str, *, label: str | None = None, snapshot_id: str | None = None
 ) -> ChainManifest:
-    """Check every field of a manifest of format 2 that came out of a vault."""
     fields = Fields(raw, label, snapshot_id)
     fields.one_of("format", (FORMAT_2,), "snapshot format")
     fields.one_of("codec", (CODEC, SEALED_CODEC), "codec")
@@ -118,8 +117,6 @@ _LARGEST = 2**53 - 1
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that a manifest in the clear would tell."""
-
     byte_size: int  # bytes of the documents as canonical JSON
     doc_count: int  # number of documents
     plaintext_sha256: str  # digest of those bytes
@@ -130,7 +127,6 @@ class Facts:
     ruined: int = 0  # how many documents of the snapshot before it are ruined in it
 
     def told_of(self, info: SnapshotInfo) -> SnapshotInfo:
-        """The summary with what it does not say in the clear."""
         return replace(
             info,
             byte_size=self.byte_size,
@@ -152,16 +148,13 @@ def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
         "snapshot_id": snapshot_id,
         "tree": facts.tree or None,
     }
-    if facts.note is not None:
-        raw["note"] = facts.note
-    if facts.ruined:
-        raw["ruined"] = facts.ruined
+    raw |= {} if facts.note is None else {"note": facts.note}
+    raw |= {"ruined": facts.ruined} if facts.ruined else {}
     plain = canonical(raw)
     return base64.b64encode(lock.seal(plain.ljust(-(-len(plain) // _STEP) * _STEP))).decode("ascii")
 
 
 def unseal(manifest: ChainManifest, identities: Identities | None) -> Facts:
-    """The facts of a manifest."""
     info = manifest.info
     file = manifest_filename(info.label, info.snapshot_id)
     try:
@@ -176,7 +169,6 @@ def unseal(manifest: ChainManifest, identities: Identities | None) -> Facts:
 
 
 def unseal_packs(manifest: ChainManifest, packs: Sequence[Pack], identities: Identities | None) -> list[Pack]:
-    """The packs with their frames in the clear."""
     out = []
     for pack in packs:
         file = pack.file(manifest.info.label)

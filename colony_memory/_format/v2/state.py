@@ -80,15 +80,12 @@ def _name(name: str) -> bytes:
 
 @dataclass(frozen=True)
 class State:
-    """A memory as bytes."""
-
     contents: dict[str, bytes]  # each by its name, in the order of the bytes of their names
     # Those that are files of the record; the others are texts, the record without its files among them
     files: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, documents: Mapping[str, str]) -> State:
-        """The state of documents."""
         texts, files = take_apart(documents)
         whole: dict[str, str | bytes] = {**texts, **files}
         return cls({name: _utf8(whole[name]) for name in sorted(whole)}, frozenset(files))
@@ -98,7 +95,6 @@ class State:
 
     @cached_property
     def marks(self) -> Mapping[str, str]:
-        """Digest of each content."""
         return {name: _digest(content) for name, content in self.contents.items()}
 
     @cached_property
@@ -114,40 +110,33 @@ class State:
 
     @property
     def names(self) -> list[str]:
-        """The names of the documents, in that order."""
         return [name for name in self.contents if name not in self.files]
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes of each document."""
         sizes = {name: len(self.contents[name]) for name in self.names}
         if self.files:
             sizes[RECORD_NAME] += joined_size({name: len(self.contents[name]) for name in self.files})
         return sizes
 
     def run(self) -> Iterator[bytes | memoryview]:
-        """All of it as one run of bytes, piece by piece."""
         for name, content in self.contents.items():
             yield _name(name) + b"\n"
             yield from _cut(content, 0, len(content))
 
     @cached_property
     def ends(self) -> list[int]:
-        """Where each content ends in the run."""
         return list(accumulate(len(_name(name)) + 1 + len(content) for name, content in self.contents.items()))
 
     @cached_property
     def ordered(self) -> list[str]:
-        """The names of all contents, in that order."""
         return [*self.contents]
 
     def place(self, name: str) -> tuple[int, int]:
-        """Where a content begins and ends in the run."""
         end = self.ends[bisect_left(self.ordered, name)]
         return end - len(self.contents[name]), end
 
     def whole(self) -> State:
-        """The same with each content in one."""
         if not any(isinstance(content, _Rope) for content in self.contents.values()):
             return self
         contents = {
@@ -197,7 +186,6 @@ class State:
         return content[:1] in b"\0" and not content.strip(b"\0")
 
     def documents(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """The documents, or those of the ``names``."""
         return dict(self._decoded(names))
 
     def used_up(self) -> dict[str, str]:
@@ -212,7 +200,6 @@ class State:
         return out
 
     def require_texts(self) -> None:
-        """Raise a ValueError unless all documents are text."""
         for _, pieces in self.texts():
             for piece, _ in pieces:
                 for _ in _texts(piece):
@@ -288,14 +275,12 @@ class Change(NamedTuple):
         return len(self.line) + sum(end - start for _, start, end in self.fresh)
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """Its bytes, piece by piece."""
         yield self.line
         for name, start, end in self.fresh:
             yield memoryview(self.after.contents[name])[start:end]
 
 
 def change(before: State, after: State) -> Change:
-    """The change from one state to the next."""
     lost = [name for name in before.contents if name not in after.contents]
     # A content that was moved is found by its digest, and stays what it is, a text or a file.
     known = {(before.marks[name], name in before.files): name for name in reversed(lost)}
@@ -460,7 +445,6 @@ def _read_line(
 
 
 def _is_take(said: object) -> bool:
-    """True if it is a count of bytes that follow, or a list of such and of places with counts."""
     if isinstance(said, list):
         return all(_is_take(each) if type(each) is int else _is_place(each) for each in said)
     return type(said) is int and said >= 0

@@ -48,12 +48,10 @@ def _zstd() -> ModuleType:
 
 
 def library_version() -> str:
-    """Version of libzstd."""
     return str(_zstd().zstd_version)
 
 
 def require_zstd() -> None:
-    """Raise a ColonyMemoryError that says what to install unless snapshots of format 2 can be written here."""
     try:
         _zstd()
     except ImportError as error:
@@ -61,7 +59,6 @@ def require_zstd() -> None:
 
 
 def is_installed() -> bool:
-    """True if snapshots of format 2 can be read and written here."""
     try:
         _zstd()
     except ImportError:
@@ -98,7 +95,6 @@ class Prefix:
 
     @property
     def given(self) -> Any:
-        """As a compressor or decompressor of zstd takes it."""
         return self._kept.as_prefix if self.size >= MIN_PREFIX else None
 
 
@@ -128,7 +124,6 @@ def with_lead(lead: bytes, frame: bytes) -> bytes:
 
 
 def split_lead(data: bytes) -> tuple[bytes | None, bytes]:
-    """The part to pass over, None where there is none, and the frame."""
     if not data.startswith(_PASSED_OVER):
         return None, data
     end = 8 + int.from_bytes(data[4:8], "little")
