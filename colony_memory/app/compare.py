@@ -206,10 +206,6 @@ def read_snapshot(memory: ColonyMemory, snapshot_id: str, *, label: str) -> Side
     return Side(snapshot_id, f"snapshot {snapshot_id}", memory.restore(label=label, snapshot_id=snapshot_id))
 
 
-def compare_sides(before: Side, after: Side) -> SnapshotDiff:
-    return compare_files(before.documents, after.documents)
-
-
 def patch_of(before: Side, after: Side, *, only: str | None = None) -> str:
     """The differences as git and patch take them, with lines that both pass over for what no patch can make.
 

@@ -42,7 +42,6 @@ __all__ = [
     "FolderSave",
     "Saved",
     "read_for",
-    "save_capture",
     "save_folder",
     "save_paths",
 ]
@@ -382,13 +381,6 @@ def read_for(
         dry_run=True,
         on_progress=on_progress,
     )
-
-
-def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Saved:
-    require_synchronous(memory)
-    require_type("capture", capture, Capture)
-    incomplete = [str(each) for each in capture.left_out]
-    return Saved(memory.backup(capture.documents, incomplete=incomplete, **options.cleared().of_snapshot), capture)
 
 
 def listed_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from colony_memory._format.json import printable
 from colony_memory._os.paths import is_empty
-from colony_memory.app.compare import Side, compare_sides, file_history, patch_of, read_snapshot, side_of_folder
+from colony_memory.app.compare import Side, file_history, patch_of, read_snapshot, side_of_folder
 from colony_memory.app.content import content_of, near
 from colony_memory.app.pick import (
     change_word,
@@ -29,7 +29,7 @@ from colony_memory.app.pick import (
 from colony_memory.app.protection import check_protection
 from colony_memory.app.restore import fetch, restore_folder
 from colony_memory.app.save import FolderSave, read_for
-from colony_memory.capture._metadata import contents_of
+from colony_memory.capture._metadata import compare_files, contents_of
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -272,7 +272,7 @@ def diff(
     """Tell what changed from one snapshot to another, or, by default, from the latest to the folder as it is now."""
     memory = job.open()
     before, after = (_side(job, memory, text) for text in (a, b))
-    found = compare_sides(before, after)
+    found = compare_files(before.documents, after.documents)
     if file is not None:
         names = {name for side in (before, after) for name in contents_of(side.documents).files}
         if file not in names:

@@ -16,8 +16,8 @@ from colony_memory import (
     save_paths,
 )
 from colony_memory.app.options import BackupOptions
-from colony_memory.app.save import read_for, save_capture
-from colony_memory.capture import read_folder, write_folder
+from colony_memory.app.save import read_for
+from colony_memory.capture import write_folder
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
@@ -68,7 +68,6 @@ def test_what_nobody_would_await_is_refused(folder, tmp_path):
     calls = [
         lambda: save_folder(client, folder),
         lambda: save_paths(client, [folder]),
-        lambda: save_capture(client, read_folder(folder), BackupOptions()),
         lambda: restore_folder(client, tmp_path / "out"),
     ]
     for call in calls:

@@ -28,10 +28,8 @@ from colony_memory import (
 from colony_memory._values import asdict, cached_property, dataclass, field, replace
 from colony_memory.app.compare import file_history, find_unsaved, search_files
 from colony_memory.app.open import choose_place, open_memory
-from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import find, find_at, find_id, parse_moment
 from colony_memory.app.protection import check_protection
-from colony_memory.app.save import save_capture
 from colony_memory.capture import read_folder, read_paths, write_folder
 from colony_memory.signing import decode_did_key
 
@@ -72,7 +70,6 @@ CASES: list[tuple[str, Any, Callable[[ColonyMemory, str, Any], object]]] = [
     ("on_progress", 5, lambda m, d, x: save_folder(m, d, on_progress=x)),
     ("paths", None, lambda m, d, x: save_paths(m, x)),
     ("paths", 5, lambda m, d, x: find_unsaved(m, x)),
-    ("capture", None, lambda m, d, x: save_capture(m, x, BackupOptions())),
     ("text", 5, lambda m, d, x: find(m, x, label="default")),
     ("text", None, lambda m, d, x: find_id(m, x, label="default")),
     ("text", 5, lambda m, d, x: parse_moment(x)),

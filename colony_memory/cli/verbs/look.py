@@ -315,14 +315,15 @@ def run_diff(
     """A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
     snapshot. Without A, it is shown what has changed since then in the folder that this host saves under the label.
     """
-    from colony_memory.app.compare import compare_sides, patch_of, read_own_folder, read_side
+    from colony_memory.app.compare import patch_of, read_own_folder, read_side
+    from colony_memory.capture._metadata import compare_files
 
     with open_memory(common) as opened:
         with opened.working():
             memory = opened.memory
             first, *second = [read_side(memory, side, label=label) for side in (a, b) if side is not None]
             before, after = (first, second[0]) if second else (first, read_own_folder(memory, label))
-            found = compare_sides(before, after)
+            found = compare_files(before.documents, after.documents)
             text = patch_of(before, after) if patch else None
         left_out = [f"left out: {each.name}: {each.reason}" for each in (*before.left_out, *after.left_out)]
         for line in few(left_out, verbose=verbose):
