@@ -17,7 +17,7 @@ import time
 import urllib.request
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from colony_memory._version import __version__
 from colony_memory.exceptions import VaultError
@@ -122,7 +122,7 @@ def read_reply(reply: Reply) -> Any:
     said = f"HTTP {reply.status}"
     if 300 <= reply.status < 400:
         # What a redirect says of itself is not believed, so that nothing of its body is read.
-        raise Refused(f"{said}{_direction(reply.headers.get('location', ''))}", reply.status, None, None)
+        raise Refused(said, reply.status, None, None)
     detail = data.get("detail") if isinstance(data, dict) else None
     message, code = detail, None
     if isinstance(detail, dict):
@@ -133,16 +133,6 @@ def read_reply(reply: Reply) -> Any:
         code = "PRECONDITION_FAILED" if reply.status == 412 else None
     said += f", {message}" if isinstance(message, str) and message else ""
     raise Refused(said, reply.status, code, whole_number(reply.headers.get("retry-after")), data)
-
-
-def _direction(location: str) -> str:
-    """The host that a redirect names, as the end of a sentence."""
-    try:
-        parts = urlsplit(location)
-        host = parts.hostname or ""
-    except ValueError:
-        return ""
-    return f", to {parts.scheme}://{host[:100]}" if parts.scheme in {"http", "https"} and host.isprintable() else ""
 
 
 def delay_before_retry(reply: Reply, attempt: int, retry: Any) -> float | None:
