@@ -58,12 +58,8 @@ def quoted(names: Sequence[str], *, most: int = 5) -> str:
 def link_problem(name: str, target: str, *, said_by: Callable[[str], str | None], is_there: bool = False) -> str | None:
     """Say why a link must not be made, or return None.
 
-    Args:
-        name: Where it stands in the folder.
-        target: What it says.
-        said_by: What a link of that name in the folder says, of the snapshot or there now, empty where only the system
-            knows; None where there is no link.
-        is_there: It is there already: what it ends at is not for a restore to judge.
+    ``said_by`` gives what a link of a name says, of the snapshot or there now, empty where only the system knows; None
+    where there is no link. What one that is there already ends at is not for a restore to judge.
     """
     seen, problem, at = {name}, *_follow(name, target, said_by)
     while not is_there and problem is None and at not in seen and (says := said_by(at) if at else None):

@@ -109,11 +109,7 @@ def _json(value: object) -> str:
 
 
 def load_metadata(text: str) -> Metadata:
-    """Read the document. Unknown fields are passed over.
-
-    Raises:
-        SnapshotCorrupt: It is not such a document; an unknown format is :class:`UnsupportedFormat`.
-    """
+    """Read the document, unknown fields passed over; SnapshotCorrupt where it is none, UnsupportedFormat of another."""
     try:
         parsed = load_object(text)
     except ValueError as error:
@@ -167,11 +163,7 @@ def described_by(documents: Mapping[str, str]) -> Metadata:
 
 
 def split_documents(documents: Mapping[str, str]) -> tuple[dict[str, str | bytes], Metadata]:
-    """Return every file with its content, and the metadata.
-
-    Raises:
-        SnapshotCorrupt: The metadata document is malformed, or contradicts the other documents.
-    """
+    """Every file with its content, and the metadata; SnapshotCorrupt where that is malformed, or contradicts them."""
     texts = {name: text for name, text in documents.items() if name not in METADATA_NAMES}
     metadata = described_by(documents)
     for name in [*metadata.files, *metadata.empty_dirs, *metadata.links]:
@@ -263,11 +255,7 @@ def empty_folders(documents: Mapping[str, str]) -> frozenset[str]:
 
 
 def differ_in_times_only(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Two memories are the same but for the times of change of their files, or the same altogether.
-
-    Raises:
-        SnapshotCorrupt: A document that describes a folder is malformed.
-    """
+    """Two memories are the same but for the times of change of their files, or the same altogether."""
     (files, metadata), (others, more) = split_documents(one), split_documents(other)
     return files == others and replace(metadata, times={}) == replace(more, times={})
 
