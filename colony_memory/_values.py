@@ -202,21 +202,26 @@ def _prepared(cls: Any, frozen: bool, eq: bool) -> Any:
     if eq:
         _compare(cls, own, frozen)
     if frozen:
-        _freeze(cls)
+        cls.__setattr__, cls.__delattr__ = _set_one, _delete_one
     return cls
 
 
 def _compare(cls: Any, own: dict[str, Any], frozen: bool) -> None:
     names = [name for name, (*_, is_compared) in cls.__given__.items() if is_compared]
-    content: Any = operator.attrgetter(*names) if names else lambda _: ()
-
-    def equal(self: Any, other: object) -> bool:
-        return content(self) == content(other) if other.__class__ is self.__class__ else NotImplemented
-
+    cls.__content__ = operator.attrgetter(*names or ["__class__"])
     if "__eq__" not in own:
-        cls.__eq__ = equal
+        cls.__eq__ = _equal
     if "__hash__" not in own:
-        cls.__hash__ = (lambda self: hash(content(self))) if frozen else None
+        cls.__hash__ = _hash if frozen else None
+
+
+def _equal(self: Any, other: Any) -> bool:
+    same_class = other.__class__ is self.__class__
+    return self.__content__(self) == self.__content__(other) if same_class else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash(self.__content__(self))
 
 
 def _init_of(cls: Any, frozen: bool) -> Any:
@@ -255,19 +260,18 @@ class _New:
 _NEW = _New()
 
 
-def _freeze(cls: Any) -> None:
-    def refuse(instance: Any, name: str, doing: str) -> None:
-        if type(instance) is cls or name in cls.__dataclass_fields__:
-            import dataclasses
+def _set_one(self: Any, name: str, value: object) -> None:
+    _refuse(self, name, "assign to")
+    object.__setattr__(self, name, value)
 
-            raise dataclasses.FrozenInstanceError(f"cannot {doing} field {name!r}")
 
-    def set_one(self: Any, name: str, value: object) -> None:
-        refuse(self, name, "assign to")
-        super(cls, self).__setattr__(name, value)
+def _delete_one(self: Any, name: str) -> None:
+    _refuse(self, name, "delete")
+    object.__delattr__(self, name)
 
-    def delete_one(self: Any, name: str) -> None:
-        refuse(self, name, "delete")
-        super(cls, self).__delattr__(name)
 
-    cls.__setattr__, cls.__delattr__ = set_one, delete_one
+def _refuse(self: Any, name: str, doing: str) -> None:
+    if "__given__" in vars(type(self)) or name in self.__given__:
+        import dataclasses
+
+        raise dataclasses.FrozenInstanceError(f"cannot {doing} field {name!r}")
