@@ -280,6 +280,3 @@ def test_an_output_that_takes_nothing_is_told(monkeypatch):
         with pytest.raises(Failure, match=says):
             Output().answer_content("x", name="a.md")
     write(None, b"nobody listens")
-
-
-# --- [ID] DIR

@@ -221,9 +221,6 @@ def test_keygen_makes_a_key_that_signs_and_is_trusted(cli, refused, folder, vaul
     assert (tmp_path / "home" / "mine.pem").is_file()
 
 
-# --- notes
-
-
 # --- pins
 
 

@@ -188,9 +188,6 @@ def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyCl
     assert server.vault.files == {}
 
 
-# Tokens.
-
-
 # Faults.
 
 

@@ -147,9 +147,6 @@ def test_a_disk_that_goes_away_and_comes_back(tmp_path, vault):
     assert memory.restore() == NOTES
 
 
-# --- from before there were markers
-
-
 # --- markers that are none
 
 
