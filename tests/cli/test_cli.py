@@ -19,22 +19,6 @@ from cli_runs import POSIX, process, save, tree
 from colony_memory import ColonyMemory, __version__
 from colony_memory.__main__ import main
 from colony_memory.cli import app
-from colony_memory.exceptions import (
-    BackupUncertain,
-    ColonyMemoryError,
-    ConflictDetected,
-    PruneIncomplete,
-    QuotaExceeded,
-    RateLimited,
-    RollbackDetected,
-    SnapshotCorrupt,
-    SnapshotNotFound,
-    UnsupportedFormat,
-    UntrustedSnapshot,
-    VaultDenied,
-    VaultError,
-    VaultUnavailable,
-)
 from colony_memory.words import errors
 
 # --- as processes
@@ -333,25 +317,6 @@ def test_help_is_plain_text_with_an_example(cli, verb, flag):
 
 def test_version(cli):
     assert cli("--version") == (0, f"colony-memory {__version__}\n", "")
-
-
-CODES = [
-    (SnapshotNotFound("m"), 3),
-    (SnapshotCorrupt("m"), 4),
-    (UnsupportedFormat("m"), 4),
-    (UntrustedSnapshot("m"), 4),
-    (RollbackDetected("m"), 4),
-    (VaultError("m"), 5),
-    (VaultUnavailable("m"), 5),
-    (VaultDenied("m"), 5),
-    (RateLimited("m"), 5),
-    (BackupUncertain("m", snapshot_id="x"), 5),
-    (QuotaExceeded("m"), 1),
-    (ConflictDetected("m", theirs="x"), 1),
-    (PruneIncomplete("m", deleted=0, failed=[]), 1),
-    (ColonyMemoryError("m"), 1),
-    (ValueError("m"), 2),
-]
 
 
 @pytest.mark.parametrize(

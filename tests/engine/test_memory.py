@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import random
 import string
@@ -156,11 +155,6 @@ def test_a_manifest_over_the_cap_is_refused_before_the_first_write(open_memory, 
         open_memory(vault).backup({f"{n:05}" + "n" * 100: "" for n in range(10_000)})
     assert caught.value.needed > caught.value.available == 1_000_000
     assert not vault.files
-
-
-@functools.cache
-def large_noise():
-    return "".join(chr(0x4E00 + (n * n * 7919 + n) % 20000) for n in range(700_000))
 
 
 def test_nothing_saved_yet_is_proven(open_memory, vault):

@@ -12,7 +12,7 @@ import colony_memory
 from colony_memory.hooks.hosts import HOSTS
 
 HERE = ROOT / "integrations"
-PLUGIN, OPENCLAW = HERE / "claude-code", HERE / "openclaw"
+OPENCLAW = HERE / "openclaw"
 SKILL = HERE / "skills" / "colony-memory" / "SKILL.md"
 
 

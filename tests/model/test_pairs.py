@@ -110,7 +110,6 @@ VERBS = {
     "copy": lessen(lambda scene, mem: copy(scene.elsewhere, mem)),
     "another label": lambda scene, mem: (None, mem.backup({"m": "other"}, label="other", prune_keep=1)),
 }
-SAVES = [name for name in VERBS if name.startswith("save")]
 #: What a verb may say in the face of another client. Nothing of it is a refusal of what anybody saved.
 TOLD = (ConflictDetected, SnapshotNotFound, PruneIncomplete)
 

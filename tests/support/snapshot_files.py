@@ -25,7 +25,6 @@ AWKWARD = '\ud800\udbff\udc00\udfff\ud83d\ude00😀\\"/\0\x1f\x7f\u2028\ufeff\r\
 CHARACTERS = st.one_of(st.sampled_from(AWKWARD), st.characters())
 TEXTS = st.text(CHARACTERS, max_size=12)
 DOCUMENTS = st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=5)
-ENCODABLE = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.just(snapshot.FORMAT),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
