@@ -16,7 +16,7 @@ from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import TypeGuard
 
 
@@ -64,17 +64,17 @@ class Fields:
             raise self.wrong(f"{own_label[:80]!r} and {own_id[:80]!r} are no label and id")
         return own_label, own_id
 
-    def text(self, key: str) -> str:
+    def expect(self, key: str, is_right: Callable[[Any], bool], what: str) -> Any:
         value = self.raw.get(key)
-        if not isinstance(value, str):
-            raise self.wrong(f"{key} should be a string")
+        if not is_right(value):
+            raise self.wrong(f"{key} should be {what}")
         return value
 
+    def text(self, key: str) -> str:
+        return str(self.expect(key, lambda value: isinstance(value, str), "a string"))
+
     def digest(self, key: str) -> str:
-        value = self.text(key)
-        if not is_digest(value):
-            raise self.wrong(f"{key} should be 'sha256:' and 64 hex digits")
-        return value
+        return str(self.expect(key, is_digest, "'sha256:' and 64 hex digits"))
 
     def tree(self) -> str:
         try:
@@ -83,10 +83,7 @@ class Fields:
             raise self.wrong(str(error)) from error
 
     def count(self, key: str) -> int:
-        value = self.raw.get(key)
-        if not _is_count(value):
-            raise self.wrong(f"{key} should be a count")
-        return value
+        return int(self.expect(key, _is_count, "a count"))
 
     def counts(self, value: object, key: str) -> tuple[int, ...]:
         if not isinstance(value, list) or not all(map(_is_count, value)):
@@ -94,11 +91,12 @@ class Fields:
         return tuple(value)
 
     def items(self, key: str, kind: type) -> tuple[Any, ...]:
-        value = self.raw.get(key)
-        if not isinstance(value, list) or not all(isinstance(each, kind) for each in value):
-            named = "strings" if kind is str else f"{kind.__name__}s"
-            raise self.wrong(f"{key} should be a list of {named}")
-        return tuple(value)
+        named = "strings" if kind is str else f"{kind.__name__}s"
+
+        def is_right(value: object) -> bool:
+            return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+
+        return tuple(self.expect(key, is_right, f"a list of {named}"))
 
 
 def is_place(label: str, snapshot_id: str) -> bool:

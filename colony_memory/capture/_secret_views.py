@@ -138,12 +138,8 @@ class _Plain(_View):
 def places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
     """Yield what looks like a secret in a text or in what is left of it when its escapes are undone.
 
-    They come in no order, one that is seen in two ways may come twice, and two may overlap.
-
-    Args:
-        text: The text.
-        known: Digests of pieces of large texts in which nothing is found: they are not searched.
-        clean: Takes the digests of those of this one.
+    They come in no order, one that is seen in two ways may come twice, and two may overlap. Pieces of large texts whose
+    digests are ``known`` are not searched; ``clean`` takes the digests of those in which nothing is found.
     """
     for start in range(0, max(1, len(text) - _BEHIND), _SIZE):
         first = max(0, start - _BEFORE)

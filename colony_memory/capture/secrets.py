@@ -52,10 +52,9 @@ class Pieces:
         self.known, self.clean = frozenset(known), dict[str, list[str]]()
 
 
-def _places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
-    # Late, as all that a short command has to look through may be known to be clean.
-    if not text:
-        return iter(())
+def _places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterable[Place]:
+    if not text:  # all that a short command has to look through may be known to be clean
+        return ()
     from colony_memory.capture._secret_views import places
 
     return places(text, known, clean)
@@ -164,23 +163,22 @@ def find_in_contents(contents: Mapping[str, str | bytes], pieces: Pieces | None 
 
 def find_in_names(names: Iterable[str], links: Mapping[str, str]) -> tuple[SecretFinding, ...]:
     """Look for likely secrets in names of files, of directories and of links, and in what the links lead to."""
-    found = {}
-    for name, in_name in _in_lines([*names, *links]):
-        end = name.find("/", in_name[-1].hidden[1])
-        shown = _masked(name if end < 0 else name[:end], in_name)
-        for place in in_name:
-            finding = _finding(shown, None, place.kind.name, place.secret)
-            found[finding.id] = finding
-    of_links = shown_names(links)
-    targets: dict[str, list[str]] = {}
+    of_links, targets = shown_names(links), dict[str, list[str]]()
     for name, target in links.items():
-        targets.setdefault(target, []).append(name)
-    for target, in_target in _in_lines(targets):
-        for name in targets[target]:
-            for place in in_target:
-                finding = _finding(of_links.get(name, name), None, place.kind.name, place.secret)
-                found[finding.id] = finding
-    return tuple(sorted(found.values(), key=lambda finding: (finding.name, finding.kind)))
+        targets.setdefault(target, []).append(of_links.get(name, name))
+    told = list[tuple[list[str], "list[Place]"]]()
+    for name, found in _in_lines([*names, *links]):
+        end = name.find("/", found[-1].hidden[1])
+        told.append(([_masked(name if end < 0 else name[:end], found)], found))
+    told += [(targets[target], found) for target, found in _in_lines(targets)]
+    findings = [
+        _finding(name, None, place.kind.name, place.secret)
+        for shown, found in told
+        for name in shown
+        for place in found
+    ]
+    by_id = {finding.id: finding for finding in findings}
+    return tuple(sorted(by_id.values(), key=lambda finding: (finding.name, finding.kind)))
 
 
 def shown_names(names: Iterable[str]) -> dict[str, str]:
@@ -301,8 +299,7 @@ def judge_words(
     tagged = tuple(replace(each, line=None) for each in find_in_contents({"tag": "\n".join(tags)}))
     contents: dict[str, str | bytes] = {} if note is None else {"note": note}
     if choice == "mask":
-        likely = [finding for finding in tagged if not is_allowed(finding, allowed)]
-        if likely:
+        if likely := [finding for finding in tagged if not is_allowed(finding, allowed)]:
             raise _unmaskable(likely)
         mask_contents(contents, allowed)
         return None if note is None else str(contents["note"])
@@ -321,15 +318,14 @@ def _stop_or_warn(likely: list[SecretFinding], choice: str, depth: int) -> None:
             findings=likely,
             hint=Hint("read_folder", "secrets", "mask"),
         )
-    for finding in likely[:_WARNINGS]:
-        _warn(f"a likely secret is saved: {finding}; have secrets masked, or allow this one", depth, finding.id)
+    told = [
+        (f"a likely secret is saved: {finding}; have secrets masked, or allow this one", ("allow_secrets", finding.id))
+        for finding in likely[:_WARNINGS]
+    ]
     if len(likely) > _WARNINGS:
-        _warn(f"and {len(likely) - _WARNINGS} more likely secrets are saved", depth)
-
-
-def _warn(what: str, depth: int, allow: str | None = None) -> None:
-    hint = Hint("read_folder", "secrets", "mask") if allow is None else Hint("read_folder", "allow_secrets", allow)
-    warnings.warn(ColonyMemoryWarning(what, hint=hint), stacklevel=depth + 3)
+        told.append((f"and {len(likely) - _WARNINGS} more likely secrets are saved", ("secrets", "mask")))
+    for message, option in told:
+        warnings.warn(ColonyMemoryWarning(message, hint=Hint("read_folder", *option)), stacklevel=depth + 2)
 
 
 def _masked(text: str, found: list[Place]) -> str:
