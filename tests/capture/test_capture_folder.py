@@ -138,6 +138,9 @@ def test_arguments_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: py
 def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     src = make(tmp_path / "src", {"a.md": b"a", "closed.md": b"x", "gone.md": b"x", "bad.md": b"x", "sub/b": b"b"})
     make(src, {"odd.md": b"x"})
+    if os.name != "nt":
+        (src / "link").symlink_to("a.md")
+        fail_at(monkeypatch, "readlink", "link", OSError(errno.EIO, "Input/output error"))
     fail_at(monkeypatch, "open", "closed.md", PermissionError(errno.EACCES, "Permission denied"))
     fail_at(monkeypatch, "open", "gone.md", FileNotFoundError(errno.ENOENT, "No such file or directory"))
     fail_at(monkeypatch, "open", "bad.md", OSError(errno.EIO, "Input/output error"))
@@ -149,6 +152,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         LeftOut("bad.md", "Input/output error"),
         LeftOut("closed.md", "not readable: permission denied"),
         LeftOut("gone.md", "vanished before it was read"),
+        *([LeftOut("link", "Input/output error")] if os.name != "nt" else []),
         LeftOut("odd.md", "vanished before it was read"),
         LeftOut("sub/", "not readable: permission denied"),
     )

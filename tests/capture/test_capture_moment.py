@@ -433,22 +433,6 @@ def test_a_link_that_comes_and_goes_at_each_look_ends_nothing(tmp_path: Path, mo
     assert [each.name for each in capture.left_out] in ([], ["sub/.#a.md"])
 
 
-def test_one_unreadable_entry_is_its_own_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path, {"sub/a.md": b"a"})
-    (tmp_path / "sub/link").symlink_to("a.md")
-    real = os.readlink
-
-    def refused(path: Any, *args: Any, **more: Any) -> Any:
-        if path == b"link":
-            raise OSError(5, "Input/output error")
-        return real(path, *args, **more)
-
-    monkeypatch.setattr(os, "readlink", refused)
-    capture = read_folder(tmp_path)
-    assert [str(each) for each in capture.left_out] == ["sub/link: Input/output error"]
-    assert set(contents(capture)) == {"sub/a.md"}
-
-
 WRITER = """
 import os, sys, time
 folder, kind, pause = sys.argv[1], sys.argv[2], float(sys.argv[3])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -88,15 +86,6 @@ def check(pattern: str) -> None:
 @example("a/**/**/b")
 def test_any_pattern_is_read_as_git_reads_it(pattern: str) -> None:
     check(pattern)
-
-
-@needs_git
-@pytest.mark.long
-def test_thousands_of_patterns_are_read_as_git_reads_them() -> None:
-    draw = random.Random(11)
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        check("".join(draw.choices(PIECES, k=draw.randint(1, 7))))
 
 
 @pytest.mark.parametrize(
