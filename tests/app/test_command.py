@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from colony_memory import ColonyMemory, open_vault, save_folder, save_paths
+from colony_memory import ColonyMemory, Retention, open_vault, save_folder, save_paths
 from colony_memory.app import options
 from colony_memory.app.options import BackupOptions
 from colony_memory.exceptions import ColonyMemoryError
@@ -91,3 +91,27 @@ def test_what_lies_in_the_folder_is_not_run(memory, folder, monkeypatch):
 def test_what_is_no_command_is_refused_at_once(given, why):
     with pytest.raises(ValueError, match=why):
         BackupOptions(before=given)
+
+
+RULES = Retention(keep_last=2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"label": "Not one!"}, "label"),
+        ({"prune_keep": -1}, "count"),
+        ({"prune_keep": 1, "retention": RULES}, "not both"),
+        ({"retention": 3}, "Retention"),
+        ({"on_conflict": "ask"}, "on_conflict"),
+        ({"note": "x" * 1001}, "note"),
+        ({"tags": "two words"}, "tag"),
+        ({"exclude": ""}, "excludes nothing"),
+        ({"exclude": 5}, "exclude"),
+        ({"secrets": "maybe"}, "secrets"),
+        ({"allow_secrets": "a"}, "names no finding"),
+    ],
+)
+def test_what_no_backup_could_use_is_refused_at_once(wrong, why):
+    with pytest.raises(ValueError, match=why):
+        BackupOptions(**wrong)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +11,16 @@ import pytest
 
 from colony_memory.app.config import SETTINGS, Setting, effective, read_config
 from colony_memory.retention import Retention
+
+if sys.version_info < (3, 11):
+    pytest.importorskip("tomli")
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colony_memory.app.config import load_config
+from colony_memory.app.values import parse_duration, show_duration
 
 PATH, HOME = Path("/etc/x.toml"), "/home/ada"
 
@@ -180,3 +192,149 @@ def test_options_before_variables_before_the_set_before_the_rest():
     }
     assert effective(config, None, {})["secrets"].value == "warn"
     assert "label" not in effective(config, None, {})
+
+
+posix = pytest.mark.skipif(os.name == "nt", reason="POSIX")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config" / "colony-memory").mkdir(parents=True)
+    return tmp_path / "config" / "colony-memory" / "config.toml"
+
+
+def test_the_null_device_is_none(place, monkeypatch):
+    place.write_text("valut = 1\n")
+    monkeypatch.setenv("COLONY_MEMORY_CONFIG", os.devnull)
+    assert not load_config().exists
+
+
+def test_neither_the_working_directory_nor_a_relative_variable_counts(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("config.toml", ".colony-memory.toml", "colony-memory.toml"):
+        (tmp_path / name).write_text("vault = '/stranger'")
+    assert not load_config().exists
+    monkeypatch.setenv("COLONY_MEMORY_CONFIG", "config.toml")
+    with pytest.raises(ValueError, match="COLONY_MEMORY_CONFIG: must be an absolute path"):
+        load_config()
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_what_others_can_write_is_not_believed(place, mode):
+    place.write_text("vault = '/v'\n")
+    place.chmod(mode)
+    with pytest.raises(ValueError, match=rf"can be written by others \(mode {mode:04o}\).*chmod go-w {place}"):
+        load_config()
+    place.chmod(mode & ~0o022)
+    assert load_config().exists
+
+
+@posix
+def test_what_another_user_owns_is_not_believed(place, monkeypatch):
+    place.write_text("vault = '/v'\n")
+    owner = place.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    if owner == 0:
+        assert load_config().exists  # root's own files are believed
+        os.chown(place, 12345, -1)
+        owner = 12345
+    with pytest.raises(ValueError, match=rf"belongs to another user \({owner}\), and is not believed"):
+        load_config()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"vault = x\n", r"it is not TOML: .*line 1"),
+        (b"a = 1\nb = [\n", r"it is not TOML: "),
+        (b"a = 1\n# \xff\n", "line 2 is not UTF-8"),
+        (b"a = " + b"[" * 100_000, "it is not TOML"),
+        (b"x" * ((1 << 20) + 1), "larger than 1048576 bytes"),
+        (b"valut = 1", "valut is not known; did you mean vault"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_file(place, data, message):
+    place.write_bytes(data)
+    with pytest.raises(ValueError, match=f"^configuration file {place}: {message}"):
+        load_config()
+
+
+@posix
+def test_what_is_no_file_is_not_waited_for(place):
+    os.mkfifo(place)
+    with pytest.raises(ValueError, match="not a plain file"):
+        load_config()
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(ValueError, match="not a plain file"):
+        load_config()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("15m", 900),
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("1h 30m", 5400),
+        (" 2d ", 172_800),
+        ("26h", 93_600),
+        ("1w2d3h4m5s", 604_800 + 2 * 86_400 + 3 * 3600 + 4 * 60 + 5),
+        ("90m", 5400),
+        ("0h5m", 300),
+        ("15M", 900),
+        ("007s", 7),
+        ("3650d", 3650 * 86_400),
+    ],
+)
+def test_durations(text, seconds):
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+FORM = "write it like 90s, 15m, 1h30m or 2d (weeks w, days d, hours h, minutes m, seconds s, the largest first)"
+
+
+def test_what_else_is_refused():
+    for text, message in {
+        "900": f"'900' has no unit: {FORM}",
+        "0s": "'0s' is too short: it must be above 0",
+        "0h0m": "'0h0m' is too short: it must be above 0",
+        "3650d1s": "'3650d1s' is longer than ten years",
+        "9" * 39 + "d": f"'{'9' * 39}d' is longer than ten years",
+        "9" * 5000 + "d": f"'{'9' * 40}…' is longer than ten years",
+        "x" * 50: f"'{'x' * 40}…' is not a length of time: {FORM}",
+    }.items():
+        with pytest.raises(ValueError) as caught:
+            parse_duration(text)
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0s"),
+        (-3, "0s"),
+        (0.4, "0s"),
+        (0.6, "1s"),
+        (59.6, "1m"),
+        (90, "1m30s"),
+        (900, "15m"),
+        (3600, "1h"),
+        (3605, "1h"),
+        (5400, "1h30m"),
+        (93_784, "1d2h"),
+        (86_700, "1d"),
+        (14 * 86_400, "14d"),
+    ],
+)
+def test_shown(seconds, shown):
+    assert show_duration(seconds) == shown
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 59), st.integers(1, 23))
+def test_what_is_shown_can_be_read(minutes, hours):
+    length = timedelta(hours=hours, minutes=minutes)
+    assert parse_duration(show_duration(length.total_seconds())) == length

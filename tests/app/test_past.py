@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
 from colony_memory import (
     AsyncColonyMemory,
     ColonyMemory,
+    ColonyMemoryError,
     ColonyMemoryWarning,
     SnapshotCorrupt,
+    SnapshotInfo,
     SnapshotNotFound,
     save_folder,
 )
 from colony_memory.app.compare import file_history, search_files
+from colony_memory.app.content import content_of
+from colony_memory.app.pick import count_left_out, left_out, made_at
+from colony_memory.capture import read_folder
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.vaults.memory import MemoryVault
 
@@ -91,3 +98,77 @@ def test_nothing_saved_and_a_client_that_is_not_awaited(memory):
             call(memory)
         with pytest.raises(ValueError, match="asynchronous"):
             call(AsyncColonyMemory(backend=MemoryVault()))
+
+
+INFO = SnapshotInfo("20261101T120000300000Z-abcdef", "default", "?", ["a.md"], 1, 10, "sha256:" + "0" * 64)
+LACKING = replace(INFO, incomplete=("b.md: gone",))
+BYTES = b"\x89PNG\r\n\xff"
+
+
+@pytest.fixture
+def documents(tmp_path):
+    folder = tmp_path / "memory"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "empty").mkdir()
+    (folder / "notes" / "a.md").write_text("a")
+    (folder / "face.png").write_bytes(BYTES)
+    (folder / "link").symlink_to("notes/a.md")
+    (folder / "face.png").chmod(0o640)
+    return read_folder(folder, attributes=True).documents
+
+
+def test_a_file_as_it_was(documents):
+    assert content_of(INFO, documents, "notes/a.md") == "a"
+    assert content_of(INFO, documents, "face.png") == BYTES
+    assert content_of(INFO, documents, METADATA_NAME) == documents[METADATA_NAME]
+
+
+@pytest.mark.parametrize(
+    ("info", "name", "says"),
+    [
+        (INFO, "link", r"'link' is a link, to 'notes/a\.md'"),
+        (INFO, "notes/b.md", rf"no 'notes/b\.md' in snapshot {INFO.snapshot_id}; the nearest is 'notes/a\.md'$"),
+        (INFO, "notes/", r"the nearest is 'notes/a\.md'$"),
+        (INFO, "nothing like it at all", "in snapshot [^;]*$"),
+        (LACKING, "what", r"; the snapshot is incomplete, 1 left out: b\.md: gone$"),
+    ],
+)
+def test_what_is_not_there(documents, info, name, says):
+    with pytest.raises(ColonyMemoryError, match=says):
+        content_of(info, documents, name)
+
+
+NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
+
+
+def snapshot(**changes):
+    given = {"snapshot_id": "20261101T120000300000Z-abcdef", "created_at": "2026-11-01T12:00:00Z", **changes}
+    return SnapshotInfo(
+        label="default", doc_names=["a.md"], part_count=1, byte_size=10, plaintext_sha256="sha256:" + "0" * 64, **given
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "moment"),
+    [
+        ({}, NOON),
+        ({"snapshot_id": "handmade"}, NOON.replace(microsecond=0)),
+        ({"created_at": "2026-11-01T11:59:00Z"}, datetime(2026, 11, 1, 11, 59, tzinfo=timezone.utc)),
+        ({"created_at": "9999-12-31T23:59:59Z"}, NOON),
+        ({"created_at": "?"}, NOON),
+        ({"created_at": "?", "snapshot_id": "x"}, datetime.min.replace(tzinfo=timezone.utc)),
+    ],
+)
+def test_when_a_snapshot_was_made(changes, moment):
+    assert made_at(snapshot(**changes)) == moment
+
+
+def test_what_is_lacking_is_told_by_a_few_names_and_the_number():
+    lines = tuple(f"{number}.md: gone" for number in range(5))
+    assert left_out(snapshot(incomplete=lines[:1])) == "1 left out: 0.md: gone"
+    assert left_out(snapshot(incomplete=lines)) == "5 left out: 0.md: gone; 1.md: gone; 2.md: gone; and 2 more"
+    # As a catalogue has it, which is cut.
+    assert (
+        left_out(snapshot(incomplete=(*lines[:2], "and 9 more"))) == "11 left out: 0.md: gone; 1.md: gone; and 9 more"
+    )
+    assert [count_left_out(snapshot(incomplete=each)) for each in ((), lines, (*lines, "and 7 more"))] == [0, 5, 12]
