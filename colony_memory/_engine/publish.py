@@ -162,11 +162,9 @@ async def show_time(session: Session, state: State) -> str | None:
     return scratch
 
 
-def may_write(session: Session, state: State, signer: Signer | None = None) -> bool:
+def may_write(session: Session, state: State) -> bool:
     """True if a pointer by this client is worth as much as the one that is there: signed, if that one is."""
-    if signer or session.signer is not None:
-        return True
-    return not session.trust.require_signature and not state.decision.signed
+    return session.signer is not None or not (session.trust.require_signature or state.decision.signed)
 
 
 def require_signer(session: Session, state: State, why: str, *, conflict: bool = False) -> None:
