@@ -306,7 +306,7 @@ class Verbs(Blocking):
     # Keeping: what stays, and what goes
 
     def prune(self, *, label: str = "default", keep: int = 5, retention: Retention | None = None) -> int:
-        """Delete snapshots, and the leftovers of interrupted backups that are older than an hour.
+        """Delete snapshots, and the leftovers of interrupted backups that are older than an hour; how many are gone.
 
         Only snapshots that are whole count. The newest good one and the one that the pointer names always stay;
         those that cannot be read are neither counted nor removed.
@@ -315,9 +315,6 @@ class Verbs(Blocking):
             label: Label to prune.
             keep: How many to keep.
             retention: Rules in place of ``keep``. See :meth:`plan_prune` for a preview.
-
-        Returns:
-            The number of snapshots that are gone.
 
         Raises:
             PruneIncomplete: Some files could not be deleted.
@@ -402,8 +399,7 @@ class Verbs(Blocking):
             encrypt_to: Whom to encrypt to; by default those of this client. Takes format 2.
             dry_run: Only tell what it takes.
 
-        Returns:
-            What it took, and which files the hour of grace holds back, until when: a :meth:`prune` then removes them.
+        The report says which files the hour of grace holds back, until when: a :meth:`prune` then removes them.
 
         Raises:
             ValueError: There is nothing to do, or an argument is wrong.
