@@ -186,24 +186,53 @@ def _prepared(cls: Any, frozen: bool, eq: bool) -> Any:
             setattr(cls, name, value)
         return made
 
-    def make_init(_: list[str]) -> dict[str, Any]:
-        cls.__init__ = _init_of(cls, frozen)
-        return {"__init__": cls.__init__}
-
     cls.__given__ = getattr(cls, "__given__", {}) | given
     for group, made in (
         (["__match_args__", "__dataclass_fields__"], functools.partial(make, False)),
         (methods, functools.partial(make, True)),
-        (["__init__"], make_init),
     ):
         wanted = [name for name in group if name not in own]
         for name in wanted:
             setattr(cls, name, _Late(name, functools.partial(made, wanted)))
+    if "__init__" not in own:
+        cls.__init__ = _LateInit(cls, frozen)
     if eq:
         _compare(cls, own, frozen)
     if frozen:
         cls.__setattr__, cls.__delattr__ = _set_one, _delete_one
     return cls
+
+
+class _LateInit:
+    """An ``__init__`` that is compiled once there are more than a few instances, as of most classes there never are."""
+
+    def __init__(self, cls: Any, frozen: bool) -> None:
+        self._cls, self._frozen, self._left = cls, frozen, 3
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is not None and self._left:
+            self._left -= 1
+            return functools.partial(self._fill, instance)
+        made = self._cls.__init__ = _init_of(self._cls, self._frozen)
+        return made if instance is None else made.__get__(instance, owner)
+
+    def _fill(self, instance: Any, /, *args: Any, **kwargs: Any) -> None:
+        given = self._cls.__given__
+        names = [name for name, (_, is_argument, *_) in given.items() if is_argument]
+        values = dict(zip(names, args, strict=False)) | kwargs
+        fits = len(values) == len(args) + len(kwargs) and kwargs.keys() <= {*names}
+        for name, (_, is_argument, default, factory, _) in given.items():
+            if name not in values and factory is not _NONE:
+                values[name] = factory()
+            elif name not in values and is_argument:
+                values[name] = default
+        if not fits or any(value is _NONE for value in values.values()):
+            _init_of(self._cls, self._frozen)(instance, *args, **kwargs)  # which says what is wrong
+            return
+        for name, value in values.items():
+            object.__setattr__(instance, name, value)
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
 
 
 def _compare(cls: Any, own: dict[str, Any], frozen: bool) -> None:
