@@ -109,7 +109,6 @@ class Lock:
     key: PassphraseKey | None = None  # the passphrase's key, None where there is no passphrase
 
     def seal(self, data: bytes) -> bytes:
-        """Encrypt; other bytes each time."""
         return _age().encrypt(data, [_recipient(each) for each in self.recipients])  # type: ignore[no-any-return]
 
 
@@ -241,7 +240,6 @@ def _call(function: Any, sealed: bytes, key: Any) -> bytes:
 
 
 def read_identity(text: str) -> Any:
-    """One identity: an ``AGE-SECRET-KEY-1…``, or an SSH private key in PEM."""
     age, text = _age(), text.strip()
     why = "it is neither an AGE-SECRET-KEY-1… nor an SSH private key"
     try:

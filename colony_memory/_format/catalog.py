@@ -118,7 +118,6 @@ class Catalog(Sequence[Entry]):
         return out
 
     def _append(self, texts: Sequence[object], file: str | None) -> str | None:
-        """Take pages from the pointer or a page file; what is wrong with the one that ends them."""
         size, values = sum(page.size for page in self._pages), sum(page.values for page in self._pages)
         times = 1 if file is None else IN_FILES
         for place, text in enumerate(texts, len(self._pages) + 1):
@@ -325,7 +324,6 @@ class Catalog(Sequence[Entry]):
         return near or bool(self._unread) or self.damage is not None
 
     def _open(self, place: int) -> tuple[Entry, ...] | None:
-        """The rows of a page; None beyond the last one that can be read."""
         while len(self._opened) <= place:
             if len(self._opened) == len(self._pages):
                 return None
@@ -384,7 +382,6 @@ def _read_file(file: PageFile, text: str | None, label: str) -> list[object]:
 
 
 def _by_size(pages: Sequence[_Page]) -> Iterator[list[_Page]]:
-    """The pages, as many together as a page file has."""
     piece, chars = list[_Page](), 0
     for page in pages:
         if piece and chars + len(page.text) > FILE_CHARS:

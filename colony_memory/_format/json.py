@@ -41,7 +41,6 @@ _WINDOW = 2**15
 
 
 def canonical(value: object) -> bytes:
-    """A JSON value in canonical form."""
     return _utf8(_COMPACT(value))
 
 
@@ -211,7 +210,6 @@ class _Reader:
         self._start = self._end = 0  # of the window, in bytes
 
     def next(self) -> str:
-        """The next character that is not blank, which stays; empty at the end."""
         while True:
             self._at = _BLANK.match(self._window, self._at).end()  # type: ignore[union-attr]
             if self._at < len(self._window) - 1:
@@ -246,7 +244,6 @@ class _Reader:
         return "".join(texts)
 
     def _load(self) -> bool:
-        """Go to the next window; false at the end."""
         if not self._data:
             return False
         safe = _SAFE.search(self._data, _WINDOW)

@@ -28,8 +28,6 @@ _MOST = 1000
 
 
 class Unmerged(NamedTuple):
-    """A snapshot that no latest is based on."""
-
     snapshot_id: str
     since: str  # when it was overtaken or refused, YYYY-MM-DDThh:mm:ssZ
     refused: bool = False  # it met a conflict, and never was the latest
@@ -38,8 +36,6 @@ class Unmerged(NamedTuple):
 
 @dataclass(frozen=True)
 class Lineage:
-    """A manifest's word on where its snapshot comes from."""
-
     based_on: tuple[str, ...] | None = None  # what it is directly based on; None if its writer does not say
     origin: str | None = None  # 16 hex digits of the folder or host that it is of
     refused: bool = False  # it met a conflict and did not become the latest

@@ -53,7 +53,6 @@ def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def read_tags(value: object) -> tuple[str, ...]:
-    """The tags that a file of a vault gives; what is none is passed over."""
     listed = value if isinstance(value, list) else []
     return tuple(sorted({tag for tag in listed[:MAX_TAGS] if is_tag(tag)}))
 
@@ -283,7 +282,6 @@ def _lines(left_out: object) -> tuple[str, ...]:
 
 
 def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
-    """The summary of a manifest whose fields have been checked, or have just been written."""
     signature, previous = raw.get("signature"), previous_of(raw)
     issuer = signature.get("key_id") if isinstance(signature, dict) else None
     left_out, lineage = raw.get("incomplete"), read_lineage(raw)

@@ -83,7 +83,6 @@ def unfold(
 
 
 def fold(documents: Mapping[str, str], *, alike: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The way back, without what the record says and the documents contradict."""
     files = {name: text.removeprefix(_LEAD) for name, text in documents.items() if isinstance(text, _Bytes)}
     record = read_record(documents.get(RECORD_NAME)) or ({"format": FORMAT, "executable": []} if files else None)
     if record is None:

@@ -119,7 +119,6 @@ def _facts(entry: Entry) -> dict[str, Any]:
 
 
 def _time_in(own: str) -> str | None:
-    """The time in an id, in the form of ``created_at``; None if there is none."""
     if not id_order(own)[0]:
         return None
     return f"{own[:4]}-{own[4:6]}-{own[6:8]}T{own[9:11]}:{own[11:13]}:{own[13:15]}Z"

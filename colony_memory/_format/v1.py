@@ -113,7 +113,6 @@ CODEC = "gzip+base64"
 def check_manifest(
     raw: Mapping[str, Any], digest_of_file: str, *, label: str | None = None, snapshot_id: str | None = None
 ) -> Manifest:
-    """Check every field of a manifest of format 1 that came out of a vault."""
     fields = Fields(raw, label, snapshot_id)
     fields.one_of("format", (FORMAT,), "snapshot format")
     fields.one_of("codec", (CODEC,), "codec")
@@ -167,7 +166,6 @@ def read_documents(
 
 
 def _chunks(manifest: Manifest, parts: dict[str, str | None]) -> Iterator[str]:
-    """The base64 text of each part, once that is proven to be this part of this snapshot."""
     info, total = manifest.info, 0
     for seq, file in enumerate(manifest.part_files):
         text = parts.pop(file, None)

@@ -105,7 +105,6 @@ class _View:
         return any(self._cuts[each][2] != _GAP for each in range(at, bisect_right(self._seen, end)))
 
     def source(self, start: int, end: int) -> tuple[int, int]:
-        """The same place in the text before."""
         return self._one(start)[0], self._one(end - 1)[1]
 
     def _one(self, place: int) -> tuple[int, int]:
@@ -221,7 +220,6 @@ def _place(span: Span, views: list[_View]) -> Place:
 
 
 def _undone(text: bytes) -> _View | None:
-    """The text with its escapes undone once: only what is around them."""
     signs = _ESCAPES[:_IN_ASCII] if text.isascii() else _ESCAPES
     escapes = [match for sign, pattern in signs if sign in text for match in pattern.finditer(text)]
     if not escapes:

@@ -152,7 +152,6 @@ def _names_of(contents: Mapping[str, str | bytes], metadata: Metadata) -> tuple[
 
 
 def find_in_contents(contents: Mapping[str, str | bytes], pieces: Pieces | None = None) -> tuple[SecretFinding, ...]:
-    """Look for likely secrets in files, but for the ``pieces`` of them that are known."""
     shown = shown_names(contents)
     return tuple(
         finding

@@ -211,7 +211,6 @@ def _read(
     known: Chain | None = None,
     by_tree: bool = False,
 ) -> Chain:
-    """The chain, whose documents the tree alone proves where it is to and is told."""
     info = manifest.info
     label, file = info.label, manifest_filename(info.label, info.snapshot_id)
     wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED

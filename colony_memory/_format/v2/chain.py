@@ -164,8 +164,6 @@ class Link:
 
 @dataclass(frozen=True)
 class Chain:
-    """A snapshot's packs, base first, and what they lead to."""
-
     links: tuple[Link, ...]  # the packs
     state: State  # the memory
     on_base: int = 0  # snapshots that were made on the base before this one
@@ -228,7 +226,6 @@ def _work_above_base(links: Sequence[Link]) -> int:
 
 
 def _is_read(kept: Sequence[Link], changed: Change, work: int, max_bytes: int) -> bool:
-    """True if a reader takes a pack of this change on top of these."""
     in_all = _work_above_base(kept) + work
     return len(changed.line) <= most_line(max_bytes) and in_all <= most_work(max_bytes)
 
@@ -243,7 +240,6 @@ def _run(state: State, against: Sequence[tuple[int, int]] | None) -> Iterable[by
 
 
 def _as_base(parent: Chain, state: State) -> float:
-    """Bytes that a base of this state would take, about."""
     base = parent.links[0]
     return len(base.pack.frame) * len(state) / max(1, base.size)
 

@@ -212,7 +212,6 @@ class State:
 
 
 def _texts(piece: bytes) -> Iterator[str]:
-    """A piece of UTF-8 as text, a part at a time: of all at once Python would hold four bytes for each of its own."""
     start = 0
     while start < len(piece):
         end = start + _DECODED
@@ -464,7 +463,6 @@ def lead_of(against: Sequence[tuple[int, int]]) -> bytes:
 
 
 def read_lead(lead: bytes, state: State) -> list[tuple[int, int]]:
-    """The parts of a state's run that are a prefix."""
     told = lead.split(b" ") if lead else []
     if len(lead) > _MOST_LEAD or len(told) % 2 or not all(each.isdigit() for each in told):
         raise ValueError("it does not say what its prefix is of")
