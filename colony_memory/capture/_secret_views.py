@@ -68,6 +68,7 @@ _NAMES = {"amp": b"&", "quot": b'"', "apos": b"'", "lt": b"<", "gt": b">"}
 _OF_JSON = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\r": b"\r"}
 _RUNS = re.compile(rb'\\+[n"tr]|\\{2,}')
 _KNOWN = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\\\n": b"\n", b'\\\\\\"': b'"'}  # those that there are most of
+_COLOUR = re.compile(rb"(?:\x1b|\\{1,16}u001b)\[[0-9;]{0,32}m")
 _OF_WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=-"
 _WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
 
@@ -173,6 +174,24 @@ def _of_part(text: bytes) -> Iterator[Place]:
 
 
 def _in_views(text: bytes) -> Iterator[Place]:
+    # Of colours a terminal's output is full: only that there is one divides words.
+    colours = [match.span() for match in _COLOUR.finditer(text)] if b"\x1b[" in text or b"u001b[" in text else []
+    if not colours:
+        yield from _in_escapes(text)
+        return
+    pieces, cuts, done = list[bytes](), list[tuple[int, int, bytes]](), 0
+    for start, end in colours:
+        # Behind the letter of an escape nothing goes on; what does behind another is seen when escapes are undone.
+        cuts.append((start, end, b" " if text[start - 2 : start] in _OF_JSON else b"\x1b"))
+        pieces += (text[done:start], cuts[-1][2])
+        done = end
+    view = _View([*pieces, text[done:]], cuts)
+    for place in _in_escapes(view.text):
+        start, end = view.source(place.start, place.end)
+        yield place._replace(start=start, end=end, hidden=view.source(*place.hidden))
+
+
+def _in_escapes(text: bytes) -> Iterator[Place]:
     near: list[tuple[int, int]] = []
     for span in find(text, near):
         yield Place(*span, text[slice(*span.hidden)])
