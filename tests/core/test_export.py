@@ -1,7 +1,5 @@
 """One snapshot in one file: its form, what is refused, the vault that it makes, and how it is written to disk."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """What a client accepts, rule by rule."""
 
-from __future__ import annotations
-
 import pytest
 
 from colony_memory.exceptions import RollbackDetected, UntrustedSnapshot

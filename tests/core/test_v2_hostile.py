@@ -1,7 +1,5 @@
 """Whatever lies in a vault in place of a snapshot: SnapshotCorrupt or UnsupportedFormat, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import random
 import tracemalloc

@@ -1,7 +1,5 @@
 """The pictures of the documentation show what the commands print."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from html import unescape

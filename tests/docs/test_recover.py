@@ -1,7 +1,5 @@
 """What Recover has to be typed, typed where somebody is who reads it, ends where the page says."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -3,8 +3,6 @@
 REJECTED: restore raises or warns. REPORTED: verify is false. ACCEPTED: neither.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

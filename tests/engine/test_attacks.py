@@ -4,8 +4,6 @@ The holder reads, writes and deletes any file, remembers every state that the va
 own. It does not have the agent's key, nor its witness.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import json

@@ -1,7 +1,5 @@
 """What a memory is based on: the events that change it, and one writer for all threads and tasks of a client."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor

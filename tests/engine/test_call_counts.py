@@ -1,7 +1,5 @@
 """Vault calls of each verb. A signature costs none to save and list, and one to see that a pointer is no older one."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

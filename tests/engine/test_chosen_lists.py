@@ -1,7 +1,5 @@
 """Lists and texts that whoever holds the vault chose: no verb takes time by their square, or writes them twice."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

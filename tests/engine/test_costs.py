@@ -3,8 +3,6 @@
 Memory is measured on Linux alone, which tells that of a process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What comes of a save, by what its memory is based on, who else wrote and what was asked for, and what is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import warnings

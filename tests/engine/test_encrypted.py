@@ -1,7 +1,5 @@
 """Encrypted snapshots: who reads them, what they go on from, and what is in the clear."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """Encrypted snapshots where age is not installed: listed, checked and pruned, and the error says what to do."""
 
-from __future__ import annotations
-
 import sys
 
 import age_keys as keys

@@ -1,7 +1,5 @@
 """What ``on_event`` is told of files, and of how each verb ended and what it cost, on both facades."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

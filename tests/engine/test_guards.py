@@ -1,7 +1,5 @@
 """No verb writes over a pointer that is refused, or infers from one listing what is gone."""
 
-from __future__ import annotations
-
 import random
 import time
 from datetime import datetime, timezone

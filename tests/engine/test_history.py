@@ -1,7 +1,5 @@
 """``history`` and ``search``: what became of a document, and of a line, by both faces."""
 
-from __future__ import annotations
-
 import gc
 import json
 import random

@@ -3,8 +3,6 @@
 A boot never starts empty unless the vault is proven empty; a shutdown never costs the memory that was saved before.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import time

@@ -4,8 +4,6 @@ Nothing here needs a vault. The agent has saved four snapshots, ``s0`` to ``s3``
 key and listed by a signed pointer of generation 4. Whoever holds the vault changes that.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """Notes, what is missing, pins, and a retention that goes by them."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from datetime import datetime, timedelta, timezone

@@ -3,8 +3,6 @@
 Each verb runs in a process of its own, whose memory is what it takes. The figures are printed at the end of the run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Snapshots of format 2 in a vault: every verb that looks, and which packs a deletion or a prune leaves."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is proven of a damaged snapshot and of its neighbours, and what the damage costs."""
 
-from __future__ import annotations
-
 import json
 import warnings
 

@@ -1,7 +1,5 @@
 """What a retention in a backup keeps since something much smaller followed, or a document was ruined."""
 
-from __future__ import annotations
-
 import random
 import warnings
 

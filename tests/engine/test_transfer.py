@@ -1,7 +1,5 @@
 """Export and import: byte for byte, with the trust decision of a restore, and nothing lost."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Copy from vault to vault: every byte, every label, and what is left out is named."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """Trust goes along, and a source bends nothing: what a client would not restore it does not take in."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Chains of packs from vault to vault, what is relied upon of those that are there, and what lies is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """What a client's memory is based on, and what happens where another one has saved meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """Snapshots of format 2 where zstd is not installed: they are listed, told of and left alone."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

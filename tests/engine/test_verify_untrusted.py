@@ -1,7 +1,5 @@
 """What a client does not trust may be of anybody's making, and a verification does not unpack it."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

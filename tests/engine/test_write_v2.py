@@ -1,7 +1,5 @@
 """Saving in format 2: what it goes on from, what it costs, and what it refuses."""
 
-from __future__ import annotations
-
 import random
 import time
 import warnings

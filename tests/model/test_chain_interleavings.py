@@ -4,8 +4,6 @@ What has to hold after every call is said in chain_schedules. Each rule of writi
 then this finds what is lost.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

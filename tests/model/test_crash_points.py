@@ -4,8 +4,6 @@ A schedule is a verb, a kind of vault, the n-th call, and what happens there: th
 is applied, the call fails once before or after it is applied, or everything fails from there on.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from datetime import datetime, timedelta, timezone

@@ -4,8 +4,6 @@ Where there was no attacker, a client with the same policy that starts afterward
 was being saved. Warnings are allowed, refusals are not, unless the memory was refused before.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import warnings

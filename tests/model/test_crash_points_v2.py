@@ -1,7 +1,5 @@
 """Format 2: every verb is stopped at every vault call, in every way, with a retention and beside another writer."""
 
-from __future__ import annotations
-
 import copy
 import time
 import warnings

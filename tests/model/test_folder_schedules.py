@@ -5,8 +5,6 @@ in the middle of them, and a lost state directory. What a user replaced or remov
 of what it never held is told its id, and one user alone is never told of another.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import warnings

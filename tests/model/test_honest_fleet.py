@@ -6,8 +6,6 @@ Replies are lost, torn and garbled, clients die, the vault loses the
 pointer. The vault writes on condition.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import warnings

@@ -1,7 +1,5 @@
 """Signing clients at once, in every order of their vault calls: what they saved is found, and nothing is refused."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import warnings

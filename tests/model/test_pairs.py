@@ -4,8 +4,6 @@ The second verb runs whole, right before the n-th vault call of the first, for e
 was reported saved is there, what is listed restores, the pointer lists just what is there, and nobody is refused.
 """
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from contextlib import nullcontext, suppress

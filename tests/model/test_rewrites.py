@@ -1,7 +1,5 @@
 """rewrite: what was taken out is in no file any more, everything else stays, and nothing is lost wherever it stops."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Two clients, faults and clock jumps against a dict."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

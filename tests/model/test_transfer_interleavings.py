@@ -3,8 +3,6 @@
 What is listed restores, nobody honest is refused, what was removed does not come back, and doing it again completes it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import warnings

@@ -1,7 +1,5 @@
 """Import and copy are stopped at every vault call: nothing is lost, and doing it again completes it."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import warnings

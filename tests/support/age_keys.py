@@ -1,7 +1,5 @@
 """Keys that nobody uses, for tests."""
 
-from __future__ import annotations
-
 import needs_age  # noqa: F401 - skips what imports this where there is none
 
 SECRET = "AGE-SECRET-KEY-1U3VC8206QSGUXJHLEYJGHAXPWCXC4Q805HSV3VY83NG7AL22MC0QS420DU"

@@ -1,7 +1,5 @@
 """Folders as hosts of agents leave them behind: memory, and all that is none."""
 
-from __future__ import annotations
-
 TOKEN = "sk-ant-oat01-" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE" * 2
 
 CLAUDE_CODE = {

@@ -1,7 +1,5 @@
 """An agent's memory for tests of the schedule, and waiting for what a thread does."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """Ways to run the command line, for its tests. A test module takes the fixtures that it needs by assignment."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

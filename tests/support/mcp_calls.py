@@ -1,7 +1,5 @@
 """A server over a folder and a vault of a test, and the official client at its other end."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The state machine of a label in which snapshots of both formats stand side by side."""
 
-from __future__ import annotations
-
 import json
 import random
 from contextlib import contextmanager

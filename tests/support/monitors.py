@@ -1,7 +1,5 @@
 """A monitor on loopback that notes what it is told."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer

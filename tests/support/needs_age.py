@@ -1,7 +1,5 @@
 """Imported by test modules that cannot do without age: they are skipped where there is none."""
 
-from __future__ import annotations
-
 import needs_zstd  # noqa: F401 - skips what imports this where there is none
 import pytest
 

@@ -1,7 +1,5 @@
 """Imported by test modules that cannot do without zstd: they are skipped where there is none."""
 
-from __future__ import annotations
-
 import pytest
 
 from colony_memory import ColonyMemoryError

@@ -1,7 +1,5 @@
 """Vaults as signing clients find them, for the tests of what a fault does to one that pins an issuer."""
 
-from __future__ import annotations
-
 import functools
 import json
 

@@ -1,7 +1,5 @@
 """The state machine of two clients that sign with one key, with or without a witness."""
 
-from __future__ import annotations
-
 from faces import DictWitness
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize

@@ -1,7 +1,5 @@
 """Memories to move, for the tests of export, import and copy."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 from colony_memory import ColonyMemory

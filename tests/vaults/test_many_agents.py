@@ -1,7 +1,5 @@
 """Many agents at once: what one of them costs does not depend on how many others there are."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from datetime import timedelta

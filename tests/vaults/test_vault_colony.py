@@ -1,7 +1,5 @@
 """The hosted vault over HTTP with the SDK's real clients: every fault, at every call."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

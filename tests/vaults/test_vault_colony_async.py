@@ -1,7 +1,5 @@
 """The asynchronous hosted vault: the same scenarios and the same conformance suite, on an event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Whatever answers in the hosted vault's place: each call ends in time, within the memory of a few large files."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

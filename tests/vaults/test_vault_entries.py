@@ -1,7 +1,5 @@
 """What is in a vault's directory besides its files, and that directory after wrong clocks, copies and sync services."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

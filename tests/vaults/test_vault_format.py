@@ -1,7 +1,5 @@
 """Which format snapshots are written in where nobody says one: what the vault's marker tells, within its bounds."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The directory vault: the conformance suite, and what only a disk can do wrong."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

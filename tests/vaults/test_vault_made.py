@@ -1,7 +1,5 @@
 """A local vault is made once, on purpose: its marker, what passes for a vault without one, and who owns it."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """A vault in an object store: what every vault owes, and what its keys and listings are."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("obstore")

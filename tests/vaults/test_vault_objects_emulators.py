@@ -4,8 +4,6 @@ Each lives in an environment of its own under ``.cache``, made once. For Google'
 that keeps etags and generations.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """The verbs over a vault in an object store: what they ask for, and what two writers and a rollback come to."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

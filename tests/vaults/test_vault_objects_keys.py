@@ -1,7 +1,5 @@
 """Which key a file has and which file a key is, for whatever names and keys there are."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

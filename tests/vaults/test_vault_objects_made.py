@@ -1,7 +1,5 @@
 """A vault in an object store is made once, and opened by its URL."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

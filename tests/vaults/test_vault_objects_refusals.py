@@ -1,7 +1,5 @@
 """What an object store says no with, and what is said of it: never that there is nothing."""
 
-from __future__ import annotations
-
 import os
 import threading
 

@@ -1,7 +1,5 @@
 """Which vault a URL names."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
