@@ -99,7 +99,11 @@ class Found:
             ended.set()
 
         thread = threading.Thread(target=run, name="colony-memory-reading", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # there are no more threads: nothing ends what the system does not answer for then
+            work()
+            return
         steps, since = 0, time.monotonic()
         try:
             while not ended.wait(_SECONDS_BETWEEN_REPORTS):

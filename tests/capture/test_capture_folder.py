@@ -322,3 +322,12 @@ def test_an_empty_path_is_not_the_working_directory(
     with pytest.raises(ValueError, match="an empty path"):
         act("")
     assert not (tmp_path / "a.md").exists()
+
+
+def test_where_no_thread_can_be_started_it_is_read_all_the_same(tmp_path, monkeypatch):
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    (tmp_path / "a.md").write_text("x")
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    assert read_folder(tmp_path).documents["a.md"] == "x"
