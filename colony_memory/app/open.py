@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from colony_memory._boundary import read_written, require_as_meant, require_text, require_type, texts
 from colony_memory._format.age import looks_secret
 from colony_memory._format.names import read_filename
-from colony_memory._os.files import read_file
+from colony_memory._os.files import create_file, read_file
 from colony_memory._os.machine import data_directory
 from colony_memory._ownfiles import read_key_file
 from colony_memory._values import dataclass, pattern
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from colony_memory.reports import Event, LifecycleEvent
     from colony_memory.signing import Signer
     from colony_memory.vaults import VaultBackend
+
+#: The hidden file in a local vault that was made on purpose.
+_KNOWN = ".known"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,17 @@ class Place:
         missing = not self.exists()
         open_vault(self.url, create=True, format=format)
         return missing
+
+    @property
+    def is_known(self) -> bool:
+        return self.chosen or (Path(self.backend.path) / _KNOWN).exists()  # type: ignore[attr-defined]
+
+    def make_known(self) -> None:
+        """Note of a vault that nobody chose that it was made on purpose."""
+        if self.is_known:
+            return
+        with contextlib.suppress(OSError):  # where nothing can be written, it is said each time
+            create_file(Path(self.backend.path) / _KNOWN, b"")  # type: ignore[attr-defined]
 
     def labels_passed_over(self) -> list[str]:
         """The labels that the local vault has, where a key that is set leads to the hosted one."""

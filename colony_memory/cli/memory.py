@@ -124,7 +124,7 @@ def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterat
     yield place
     if passed_over:
         output.note(passed_over)
-    if not making and not place.chosen:  # else it was said when it was made
+    if not making and not place.is_known:  # else it was said when it was made
         output.note(f"using {place.title}; {_ANOTHER}")
 
 

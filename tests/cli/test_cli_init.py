@@ -131,3 +131,12 @@ def test_a_disk_that_goes_away_is_no_first_start(cli, refused, folder, vault, tm
 def test_as_a_process(tmp_path):
     assert process("init", "vault").stdout == "made the vault vault\n"
     assert "init" in fails(process("list", "--vault", "valut"), 5)
+
+
+def test_a_vault_that_was_made_on_purpose_is_not_told_again(cli, folder, monkeypatch):
+    for name in ("COLONY_MEMORY_VAULT", "COLONY_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    cli("init")
+    for verb in (("backup", folder), ("list",), ("status",)):
+        code, out, err = cli(*verb)
+        assert (code, "using the local vault" in out + err) == (0, False)

@@ -74,6 +74,7 @@ def run_init(
     place, output = choose_place(vault if url is None else url), Output(as_json, quiet)
     made = place.make(format=format_of(format))
     place.require()
+    place.make_known()
     told = f"{place.title} was there already{f', and is for format {format} now' if format else ''}"
     if made:
         told = f"made {place.title}"
