@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import NamedTuple, names_of
-from colony_memory.cli.options import FOLDERS, GROUPS, OPTIONS, VARIABLES
+from colony_memory.cli.options import FOLDERS, GROUPS, OPTIONS, VARIABLES, WITHOUT_VARIABLE
 from colony_memory.words.errors import PROGRAM, UsageError, warnings_as_lines
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ class Parameter(NamedTuple):
     help: str
     default: Any  # what it is where it is not given, or NEEDED
     group: str | None = None  # the argument of the verb that it is a field of, None where it is one itself
+    variable: str | None = None  # the environment variable that may give it too
 
     @property
     def several(self) -> bool:
@@ -125,11 +126,6 @@ class Parameter(NamedTuple):
     def least(self) -> int:
         """The least number that it takes."""
         return int(self.name == "keep" and self.group == "saving")
-
-    @property
-    def variable(self) -> str | None:
-        """The environment variable that may give it too."""
-        return f"COLONY_MEMORY_{self.name.upper()}" if self.name in VARIABLES else None
 
 
 def parameters_of(verb: str, run: Callable[..., int], arguments: str) -> list[Parameter]:
@@ -158,7 +154,9 @@ def option_of(verb: str, name: str, default: Any, group: str | None = None) -> P
     declared, text = OPTIONS.get(f"{verb}.{name}") or OPTIONS[name]
     words = declared.split()
     flags = tuple(word for word in words if word.startswith("-"))
-    return Parameter(name, flags, None if len(flags) == len(words) else words[-1], text, default, group)
+    has_variable = name in VARIABLES and f"{verb}.{name}" not in WITHOUT_VARIABLE
+    variable = f"COLONY_MEMORY_{name.upper()}" if has_variable else None
+    return Parameter(name, flags, None if len(flags) == len(words) else words[-1], text, default, group, variable)
 
 
 class Call:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 VARIABLES = (
     "config", "vault", "label", "key_file", "trust", "witness", "encrypt_to", "identity", "passphrase_file",
 )  # fmt: skip
+#: The options of those names that no variable gives: a label that is set for backups must not keep the others out of a
+#: copy, or a secret in them.
+WITHOUT_VARIABLE = frozenset({"copy.label", "rewrite.label", "import.label"})
 #: The environment variables that the command line obeys.
 SETTINGS = ("COLONY_API_KEY", "COLONY_BASE_URL", *(f"COLONY_MEMORY_{name.upper()}" for name in VARIABLES))
 

@@ -188,6 +188,20 @@ def test_a_vault_is_copied(cli, vault, tmp_path):
     ]
 
 
+def test_no_variable_keeps_labels_out_of_a_copy_or_a_secret_in_them(cli, vault, tmp_path, monkeypatch):
+    labels = ("default", "research")
+    for label in labels:
+        save(vault, {"a.md": "the word", "b.md": "more"}, label=label)
+    monkeypatch.setenv("COLONY_MEMORY_LABEL", "default")
+    other = LocalVault(made(tmp_path / "other"))
+    assert cli("copy", "--to", other.path)[0] == 0
+    assert [ColonyMemory(backend=other).restore(label=label)["b.md"] for label in labels] == ["more", "more"]
+    assert cli("rewrite", "--exclude", "a.md", "--yes")[0] == 0
+    assert [[*ColonyMemory(backend=vault).restore(label=label)] for label in labels] == [["b.md"], ["b.md"]]
+    cli("export", "latest", "research.json", "--label", "research")
+    assert cli("import", "research.json")[0] == 0
+
+
 def test_what_is_left_out_is_named(cli, vault, tmp_path):
     broken = save(vault, {"a": "older"})
     save(vault, NOTES)
