@@ -58,7 +58,7 @@ _IN_WORDS = [
         re.compile(rb"\\(?:[abefv!#-/:-@\[\]-`{-~]|u00[0-9A-Fa-f]{2}|u200[b-f]|ufeff|x[0-9A-Fa-f]{2}|0[0-7]{2}|\r?\n)"),
     ),
     _ESCAPES[1],
-    (b"\x1b", re.compile(rb"\x1b(?:\[|(?<=[A-Za-z0-9_.+/=-].)(?=[A-Za-z0-9_.+/=-]))")),
+    (b"\x1b", re.compile(rb"\x1b(?:\[|(?<=[A-Za-z0-9_.+/=~:@-].)(?=[A-Za-z0-9_.+/=~:@-]))")),
     *_ESCAPES[3:],
 ]
 _IN_ASCII = 4  # of the signs

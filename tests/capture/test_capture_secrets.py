@@ -417,6 +417,18 @@ def test_what_is_escaped_is_found_and_masked(name: str) -> None:
     assert masked["a"].endswith("\nafter\n")
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [("sha256~", ""), ("redis:", "//ada:{}@db.invalid/0"), ("redis://ada:", "{}@db.invalid/0")]
+)
+def test_a_secret_that_a_colour_parts_beside_a_sign_is_found(before: str, after: str) -> None:
+    secret = drawn(43)
+    after = after.format(secret) or secret
+    assert find_secrets({"a": f"{before}{after}\n"})
+    masked, findings = mask_secrets({"a": f"{before}\x1b[0m{after}\n"})
+    assert findings
+    assert secret not in masked["a"]
+
+
 @posix
 def test_names_and_links_and_text_without_a_mark_are_searched(tmp_path: Path) -> None:
     secret = f"ghp_{drawn(36)}"
