@@ -176,21 +176,30 @@ def _folded(name: str) -> str:
     return _composed(_composed(name).casefold())
 
 
-def _joins_names(directory: Path) -> tuple[bool, bool]:
-    """By what is there: a directory takes names of other case, and of other composition, as one."""
-    for path in [*directory.iterdir(), directory]:
+def _joins_names(directory: Path, *, dry_run: bool) -> tuple[bool, bool]:
+    """A directory takes names of other case, and of other composition, as one.
+
+    By what is there, or by a directory that is made in it and taken away. With ``dry_run`` by its own name, which may
+    be on another file system.
+    """
+    import tempfile
+
+    with contextlib.ExitStack() as stack:
+        path = next((path for path in directory.iterdir() if path.name.swapcase() != path.name), directory)
+        if path == directory and not dry_run:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=STAGING_PREFIX, dir=directory)))
         other = path.with_name(path.name.swapcase())
-        if other.name != path.name:
-            case = os.path.lexists(other) and os.path.samestat(other.lstat(), path.lstat())
-            return case, case or sys.platform == "darwin"
-    return _COUNTS_CHARACTERS, sys.platform == "darwin"
+        if other.name == path.name:
+            return _COUNTS_CHARACTERS, sys.platform == "darwin"
+        case = os.path.lexists(other) and os.path.samestat(other.lstat(), path.lstat())
+        return case, case or sys.platform == "darwin"
 
 
-def check_names(files: Sequence[str], directories: Sequence[str], *, near: Path, target: Path) -> None:
+def check_names(files: Sequence[str], directories: Sequence[str], *, near: Path, target: Path, dry_run: bool) -> None:
     """Refuse names that must not, or cannot, be written, up to ten of them in one message.
 
-    The directory ``near`` the target is there already, on the file system that is written to. It is looked at only if
-    two names differ by no more than case or composition.
+    The directory ``near`` the target is there already, on the file system that is written to. It is looked at, or tried
+    out, only if two names differ by no more than case or composition.
     """
     room = _room(near, target)
     problems = [
@@ -205,9 +214,9 @@ def check_names(files: Sequence[str], directories: Sequence[str], *, near: Path,
     # Where names are refused as they are, a look at the file system has nothing to add.
     if not problems and _clashes(files, directories, key=_folded):
         try:
-            case, form = _joins_names(near)
+            case, form = _joins_names(near, dry_run=dry_run)
         except OSError as error:
-            raise ColonyMemoryError(f"{str(near)!r} cannot be looked at ({error.strerror})") from error
+            raise ColonyMemoryError(f"{str(near)!r} cannot be looked at, or written to ({error.strerror})") from error
         key = _folded if case else _composed if form else str
         problems += [
             f"{one!r} and {other!r} are one file on this file system"

@@ -133,7 +133,7 @@ def place_documents(
     contents, metadata = split_documents(documents)
     contents = _without_journals(contents)
     names = [*contents, *metadata.links]
-    check_names(names, metadata.empty_dirs, near=near, target=target)
+    check_names(names, metadata.empty_dirs, near=near, target=target, dry_run=dry_run)
     problem = problem_with_state(names, metadata.empty_dirs, target)
     if problem is not None:
         raise ColonyMemoryError(f"document {problem}; nothing was written")

@@ -56,7 +56,7 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str, via: s
 def test_twins_are_refused_where_the_file_system_has_one_file_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents: dict[str, str], joins: tuple[bool, bool]
 ) -> None:
-    monkeypatch.setattr(_filenames, "_joins_names", lambda directory: joins)
+    monkeypatch.setattr(_filenames, "_joins_names", lambda directory, **_: joins)
     with pytest.raises(ColonyMemoryError, match="are one file on this file system; nothing was written"):
         write_folder(documents, tmp_path / "dst")
     assert names(tmp_path) == []
@@ -65,16 +65,33 @@ def test_twins_are_refused_where_the_file_system_has_one_file_for_them(
 def test_case_twins_are_told_by_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     twins = {"Memory.md": "1", "memory.md": "2"}
     for target in (make(tmp_path / "empty", {}), make(tmp_path / "dst", {"1": b"", "note": b""})):
-        assert _filenames._joins_names(target) == (False, sys.platform == "darwin")
+        assert _filenames._joins_names(target, dry_run=True) == (False, sys.platform == "darwin")
         with monkeypatch.context() as patch:
             patch.setattr(os.path, "lexists", lambda _: True)
             patch.setattr(os.path, "samestat", lambda *_: True)
             patch.setattr(Path, "lstat", lambda _: tmp_path.stat())
-            assert _filenames._joins_names(target) == (True, True)
+            assert _filenames._joins_names(target, dry_run=True) == (True, True)
         assert write_folder(twins, target).created == ("Memory.md", "memory.md")
     monkeypatch.setattr(Path, "iterdir", lambda _: (_ for _ in ()).throw(PermissionError(errno.EACCES, "denied")))
     with pytest.raises(ColonyMemoryError, match="cannot be looked at"):
         write_folder(twins, tmp_path)
+
+
+def test_case_twins_are_tried_out_where_nothing_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = make(tmp_path / "usb", {})
+    real = Path.lstat
+
+    def here(path: Path) -> Path:
+        there = [entry for entry in near.iterdir() if path.parent == near and entry.name.lower() == path.name.lower()]
+        return there[0] if there else path
+
+    monkeypatch.setattr(os.path, "lexists", lambda path: here(Path(path)).exists())
+    monkeypatch.setattr(Path, "lstat", lambda path: real(here(path)))
+    assert _filenames._joins_names(near, dry_run=False) == (True, True)
+    for target in (near, near / "new"):
+        with pytest.raises(ColonyMemoryError, match="are one file on this file system; nothing was written"):
+            write_folder({"Memory.md": "1", "memory.md": "2"}, target)
+    assert names(near) == []
 
 
 @pytest.mark.parametrize(
@@ -130,7 +147,7 @@ def test_all_that_cannot_be_held_is_named_at_once(tmp_path: Path, monkeypatch: p
 
 
 def test_all_twins_are_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_filenames, "_joins_names", lambda directory: (True, True))
+    monkeypatch.setattr(_filenames, "_joins_names", lambda directory, **_: (True, True))
     with pytest.raises(ColonyMemoryError) as caught:
         write_folder({"A.md": "1", "a.md": "2", "n/B": "1", "n/b": "2"}, tmp_path / "dst")
     assert "'A.md' and 'a.md' are one file on this file system; 'n/B' and 'n/b' are" in str(caught.value)
