@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SECONDS = 300.0
 """How long the system has to answer for a file or a directory."""
+_BYTES_A_SECOND = 1e6  # of a large file, for which it is waited longer
 _SECONDS_BETWEEN_REPORTS = 0.1
 _LOOKS_FOR_SIZES = 20
 
@@ -76,6 +77,7 @@ class Found:
     _bundles: set[str] = field(default_factory=set)
     _measured: int = 0
     _at: str = ""
+    _size: int = 0
     _steps: int = 0
     _called_off: bool = False
 
@@ -110,9 +112,9 @@ class Found:
                 if self._steps != steps:
                     steps, since = self._steps, time.monotonic()
                     self.report(on_progress)
-                elif time.monotonic() - since > SECONDS:
+                elif time.monotonic() - since > (seconds := SECONDS + self._size / _BYTES_A_SECOND):
                     where = self._at or "the folder"
-                    raise ColonyMemoryError(f"{where!r}: the system has not answered for {SECONDS:.0f} seconds")
+                    raise ColonyMemoryError(f"{where!r}: the system has not answered for {seconds:.0f} seconds")
         except BaseException:
             self._called_off = True
             raise
@@ -128,10 +130,10 @@ class Found:
         if on_progress is not None and self:
             on_progress(len(self.contents) + len(self.unread), sum(map(room_of, [*self.status.values()])), self._at)
 
-    def _step(self, name: str) -> None:
+    def _step(self, name: str, size: int = 0) -> None:
         if self._called_off:
             raise _CalledOff
-        self._at, self._steps = name, self._steps + 1
+        self._at, self._size, self._steps = name, size, self._steps + 1
 
     def find(self, changes: Iterable[Change] | None = None) -> None:
         """Find what is there; with ``changes``, where there have been some."""
@@ -318,7 +320,7 @@ class Found:
                         self._fail(entry, error)
                     continue
                 for entry in entries:
-                    self._step(entry.name)
+                    self._step(entry.name, min(entry.size, self.room.size))
                     self._read_file(place, entry)
 
     def _read_file(self, place: Directory, entry: Entry) -> None:

@@ -227,6 +227,19 @@ def test_a_system_that_never_answers_is_said_with_its_place(
     assert threading.enumerate() == before  # a fork would copy a thread that is only about to end
 
 
+def test_a_large_file_may_take_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"a.md": b"a", "large.md": b"b" * 3_000_000})
+    monkeypatch.setattr(_reading, "SECONDS", 0.2)
+    real = _steady.read_bytes
+
+    def slow(descriptor: int, **options: Any) -> Any:
+        time.sleep(0.8 if os.fstat(descriptor).st_size > 1 else 0)
+        return real(descriptor, **options)
+
+    monkeypatch.setattr(_steady, "read_bytes", slow)
+    assert set(read_folder(tmp_path, secrets="allow").documents) == {"a.md", "large.md"}
+
+
 def test_an_interrupt_ends_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, {f"{number}.md": b"text" for number in range(9)})
     real = _reading.read_contents
