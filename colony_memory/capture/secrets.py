@@ -318,13 +318,17 @@ def _stop_or_warn(likely: list[SecretFinding], choice: str, depth: int) -> None:
             hint=Hint("read_folder", "secrets", "mask"),
         )
     told = [
-        (f"a likely secret is saved: {finding}; have secrets masked, or allow this one", ("allow_secrets", finding.id))
+        (
+            f"a likely secret is saved: {finding}; have secrets masked, or allow this one",
+            Hint("read_folder", "allow_secrets", finding.id),
+        )
         for finding in likely[:_WARNINGS]
     ]
     if len(likely) > _WARNINGS:
-        told.append((f"and {len(likely) - _WARNINGS} more likely secrets are saved", ("secrets", "mask")))
-    for message, option in told:
-        warnings.warn(ColonyMemoryWarning(message, hint=Hint("read_folder", *option)), stacklevel=depth + 2)
+        more = f"and {len(likely) - _WARNINGS} more likely secrets are saved"
+        told.append((more, Hint("read_folder", "secrets", "mask")))
+    for message, hint in told:
+        warnings.warn(ColonyMemoryWarning(message, hint=hint), stacklevel=depth + 2)
 
 
 def _masked(text: str, found: list[Place]) -> str:
