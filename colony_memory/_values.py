@@ -210,7 +210,7 @@ class _LateInit:
         self._cls, self._frozen, self._left = cls, frozen, 3
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is not None and self._left:
+        if isinstance(instance, self._cls) and self._left:  # inspect.signature binds it to the class
             self._left -= 1
             return functools.partial(self._fill, instance)
         made = self._cls.__init__ = _init_of(self._cls, self._frozen)

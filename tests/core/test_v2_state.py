@@ -6,6 +6,7 @@ import json
 import tracemalloc
 
 import pytest
+from faces import with_zstd
 from hypothesis import example, given
 from hypothesis import strategies as st
 from snapshots import recorded
@@ -292,6 +293,7 @@ def test_a_line_is_not_read_where_it_names_too_many(monkeypatch):
         apply(EMPTY, line(drop=["a"] * (4 * most_documents(0) + 1)), max_bytes=0)
 
 
+@with_zstd
 @pytest.mark.parametrize(("read", "most"), [("check_documents", 3.2), ("read_documents", 5.2)])
 def test_text_of_four_bytes_a_character_is_held_once_at_most(read: str, most: float) -> None:
     """Of each document of ASCII with an emoji in it Python makes four times its bytes."""
