@@ -228,8 +228,19 @@ class Directory:
         at, where = self.address(name)
         os.rmdir(at, **where)
 
+    def open_up(self, name: str) -> None:
+        """Let the owner of a directory that is closed to them change what is in it; root needs no permission."""
+        at, where = self.address(name)
+        there = self.look(name)
+        if self.descriptor is None or there is None or not is_directory(there):
+            return
+        mode = stat.S_IMODE(there.st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU and there.st_uid == os.geteuid() != 0:
+            os.chmod(at, mode | stat.S_IRWXU, **where)
+
     def remove_tree(self, name: str) -> None:
-        """Remove a directory with all that is in it; one that is not there is no error."""
+        """Remove a directory with all that is in it, if need be read-only; one that is not there is no error."""
+        self.open_up(name)
         try:
             inner = self.enter(name)
         except FileNotFoundError:
@@ -329,7 +340,8 @@ class Reach:
             sync_file_system(top.descriptor)
             return
         for above in sorted({name.rpartition("/")[0] for name in names}):
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it went too
+            # It went too, or was made with permissions that close it, and is synced already.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 self.directory(above).sync()
 
     def close(self) -> None:

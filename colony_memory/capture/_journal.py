@@ -82,6 +82,19 @@ class ModeChange(NamedTuple):
     new: int
 
 
+class Dropped(NamedTuple):
+    """A directory that is removed, with what it takes to make it again."""
+
+    name: str
+    mode: int
+    owner: int
+    group: int
+
+    @classmethod
+    def of(cls, name: str, status: os.stat_result) -> Dropped:
+        return cls(name, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+
+
 @dataclass(frozen=True)
 class Journal:
     """A restore."""
@@ -94,7 +107,7 @@ class Journal:
     phase: str = PREPARING
     made: tuple[str, ...] = ()  # directories that are made, those above first
     steps: tuple[Step, ...] = ()  # in the order in which they are taken
-    dropped: tuple[tuple[str, int], ...] = ()  # directories that are removed, inner ones first, with their permissions
+    dropped: tuple[Dropped, ...] = ()  # directories that are removed, inner ones first
     modes: tuple[ModeChange, ...] = ()  # permissions that are set
     lent: tuple[ModeChange, ...] = ()  # read-only directories of this user that may be written to until the end
     # Directories of the folder that there is a staging directory in, the folder itself first: files are moved within
@@ -118,7 +131,7 @@ class Journal:
 
     def names(self) -> list[str]:
         """Of all that comes to be in the folder or goes."""
-        return [*(step.name for step in self.steps), *self.made, *(name for name, _ in self.dropped)]
+        return [*(step.name for step in self.steps), *self.made, *(each.name for each in self.dropped)]
 
     def is_at(self, status: os.stat_result) -> bool:
         """A directory is the one that the staging directory is in."""
@@ -138,7 +151,7 @@ def load_journal(data: bytes) -> Journal:
                 Step(name, _version(new), _version(old), number, volume, shared is True)
                 for name, new, old, number, volume, shared in known["steps"]
             ),
-            dropped=tuple((name, mode) for name, mode in known["dropped"]),
+            dropped=tuple(Dropped(*each) for each in known["dropped"]),
             modes=tuple(ModeChange(*each) for each in known["modes"]),
             lent=tuple(ModeChange(*each) for each in known["lent"]),
             volumes=tuple(known["volumes"]),
@@ -146,8 +159,7 @@ def load_journal(data: bytes) -> Journal:
         changes, versions = [*journal.modes, *journal.lent], [step[1:3] for step in journal.steps]
         names = [*journal.names(), *(each.name.removesuffix("/") for each in changes if each.name != "/")]
         names += filter(None, [*journal.volumes, *(step.volume for step in journal.steps)])
-        numbers = [*journal.identity, *(mode for _, mode in journal.dropped)]
-        numbers += [number for each in changes for number in each[1:]]
+        numbers = [*journal.identity, *(number for each in [*changes, *journal.dropped] for number in each[1:])]
         numbers += [number for pair in versions for each in pair for number in each or ()]
         valid = (
             known["format"] == JOURNAL_FORMAT

@@ -14,9 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import Directory, Reach
-from colony_memory._os.paths import PERMISSIONS, is_file, is_link
+from colony_memory._os.paths import PERMISSIONS, Identity, is_file, is_link
 from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state, whole_of
+from colony_memory.capture._journal import Dropped
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._question import Displaced, find_users
 from colony_memory.capture._sparse import Sparse
@@ -64,8 +65,8 @@ class Plan:
     databases: set[str] = field(default_factory=set)  # of what is replaced or taken away, the databases
     # What somebody had open when the plan was made, or the store that it would be put in, and who
     in_use: dict[str, str] = field(default_factory=dict)
-    # Directories that hold nothing else, inner ones first, with their permissions
-    dropped: list[tuple[str, int]] = field(default_factory=list)
+    dropped: list[Dropped] = field(default_factory=list)  # directories that hold nothing else, inner ones first
+    found: Identity | None = None  # the folder when the plan was made, None where it was not there
     force: bool = False  # masked text may replace the real one, and a program may have open what is replaced
     question: Question | None = None  # about what was displaced, when all is in place; None where all may go
     # What is to be remembered together with the moves, for JSON; None for nothing
@@ -123,6 +124,7 @@ def make_plan(
         raise ColonyMemoryError(f"{str(target)!r} cannot be read ({error.strerror}); nothing was written") from error
     try:
         with folder, Reach(folder) as reach:
+            plan.found = Identity.of(folder.status())
             _check_links(metadata, reach)
             comparison = _Comparison(plan, reach, wanted=wanted.keys(), replaces=delete is True)
             for name, content in sorted(wanted.items()):
@@ -224,7 +226,7 @@ class _Comparison:
             raise ColonyMemoryError(
                 f"the files to delete in {str(plan.target)!r} are not known ({error}); nothing was written"
             ) from error
-        gone = {*plan.removed, *(name for name, _ in plan.dropped)}
+        gone = {*plan.removed, *(each.name for each in plan.dropped)}
         for name, (document, what) in self._giving_way.items():
             if name not in gone:
                 raise self._refusal(document, name, f"{what}, with something in it that no backup saves")
@@ -263,7 +265,7 @@ class _Comparison:
         emptied = {parent for name in plan.removed for parent in parents_of(name)}
         for name in sorted(tree.directories.keys() - needed, reverse=True):
             if not _is_in(name, stays) and (only is None or name in emptied):
-                plan.dropped.append((name, stat.S_IMODE(tree.directories[name].st_mode)))
+                plan.dropped.append(Dropped.of(name, tree.directories[name]))
 
     def _existing(
         self, name: str, content: str | bytes, there: os.stat_result | None, *, may_be_link: bool = False

@@ -24,14 +24,14 @@ from colony_memory._os.paths import UnfitFile, encode_name, is_directory, real_p
 from colony_memory._values import getLogger, replace
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of, quoted
 from colony_memory.capture._journal import DONE, MOVING, ModeChange, Version, list_records
-from colony_memory.capture._stage import KEPT, open_staging
+from colony_memory.capture._stage import KEPT, is_root, open_staging
 from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from colony_memory.capture._journal import Journal, Record, Step
+    from colony_memory.capture._journal import Dropped, Journal, Record, Step
     from colony_memory.capture._stage import Staging
 
 logger = getLogger(__name__)
@@ -75,6 +75,19 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
 def find_unfinished(target: Path) -> str | None:
     """The folder of a restore that has to do with ``target`` and is under way or was cut off; nothing is changed."""
     return next((journal.folder for _, journal in _related(target)), None)
+
+
+def find_in_the_way(target: Path) -> str | None:
+    """The same, but for what has only to be cleared away: that could not be done, and says nothing of the folder."""
+    for record, journal in _related(target):
+        try:
+            with record.locked():
+                now = _read(record)
+        except TimeoutError:
+            return journal.folder
+        if now is not None and now.phase == MOVING:
+            return journal.folder
+    return None
 
 
 def warn_unfinished(target: Path, *, stacklevel: int) -> None:
@@ -179,7 +192,7 @@ def _end(record: Record, seen: Journal, warned: list[str]) -> bool:
                     f"a restore was cut off in {journal.folder!r}, and another folder, or none, is in its place now: "
                     f"what it had replaced is in {journal.staging!r} in the former one; {_leaving(record)}"
                 )
-            else:
+            elif not journal.lent:  # else it stays for the permissions, in nobody's way
                 record.remove()
             return False
     except OSError as error:
@@ -289,12 +302,14 @@ class Undo:
         with Reach(self.folder) as reach:
             tasks: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
                 *((change.name, set_mode, (change, True)) for change in journal.modes),
+                # They have the permissions of the snapshot already, and may be closed by them.
+                *((f"{name}/", _open_up, (name,)) for name in journal.made),
                 *((step.name, self._take_back, (step,)) for step in reversed(journal.coming)),
                 *((f"{name}/", self._remove_made, (name,)) for name in reversed(journal.made)),
-                *((f"{name}/", _make_again, (name,)) for name, _ in reversed(journal.dropped)),
+                *((f"{each.name}/", _make_again, (each,)) for each in reversed(journal.dropped)),
                 *((step.name, self._take_back, (step,)) for step in reversed(journal.leaving)),
                 # With what was in them: they may be read-only.
-                *((f"{name}/", _close_again, (name, mode)) for name, mode in journal.dropped),
+                *((f"{each.name}/", _close_again, (each,)) for each in journal.dropped),
             ]
             failed = [name for name, act, about in tasks if not _succeeds(name, act, reach, *about)]
             if not failed:
@@ -311,9 +326,13 @@ class Undo:
 
     def _take_back(self, reach: Reach, step: Step) -> None:
         there = _look(reach, step.name)
+        if step.volume not in self.places:
+            path = os.path.join(self.folder.path, step.volume)  # noqa: PTH118 - of text, for a message
+            raise FileNotFoundError(errno.ENOENT, "what was mounted there is not any more", path)
         if step.old is None:
             if there is not None and Version.of(there) == step.new:
-                self._take_out(reach, step.name, Directory.clear)
+                directory, last = reach.parent(step.name)
+                directory.clear(last)
             return
         original = self._original(step)
         if original is None or (there is not None and there.st_ino == step.old.inode):
@@ -334,21 +353,12 @@ class Undo:
         if not is_directory(_look(reach, name)):
             return
         try:
-            self._take_out(reach, name, Directory.remove_directory)
+            directory, last = reach.parent(name)
+            directory.remove_directory(last)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             logger.info("%s stays: there is something of others in it", name)
-
-    def _take_out(self, reach: Reach, name: str, remove: Callable[[Directory, str], None]) -> None:
-        directory, last = reach.parent(name)
-        try:
-            remove(directory, last)
-        except PermissionError:
-            if directory.descriptor is None or name.rpartition("/")[0] not in self.journal.made:
-                raise
-            os.fchmod(directory.descriptor, 0o700)  # it has the permissions of the snapshot already
-            remove(directory, last)
 
 
 def set_mode(reach: Reach, change: ModeChange, back: bool = False) -> None:
@@ -391,16 +401,28 @@ def _look(reach: Reach, name: str) -> os.stat_result | None:
     return None
 
 
-def _make_again(reach: Reach, name: str) -> None:
-    if _look(reach, name) is None:
-        directory, last = _nearest(reach, name)
+def _open_up(reach: Reach, name: str) -> None:
+    with _if_there():
+        directory, last = reach.parent(name)
+        directory.open_up(last)
+
+
+def _make_again(reach: Reach, each: Dropped) -> None:
+    if _look(reach, each.name) is None:
+        directory, last = _nearest(reach, each.name)
         directory.make(last)
 
 
-def _close_again(reach: Reach, name: str, mode: int) -> None:
-    there = _look(reach, name)
-    if there is not None and is_directory(there):
-        set_mode(reach, ModeChange(f"{name}/", there.st_ino, stat.S_IMODE(there.st_mode), mode))
+def _close_again(reach: Reach, each: Dropped) -> None:
+    """Give a directory that is made again its owner and permissions."""
+    there = _look(reach, each.name)
+    if there is None or not is_directory(there):
+        return
+    made = reach.directory(each.name).descriptor
+    if made is not None and is_root() and (there.st_uid, there.st_gid) == (os.geteuid(), os.getegid()):
+        with contextlib.suppress(PermissionError):  # of a file system that keeps no owners
+            os.fchown(made, each.owner, each.group)
+    set_mode(reach, ModeChange(f"{each.name}/", there.st_ino, stat.S_IMODE(there.st_mode), each.mode))
 
 
 def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:

@@ -25,7 +25,7 @@ from colony_memory.capture._filenames import INDEX, STAGING_PREFIX, parents_of, 
 from colony_memory.capture._identity import boot_id
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, begin_record, start_lock
 from colony_memory.capture._question import Displaced, FileInUse
-from colony_memory.capture._recover import Undo, clear, discard, find_unfinished, kept_of, remember, set_mode
+from colony_memory.capture._recover import Undo, clear, discard, find_in_the_way, kept_of, remember, set_mode
 from colony_memory.capture._stage import Stage, blaming, find_read_only, find_volumes, nearest, open_staging
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -53,7 +53,8 @@ def put_in_place(plan: Plan) -> None:
     """Do what the plan says, or raise ColonyMemoryError: then the folder is as it was, unless the message says else."""
     if not (plan.files or plan.directories or plan.removed or plan.dropped or plan.modes):
         return
-    (_file_by_file if os.path.lexists(plan.target) else _in_one_move)(plan)
+    # What is there already is told by the plan: without the folder, it is not all.
+    (_file_by_file if plan.found or os.path.lexists(plan.target) else _in_one_move)(plan)
 
 
 def _in_one_move(plan: Plan) -> None:
@@ -96,9 +97,11 @@ def _file_by_file(plan: Plan) -> None:
         with where:
             folder = stack.enter_context(Directory.open(plan.target))
             above = folder.status()
+            if plan.found not in (None, Identity.of(above)):
+                raise ColonyMemoryError(f"{str(plan.target)!r} is another folder by now; nothing was written")
             with Reach(folder) as reach:
                 changing = [*plan.files, *plan.directories, *plan.removed, *plan.logs]
-                changing += [name for name, _ in plan.dropped]
+                changing += [each.name for each in plan.dropped]
                 volumes = find_volumes(reach, changing)
                 tops = tuple(dict.fromkeys(volumes.values()))
                 closed = find_read_only(reach, [*changing, *(f"{top}/" for top in tops)], volumes)
@@ -161,7 +164,7 @@ def _journal(plan: Plan, place: Directory) -> Journal:
 def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> Record:
     """Write down that a restore begins, and have its traces removed when the stack unwinds."""
     with start_lock():
-        other = find_unfinished(plan.target)
+        other = find_in_the_way(plan.target)
         if other is not None:
             raise ColonyMemoryError(f"a restore into {other!r} is under way: try again when it has ended")
         record = stack.enter_context(begin_record(journal))
@@ -233,9 +236,9 @@ class Moves:
             for step in journal.leaving:
                 with stage.blaming(step.name):
                     self._take(reach, step)
-            for name, _ in journal.dropped:
-                with stage.blaming(f"{name}/"):
-                    directory, last = reach.parent(name)
+            for each in journal.dropped:
+                with stage.blaming(f"{each.name}/"):
+                    directory, last = reach.parent(each.name)
                     directory.remove_directory(last)
             for name in journal.made:
                 with stage.blaming(f"{name}/"):

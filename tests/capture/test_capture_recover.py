@@ -16,7 +16,7 @@ from capture_trees import files, linux, make, metadata, names, posix, root_only,
 from cut_off import cut_off
 from forks import as_user
 
-from colony_memory._os.directory import Reach
+from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.machine import state_directory
 from colony_memory.capture import _swap, read_folder, read_paths, write_folder
 from colony_memory.capture._journal import Record, load_journal
@@ -257,6 +257,57 @@ def test_read_only_directories_are_lent_to_a_restore_and_given_back(
         assert as_user(1000, stop_anywhere) == 0
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("mode", [0o500, 0o300, 0])
+def test_directories_that_a_snapshot_closes_are_made_and_cleared_away(
+    monkeypatch: pytest.MonkeyPatch, there: bool, mode: int, step: int
+) -> None:
+    documents = {"ro/b.md": "b", "ro/in/c.md": "c", **metadata(modes=dict.fromkeys(("ro/", "ro/in/"), f"{mode:03o}"))}
+
+    def prepared() -> Path:
+        for path in top.glob("dst*/**/"):
+            path.chmod(0o700)
+        shutil.rmtree(dst, ignore_errors=True)
+        if there:
+            make(dst, {"a.md": b"a"})
+        return dst
+
+    def stop_anywhere() -> None:
+        for nth, _, _ in every(prepared, lambda _: write_folder(documents, dst), step=step):
+            quietly_recover(dst)
+            assert names(top) == (["dst", "state"] if there or (dst / "ro").exists() else ["state"]), nth
+            assert not dst.exists() or set(names(dst)) <= {"a.md", "ro"}, nth
+            assert traces() == [], nth
+        assert stat.S_IMODE((dst / "ro").stat().st_mode) == mode
+
+    with tempfile.TemporaryDirectory() as opened:  # the directory of a test is closed to other users
+        top = Path(opened)
+        dst = top / "dst"
+        write_folder(documents, top / "late")  # all that is imported late is
+        for path in (top / "late/ro", top / "late/ro/in"):
+            path.chmod(0o700)
+        shutil.rmtree(top / "late")
+        (top / "state").mkdir()
+        monkeypatch.setenv("XDG_STATE_HOME", str(top / "state"))
+        for path in (top, top / "state"):
+            os.chown(path, *((1000, 1000) if os.geteuid() == 0 else (-1, -1)))
+        assert as_user(1000, stop_anywhere) == 0
+        prepared()
+
+
+@root_only
+def test_a_directory_that_is_made_again_belongs_to_whom_it_did(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"old", "gone/in/e.md": b"e"})
+    for number, path in enumerate([dst, *sorted(dst.rglob("*"))]):
+        os.chown(path, 1000 + number, 2000 + number)
+    owners = {path: (path.stat().st_uid, path.stat().st_gid) for path in dst.rglob("*")}
+    kill(dst, "a.md", lambda dst: write_folder({"a.md": "new"}, dst, delete=True))
+    assert not (dst / "gone").exists()
+    assert quietly_recover(dst)
+    assert {path: (path.stat().st_uid, path.stat().st_gid) for path in dst.rglob("*")} == owners
+
+
 def write(dst: Path) -> None:
     write_folder(DOCUMENTS, dst)
 
@@ -378,6 +429,24 @@ def test_a_folder_that_was_moved_is_put_back_where_it_is(half: Path) -> None:
     assert traces() == []
 
 
+def test_what_only_has_to_be_cleared_away_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", OLD)
+
+    def is_refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "remove_tree", is_refused)
+        write(dst)
+        assert len(traces()) == 1
+        write_folder({"a.md": "newer"}, dst)
+        assert len(traces()) == 2
+    assert not recover(dst)
+    assert files(dst) == {**OLD, **files(dst), "a.md": b"newer"}
+    assert not [name for name in names(dst) if ".colony" in name]
+    assert traces() == []
+
+
 def test_another_folder_in_its_place_is_left_alone(half: Path) -> None:
     moved = half.rename(half.with_name("moved"))
     make(half, {"b.md": b"another"})
@@ -482,7 +551,8 @@ def test_each_path_name_and_number_of_the_state_is_checked(half: Path) -> None:
         ("phase", "other"),
         ("made", ["../x"]),
         ("made", [1]),
-        ("dropped", [["a/.git", 448]]),
+        ("dropped", [["a/.git", 448, 0, 0]]),
+        ("dropped", [["a", 448]]),
         ("dropped", {"a": 448}),
         ("modes", [["a", 1, 2]]),
         ("lent", [["../a", 1, 320, 448]]),
@@ -705,6 +775,25 @@ def test_volumes_below_a_folder_are_written_to_as_well(
     assert stopped > 2
     write_folder(BELOW, dst, delete=True)
     assert files(dst) == {name: text.encode() for name, text in BELOW.items()}
+    assert traces() == []
+
+
+@root_only
+@linux
+def test_a_volume_that_is_not_mounted_is_waited_for(tmp_path: Path, mounted: Callable[..., Path]) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"old a"})
+    other = make(tmp_path / "other", {"b.md": b"old b"})
+    mounted(dst / "vol", "--bind", str(other))
+    kill(dst, "vol/b.md", lambda dst: write_folder({"a.md": "new a", "vol/b.md": "new b", "vol/c.md": "c"}, dst))
+    subprocess.run(["umount", dst / "vol"], check=True)
+    with pytest.raises(ColonyMemoryError, match=r"'vol/b\.md'.* could not be put back; the originals are in .*vol/"):
+        recover(dst)
+    with pytest.warns(ColonyMemoryWarning, match="could not be put back"):
+        assert "a.md" in read_folder(dst).documents
+    subprocess.run(["mount", "--bind", other, dst / "vol"], check=True)
+    with pytest.warns(ColonyMemoryWarning, match="all files are as they were before it"):
+        assert recover(dst)
+    assert files(dst) == {"a.md": b"old a", "vol/b.md": b"old b"}
     assert traces() == []
 
 

@@ -13,7 +13,7 @@ from colony_memory._os.directory import Directory
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
 from colony_memory.capture import _journal, write_folder
-from colony_memory.capture._journal import MOVING, Journal, ModeChange, Record, Step, Version
+from colony_memory.capture._journal import MOVING, Dropped, Journal, ModeChange, Record, Step, Version
 from colony_memory.capture._recover import Undo, recover
 from colony_memory.capture._stage import open_staging
 from colony_memory.capture._swap import Moves
@@ -150,7 +150,7 @@ def test_each_step_is_taken_back_by_what_stands_on_disk(tmp_path: Path) -> None:
     (dst / "link").symlink_to("removed")
     # Of a file that is another by then, nothing is changed.
     modes = (ModeChange("lost.md", 1, 0o600, 0o644), ModeChange("c", 1, 0, 0))
-    dropped = (("removed", 0o750),)
+    dropped = (Dropped("removed", 0o750, os.geteuid(), os.getegid()),)
     journal = Journal(str(dst), str(dst), there, STAGING, "", MOVING, made, steps, dropped, modes)
     with Directory.open(dst) as folder, open_staging(folder, journal.volumes, STAGING) as places:
         undo = Undo(journal, folder, places)

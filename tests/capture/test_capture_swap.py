@@ -4,16 +4,20 @@ import errno
 import logging
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import files, make, names, posix, traces, tree
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
-from colony_memory.capture import _stage, write_folder
+from colony_memory.capture import _stage, _write, write_folder
 from colony_memory.capture._recover import recover
 from colony_memory.capture._swap import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+
+if TYPE_CHECKING:
+    from colony_memory.capture._plan import Plan
 
 OLD = {"a.md": b"old a", "b.sh": b"old b", "mine/c.md": b"old c", "mine/keep.md": b"keep"}
 NEW = {"a.md": "new a", "b.sh": "new b", "mine/c.md": "new c", "mine/x/d.md": "new d", "e/f/g.md": "new g"}
@@ -72,6 +76,28 @@ def test_a_parent_that_is_not_ours_is_got_around(tmp_path: Path, monkeypatch: py
     assert not [path for path in dst.iterdir() if path.name.startswith(".")]
     with pytest.raises(ColonyMemoryError, match=r"directory .* cannot be written"):
         write_folder({"a.md": "a"}, tmp_path / "absent")
+
+
+@pytest.mark.parametrize("another", [True, False])
+def test_a_folder_that_goes_after_it_was_looked_at_is_not_made_of_what_it_lacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, another: bool
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    real = _write.put_in_place
+
+    def late(plan: Plan) -> None:
+        dst.rename(tmp_path / "moved")
+        if another:
+            make(dst, {"other.md": b"other"})
+        real(plan)
+
+    monkeypatch.setattr(_write, "put_in_place", late)
+    with pytest.raises(ColonyMemoryError, match=r"nothing was (written|changed)"):
+        write_folder({**{name: text.decode() for name, text in OLD.items()}, "new.md": "new"}, dst)
+    assert files(tmp_path / "moved") == OLD
+    assert names(tmp_path) == (["dst", "moved"] if another else ["moved"])
+    assert not another or files(dst) == {"other.md": b"other"}
+    assert traces() == []
 
 
 def without_staging(root: Path) -> dict[str, object]:
