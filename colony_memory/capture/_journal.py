@@ -20,7 +20,7 @@ from colony_memory._format.json import load_object
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import locked, locked_in, make_directory, open_files, read_file, replace_file
 from colony_memory._os.machine import state_directory
-from colony_memory._os.paths import Identity
+from colony_memory._os.paths import Identity, local_bytes
 from colony_memory._values import NamedTuple, dataclass, getLogger, names_of, pattern, replace
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._identity import boot_id
@@ -161,16 +161,24 @@ def load_journal(data: bytes) -> Journal:
         names += filter(None, [*journal.volumes, *(step.volume for step in journal.steps)])
         numbers = [*journal.identity, *(number for each in [*changes, *journal.dropped] for number in each[1:])]
         numbers += [number for pair in versions for each in pair for number in each or ()]
+        permissions = [*(mode for each in changes for mode in each[2:]), *(each.mode for each in journal.dropped)]
+        owners = [number for each in journal.dropped for number in each[2:]]
+        for text in (journal.folder, journal.place, *names):
+            local_bytes(text)
         valid = (
             known["format"] == JOURNAL_FORMAT
             and _STAGING.fullmatch(journal.staging)
             and _PHASE.fullmatch(journal.phase)
             and all(
-                Path(path).is_absolute() and os.path.normpath(path) == path for path in (journal.folder, journal.place)
+                Path(path).is_absolute() and os.path.normpath(path) == path and "\0" not in path
+                for path in (journal.folder, journal.place)
             )
             and all(isinstance(name, str) and not name_problem(name) for name in names)
             and all(type(number) is int for number in numbers)
+            and all(0 <= mode <= 0o7777 for mode in permissions)
+            and all(0 <= number < 1 << 32 for number in owners)
             and all(any(pair) for pair in versions)
+            and {step.volume for step in journal.steps} <= {*journal.volumes}
             and all(_NUMBER.fullmatch(step.number) for step in journal.steps)
         )
     except (KeyError, TypeError, AttributeError) as error:

@@ -78,14 +78,14 @@ def find_unfinished(target: Path) -> str | None:
 
 
 def find_in_the_way(target: Path) -> str | None:
-    """The same, but for what has only to be cleared away: that could not be done, and says nothing of the folder."""
+    """The same, but for what is of another folder than is there now, or has only to be cleared away."""
     for record, journal in _related(target):
         try:
             with record.locked():
                 now = _read(record)
         except TimeoutError:
             return journal.folder
-        if now is not None and now.phase == MOVING:
+        if now is not None and now.phase == MOVING and _is_there(journal):
             return journal.folder
     return None
 
@@ -139,10 +139,7 @@ def _locate(journal: Journal, target: Path) -> Journal | None:
     """The journal, with the folder where it is now, or None where it has nothing to do with ``target``."""
 
     def is_it(path: Path) -> bool:
-        try:
-            return journal.place == journal.folder and journal.is_at(path.lstat())
-        except OSError:
-            return False
+        return journal.place == journal.folder and _is_there(replace(journal, place=str(path)))
 
     folder = Path(journal.folder)
     # It may have been moved since, or be spelled in another way.
@@ -151,6 +148,13 @@ def _locate(journal: Journal, target: Path) -> Journal | None:
         return replace(journal, folder=str(here), place=str(here))
     related = here is not None or folder == target or folder in target.parents or target in folder.parents
     return journal if related else None
+
+
+def _is_there(journal: Journal) -> bool:
+    try:
+        return journal.is_at(os.lstat(journal.place))
+    except OSError:
+        return False
 
 
 def _leaving(record: Record) -> str:

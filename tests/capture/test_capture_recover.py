@@ -453,9 +453,25 @@ def test_another_folder_in_its_place_is_left_alone(half: Path) -> None:
     with pytest.warns(ColonyMemoryWarning, match="another folder, or none, is in its place now"):
         assert not recover(half)
     assert files(half) == {"b.md": b"another"}
+    with pytest.warns(ColonyMemoryWarning, match="another folder, or none, is in its place now"):
+        write_folder({"b.md": "new"}, half)
+    assert files(half) == {"b.md": b"new"}
     with pytest.warns(ColonyMemoryWarning, match="all files are as they were before it"):
         assert recover(moved)
     assert files(moved) == OLD
+
+
+def test_permissions_that_were_lent_to_a_folder_that_is_away_are_given_back_later(half: Path) -> None:
+    record = half_record()
+    journal = json.loads(record.read_text())
+    lent = [["/", half.stat().st_ino, 0o500, stat.S_IMODE(half.stat().st_mode)]]
+    record.write_text(json.dumps({**journal, "phase": "preparing", "steps": [], "made": [], "lent": lent}))
+    moved = half.rename(half.with_name("moved"))
+    assert not recover(half)
+    assert not recover(moved)
+    assert stat.S_IMODE(moved.stat().st_mode) == 0o500
+    assert traces() == []
+    moved.chmod(0o700)
 
 
 def test_originals_that_were_removed_are_told_once(half: Path) -> None:
@@ -545,6 +561,8 @@ def test_each_path_name_and_number_of_the_state_is_checked(half: Path) -> None:
         ("folder", "relative"),
         ("folder", 1),
         ("place", "/a/../b"),
+        ("place", "/\ud800"),
+        ("folder", "/a\0"),
         ("identity", [1]),
         ("staging", "notes"),
         ("staging", ".colony-memory-restoring-../x"),
@@ -553,8 +571,13 @@ def test_each_path_name_and_number_of_the_state_is_checked(half: Path) -> None:
         ("made", [1]),
         ("dropped", [["a/.git", 448, 0, 0]]),
         ("dropped", [["a", 448]]),
+        ("dropped", [["a", 448, -1, 0]]),
+        ("dropped", [["a", 448, 0, 1 << 32]]),
+        ("dropped", [["a", 0o10000, 0, 0]]),
+        ("dropped", [["\ud800", 448, 0, 0]]),
         ("dropped", {"a": 448}),
         ("modes", [["a", 1, 2]]),
+        ("modes", [["a", 1, -1, 448]]),
         ("lent", [["../a", 1, 320, 448]]),
         ("lent", [["//", 1, 320, 448]]),
         ("volumes", ["", "../x"]),
@@ -570,6 +593,7 @@ def test_each_path_name_and_number_of_the_state_is_checked(half: Path) -> None:
                 ["a", [1, 1, 1], None, "../0", "", True],
                 ["a", [1, 1, 1], None, 0, "", True],
                 ["a", [1, 1, 1], None, "0", "/a", True],
+                ["a", [1, 1, 1], None, "0", "a", True],
             )
         ),
     ):
