@@ -72,31 +72,31 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
     return ended
 
 
-def find_unfinished(target: Path) -> str | None:
-    """The folder of a restore that has to do with ``target`` and is under way or was cut off; nothing is changed."""
-    return next((journal.folder for _, journal in _related(target)), None)
-
-
 def find_in_the_way(target: Path) -> str | None:
-    """The same, but for what is of another folder than is there now, or has only to be cleared away."""
+    """The folder of a restore that is under way, or was cut off halfway, and has to do with ``target``.
+
+    One into another folder than is there now is not in the way, nor what has only to be cleared away.
+    """
     for record, journal in _related(target):
         try:
             with record.locked():
                 now = _read(record)
-        except TimeoutError:
+        except OSError:  # it is held, or nobody can tell
             return journal.folder
-        if now is not None and now.phase == MOVING and _is_there(journal):
+        if now is not None and _is_half_done(replace(journal, phase=now.phase)):
             return journal.folder
     return None
 
 
 def warn_unfinished(target: Path, *, stacklevel: int) -> None:
     """Warn whoever changes nothing that the folder is not as its next backup or restore finds it."""
-    folder = find_unfinished(target)
-    if folder is not None:
+    journals = [journal for _, journal in _related(target) if _is_there(journal)]
+    if journals:
+        journal = next(filter(_is_half_done, journals), journals[0])
+        does = "puts back first what was there before" if _is_half_done(journal) else "clears away what that left"
         warnings.warn(
-            f"a restore into {folder!r} is under way or was cut off: this is the folder as it is now, and its next "
-            "restore or backup puts back first what was there before",
+            f"a restore into {journal.folder!r} is under way or was cut off: this is the folder as it is now, and its "
+            f"next restore or backup {does}",
             ColonyMemoryWarning,
             stacklevel=stacklevel + 1,
         )
@@ -148,6 +148,10 @@ def _locate(journal: Journal, target: Path) -> Journal | None:
         return replace(journal, folder=str(here), place=str(here))
     related = here is not None or folder == target or folder in target.parents or target in folder.parents
     return journal if related else None
+
+
+def _is_half_done(journal: Journal) -> bool:
+    return journal.phase == MOVING and _is_there(journal)
 
 
 def _is_there(journal: Journal) -> bool:

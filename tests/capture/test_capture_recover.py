@@ -441,6 +441,8 @@ def test_what_only_has_to_be_cleared_away_is_in_nobodys_way(tmp_path: Path, monk
         assert len(traces()) == 1
         write_folder({"a.md": "newer"}, dst)
         assert len(traces()) == 2
+        with pytest.warns(ColonyMemoryWarning, match="its next restore or backup clears away what that left"):
+            write_folder({"a.md": "newest"}, dst, dry_run=True)
     assert not recover(dst)
     assert files(dst) == {**OLD, **files(dst), "a.md": b"newer"}
     assert not [name for name in names(dst) if ".colony" in name]
