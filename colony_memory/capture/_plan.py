@@ -21,7 +21,7 @@ from colony_memory.capture._journal import Dropped
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._question import Displaced, find_users
 from colony_memory.capture._sparse import Sparse
-from colony_memory.capture._stage import widened
+from colony_memory.capture._stage import mount_of, widened
 from colony_memory.capture._steady import (
     companions_of,
     holds_database,
@@ -264,8 +264,16 @@ class _Comparison:
         needed = {parent for name in left for parent in parents_of(name)} | {*wanted, *stays}
         emptied = {parent for name in plan.removed for parent in parents_of(name)}
         for name in sorted(tree.directories.keys() - needed, reverse=True):
-            if not _is_in(name, stays) and (only is None or name in emptied):
+            if name in needed or _is_in(name, stays) or not (only is None or name in emptied):
+                continue
+            if self._is_mounted(name):  # it stays, and so do those that it is in
+                needed.update(parents_of(name))
+            else:
                 plan.dropped.append(Dropped.of(name, tree.directories[name]))
+
+    def _is_mounted(self, name: str) -> bool:
+        above = mount_of(self._reach.directory(name.rpartition("/")[0]))
+        return mount_of(self._reach.directory(name)) != above
 
     def _existing(
         self, name: str, content: str | bytes, there: os.stat_result | None, *, may_be_link: bool = False

@@ -70,12 +70,12 @@ class Staging:
 
 def find_volumes(reach: Reach, names: Iterable[str]) -> dict[str, str]:
     """For each directory that is there and that one of the names is in: the topmost one of its file system."""
-    found, mounts = {"": ""}, {"": _mount(reach.directory(""))}
+    found, mounts = {"": ""}, {"": mount_of(reach.directory(""))}
     for inner in sorted({parent for name in names for parent in parents_of(name)}):
         outer = inner.rpartition("/")[0]
         if outer in found:
             with suppress(FileNotFoundError, NotADirectoryError):  # a file that makes way
-                mounts[inner] = _mount(reach.directory(inner))
+                mounts[inner] = mount_of(reach.directory(inner))
                 found[inner] = found[outer] if mounts[inner] == mounts[outer] else inner
     return found
 
@@ -126,7 +126,7 @@ def open_staging(
         yield found
 
 
-def _mount(directory: Directory) -> object:
+def mount_of(directory: Directory) -> object:
     """The id of a mount: nothing is moved between two, of one file system or not."""
     if sys.platform == "linux" and directory.descriptor is not None:
         with suppress(OSError, IndexError):

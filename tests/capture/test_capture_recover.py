@@ -806,6 +806,19 @@ def test_volumes_below_a_folder_are_written_to_as_well(
 
 @root_only
 @linux
+def test_a_volume_that_a_snapshot_lacks_is_emptied_and_stays(tmp_path: Path, mounted: Callable[..., Path]) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"old a", "x/y/z.md": b"z"})
+    other = make(tmp_path / "other", {"in/b.md": b"b"})
+    mounted(dst / "x/vol", "--bind", str(other))
+    written = write_folder({"a.md": "new a"}, dst, delete=True)
+    assert written.removed == ("x/vol/in/", "x/vol/in/b.md", "x/y/", "x/y/z.md")
+    assert set(tree(dst)) == {"a.md", "x", "x/vol"}
+    assert names(other) == []
+    assert traces() == []
+
+
+@root_only
+@linux
 def test_a_volume_that_is_not_mounted_is_waited_for(tmp_path: Path, mounted: Callable[..., Path]) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"old a"})
     other = make(tmp_path / "other", {"b.md": b"old b"})
