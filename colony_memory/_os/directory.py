@@ -54,6 +54,8 @@ _OF_A_GROUP = stat.S_ISGID | stat.S_IRWXG
 _CLOSED = 2**31 - 1  # no descriptor that a system gives; Python takes -1 for none, which is the current directory
 #: What opening a link without following it fails with: Linux and macOS; FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
+#: Of file systems that exchange no names, of older systems, and of a container that lets nobody ask.
+_NO_EXCHANGE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP})
 #: By which systems refuse to unlink a directory.
 _IS_A_DIRECTORY = frozenset({errno.EISDIR, errno.EPERM, errno.EACCES})
 
@@ -217,6 +219,20 @@ class Directory:
     def move(self, name: str, other: Directory, other_name: str) -> None:
         """Move a file or directory in one step, over a file that is there."""
         os.replace(self.address(name)[0], other.address(other_name)[0], **self._pair(other))
+
+    def exchange(self, name: str, other: Directory, other_name: str) -> bool:
+        """Let two names change places in one step; False where the system or the file system cannot."""
+        call = _renameat2()
+        if call is None or self.descriptor is None or other.descriptor is None:
+            return False
+        sys.audit("os.rename", name, other_name, self.descriptor, other.descriptor)  # as os.rename() does
+        try:
+            call(self.descriptor, encode_name(name), other.descriptor, encode_name(other_name))
+        except OSError as error:
+            if error.errno not in _NO_EXCHANGE:
+                raise
+            return False
+        return True
 
     def clear(self, name: str) -> None:
         """Take away what is there, if anything, and no directory: a link itself, not what it leads to."""
@@ -447,5 +463,26 @@ def _syncfs() -> Callable[[int], None] | None:
         if function(descriptor) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
+
+    return call
+
+
+@functools.cache
+def _renameat2() -> Callable[[int, bytes, int, bytes], None] | None:
+    """The call of Linux that exchanges two names, which Python does not have."""
+    if sys.platform != "linux":
+        return None
+    try:
+        import ctypes
+
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (ImportError, OSError, AttributeError):
+        return None
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+
+    def call(directory: int, name: bytes, other: int, other_name: bytes) -> None:
+        if function(directory, name, other, other_name, 2) != 0:  # RENAME_EXCHANGE
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), name)
 
     return call

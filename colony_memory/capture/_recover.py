@@ -348,10 +348,17 @@ class Undo:
         place = self.places[step.volume]
         if original.st_ino != step.old.inode:
             raise FileExistsError(errno.EEXIST, "a different file is where the original was kept", str(place.kept.path))
+        waits = place.new.look(step.number) if step.shared else None
+        if waits is not None and step.new == Version.of(waits):
+            return  # it was never replaced: what is there, or is not any more, is the doing of others
+        if waits is not None and waits.st_ino != step.old.inode:
+            # Others had replaced it at that moment, and theirs came out.
+            if there is None or Version.of(there) == step.new:
+                place.new.move(step.number, *_nearest(reach, step.name))
+            return
         # A directory that has its name by now is no file that another has put there.
-        other = there is not None and not is_directory(there)
-        if step.shared and (other if step.new is None else place.new.look(step.number) is not None):
-            return  # it was never replaced or taken away: what is there, or is not any more, is the doing of others
+        if step.shared and step.new is None and waits is None and there is not None and not is_directory(there):
+            return  # nor was it taken away
         directory, last = _nearest(reach, step.name)
         if there is not None and Version.of(there) != step.new:
             _set_aside(directory, last)

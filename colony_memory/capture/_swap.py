@@ -303,7 +303,16 @@ class Moves:
                 place.kept.move(step.number, directory, last)
                 raise self._changed(step.name)
         elif step.new is None:
-            directory.clear(last)
+            directory.move(last, place.new, step.number)
+            if not os.path.samestat(kept, place.new.look(step.number) or there):
+                _shares(place.new, step.number, directory, last)
+                raise self._changed(step.name)
+        elif place.new.exchange(step.number, directory, last):
+            # What somebody put there by a rename, after it was looked at, comes out and goes back.
+            if not os.path.samestat(kept, place.new.look(step.number) or there):
+                place.new.exchange(step.number, directory, last)
+                raise self._changed(step.name)
+            return
         if step.new is not None:
             place.new.move(step.number, directory, last)
 

@@ -4,10 +4,11 @@ import errno
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from capture_trees import files, make, names, posix, traces, tree
+from capture_trees import files, linux, make, names, posix, traces, tree
+from forks import as_user
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
@@ -44,6 +45,7 @@ def test_what_cannot_be_put_back_is_kept_and_named(
     with monkeypatch.context() as patch:
         if not links:
             patch.setattr(os, "link", no_links)
+        patch.setattr(Directory, "exchange", lambda *_: False)
         patch.setattr(Directory, "move", fails_from_then_on)
         with pytest.raises(ColonyMemoryError, match=r"putting back .*'a\.md'.*the originals are in") as caught:
             write_folder(NEW, dst)
@@ -76,6 +78,53 @@ def test_a_parent_that_is_not_ours_is_got_around(tmp_path: Path, monkeypatch: py
     assert not [path for path in dst.iterdir() if path.name.startswith(".")]
     with pytest.raises(ColonyMemoryError, match=r"directory .* cannot be written"):
         write_folder({"a.md": "a"}, tmp_path / "absent")
+
+
+@linux
+@pytest.mark.parametrize("killed", [True, False])
+@pytest.mark.parametrize("name", ["a.md", "mine/keep.md"])
+def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, killed: bool
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    exchange, move, moved = Directory.exchange, Directory.move, []
+
+    def save() -> None:
+        if not moved:
+            moved.append(name)
+            make(tmp_path, {"theirs": b"theirs"})
+            (tmp_path / "theirs").rename(dst / name)
+
+    def exchange_late(*args: Any) -> bool:
+        if args[3] == name:
+            save()
+        done = exchange(*args)
+        if moved and killed:
+            os._exit(7)
+        return done
+
+    def move_late(*args: Any) -> None:
+        if args[1] == name.rpartition("/")[2] != name:
+            save()
+        move(*args)
+        if moved and killed:
+            os._exit(7)
+
+    def restore() -> None:
+        monkeypatch.setattr(Directory, "exchange", exchange_late)
+        monkeypatch.setattr(Directory, "move", move_late)
+        with pytest.raises(ColonyMemoryError, match="was changed in the meantime"):
+            write_folder(NEW, dst, delete=True)
+
+    if killed:
+        assert as_user(os.geteuid(), restore) == 7
+        with pytest.warns(ColonyMemoryWarning, match="all files are as they were before it"):
+            assert recover(dst)
+    else:
+        restore()
+        assert moved
+    assert files(dst) == {**OLD, name: b"theirs"}
+    assert traces() == []
 
 
 @pytest.mark.parametrize("another", [True, False])
