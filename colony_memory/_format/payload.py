@@ -147,6 +147,8 @@ def document_digest(text: str) -> str:
 
     Of a document that is a text file's content, that is the digest of the file.
     """
+    if text.isascii():
+        return sha256(text.encode())
     hasher = hashlib.sha256()
     for piece in utf8_pieces(text):
         hasher.update(piece)
