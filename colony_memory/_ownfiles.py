@@ -1,4 +1,4 @@
-"""Key and export files: for their owner alone, written whole or not at all, read as what anyone may have made."""
+"""Files that a user names: for their owner alone, written whole or not at all, read as what anyone may have made."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
-from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
+from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from colony_memory._os.files import Contents
-    from colony_memory.export import Export
 
-#: Bytes of an export file that are read at most.
-MAX_EXPORT_BYTES = 512 * 2**20
 _MAX_KEY_BYTES = 8192
 # On Windows the bits of a mode say nothing of who may read.
 _MODES_COUNT = os.name != "nt"
@@ -69,45 +66,17 @@ def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:
     _write(create_file, place, data, what=f"key file {place}", taken=why)
 
 
-def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write an export file, for its owner alone (0600), whole or not at all; on disk when this returns."""
-    from colony_memory.export import write_export
-
-    data = write_export(exported.label, exported.snapshot_id, exported.files).encode("ascii")
-    save_own(_locate(path, "an export file"), data, overwrite=overwrite)
-
-
-def save_own(place: Path, data: bytes, *, overwrite: bool) -> None:
-    """Write a file of its owner's as :func:`save_export` does."""
+def save_own(path: str | os.PathLike[str], data: bytes, kind: str, *, overwrite: bool) -> None:
+    """Write a file for its owner alone (0600), whole or not at all; on disk when this returns."""
+    place = _locate(path, kind)
     write = replace_file if overwrite else create_file
     _write(write, place, data, what=str(place), taken="already exists and is not overwritten")
 
 
-def load_export(path: str | os.PathLike[str]) -> Export:
-    """Read an export file, which anyone may have made. Its content is checked by whoever restores or imports it.
-
-    Raises:
-        ValueError: The path is empty.
-        SnapshotCorrupt: It is no export, is cut short, or holds files that are not of its snapshot.
-        UnsupportedFormat: A newer version wrote it.
-        ColonyMemoryError: It cannot be read, or is larger than :data:`MAX_EXPORT_BYTES`.
-    """
-    place = _locate(path, "an export file")
-    return parse_export(_read(place, str(place), MAX_EXPORT_BYTES).data, name=str(place))
-
-
-def parse_export(data: bytes, *, name: str = "the export") -> Export:
-    """The export in the bytes of a file, which is called ``name`` in errors. See :func:`load_export`."""
-    from colony_memory.export import read_export
-
-    if len(data) > MAX_EXPORT_BYTES:
-        raise ColonyMemoryError(f"{name} is larger than {MAX_EXPORT_BYTES} bytes: it is not an exported snapshot")
-    try:
-        return read_export(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise SnapshotCorrupt(f"{name}: not an exported snapshot: it is not UTF-8") from error
-    except SnapshotCorrupt as error:
-        raise type(error)(f"{name}: {error}", file=error.file) from error
+def read_own(path: str | os.PathLike[str], kind: str, limit: int) -> tuple[str, bytes]:
+    """A file's path as text and what is in it, which may be of at most ``limit`` bytes."""
+    place = _locate(path, kind)
+    return str(place), _read(place, str(place), limit).data
 
 
 def _locate(path: str | os.PathLike[str], kind: str) -> Path:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from colony_memory._engine.transfer import CopyReport
-from colony_memory._ownfiles import MAX_EXPORT_BYTES, load_export, parse_export, save_export
 from colony_memory.export import Export, read_export, write_export
-from colony_memory.vaults.memory import ExportVault
+from colony_memory.vaults.memory import MAX_EXPORT_BYTES, ExportVault, load_export, parse_export, save_export
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable

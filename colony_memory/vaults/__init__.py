@@ -214,8 +214,7 @@ def open_vault(
 
         return ObjectVault(open_store(kind, rest), create=create, format=format)
     if kind == "export":
-        from colony_memory._ownfiles import load_export
-        from colony_memory.vaults.memory import ExportVault
+        from colony_memory.vaults.memory import ExportVault, load_export
 
         path = _expand(rest)
         if create:

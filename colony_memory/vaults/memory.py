@@ -11,19 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename
-from colony_memory.exceptions import VaultDenied, VaultError
+from colony_memory._ownfiles import read_own, save_own
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, VaultDenied, VaultError
+from colony_memory.export import Export, read_export, write_export
 from colony_memory.vaults._files import check_none_match, etag_of, time_at
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
-    from colony_memory.export import Export
-
-__all__ = ["UNLIMITED_BYTES", "ExportVault", "MemoryVault"]
+__all__ = [
+    "MAX_EXPORT_BYTES",
+    "UNLIMITED_BYTES",
+    "ExportVault",
+    "MemoryVault",
+    "load_export",
+    "parse_export",
+    "save_export",
+]
 
 
 #: What a vault without a quota reports as its quota: 1 PiB, so that every sum on it still fits any integer.
 UNLIMITED_BYTES = 2**50
+#: Bytes of an export file that are read at most.
+MAX_EXPORT_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True)
@@ -271,3 +282,34 @@ class ExportVault(MemoryVault):
 def _read_only(filename: str) -> VaultDenied:
     msg = f"{filename}: an export can only be read; import it into a vault first"
     return VaultDenied(msg, status=403, code="READ_ONLY")
+
+
+def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write an export file, for its owner alone (0600), whole or not at all; on disk when this returns."""
+    data = write_export(exported.label, exported.snapshot_id, exported.files).encode("ascii")
+    save_own(path, data, "an export file", overwrite=overwrite)
+
+
+def load_export(path: str | os.PathLike[str]) -> Export:
+    """Read an export file, which anyone may have made. Its content is checked by whoever restores or imports it.
+
+    Raises:
+        ValueError: The path is empty.
+        SnapshotCorrupt: It is no export, is cut short, or holds files that are not of its snapshot.
+        UnsupportedFormat: A newer version wrote it.
+        ColonyMemoryError: It cannot be read, or is larger than :data:`MAX_EXPORT_BYTES`.
+    """
+    name, data = read_own(path, "an export file", MAX_EXPORT_BYTES)
+    return parse_export(data, name=name)
+
+
+def parse_export(data: bytes, *, name: str = "the export") -> Export:
+    """The export in the bytes of a file, which is called ``name`` in errors. See :func:`load_export`."""
+    if len(data) > MAX_EXPORT_BYTES:
+        raise ColonyMemoryError(f"{name} is larger than {MAX_EXPORT_BYTES} bytes: it is not an exported snapshot")
+    try:
+        return read_export(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise SnapshotCorrupt(f"{name}: not an exported snapshot: it is not UTF-8") from error
+    except SnapshotCorrupt as error:
+        raise type(error)(f"{name}: {error}", file=error.file) from error

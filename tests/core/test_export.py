@@ -15,8 +15,8 @@ from colony_memory import (
     SnapshotNotFound,
     UnsupportedFormat,
     VaultDenied,
-    _ownfiles,
     open_vault,
+    vaults,
 )
 from colony_memory.export import EXPORT_FORMAT, Export, read_export, write_export
 from colony_memory.transfer import load_export, parse_export, save_export
@@ -237,9 +237,9 @@ def test_what_cannot_be_read_is_named(tmp_path):
 def test_a_file_of_anothers_making_is_bounded(tmp_path, monkeypatch):
     place = tmp_path / "work.json"
     save_export(EXPORTED, place)
-    monkeypatch.setattr(_ownfiles, "MAX_EXPORT_BYTES", place.stat().st_size)
+    monkeypatch.setattr(vaults.memory, "MAX_EXPORT_BYTES", place.stat().st_size)
     assert load_export(place) == EXPORTED
-    monkeypatch.setattr(_ownfiles, "MAX_EXPORT_BYTES", place.stat().st_size - 1)
+    monkeypatch.setattr(vaults.memory, "MAX_EXPORT_BYTES", place.stat().st_size - 1)
     with pytest.raises(ColonyMemoryError, match="larger than"):
         load_export(place)
 

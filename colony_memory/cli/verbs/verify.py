@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict, replace
@@ -155,7 +154,7 @@ def run_report(
         if html == "-":
             opened.output.answer(page)
             return 0
-        save_own(Path(html), page.encode("utf-8"), overwrite=force)
+        save_own(html, page.encode("utf-8"), "the page", overwrite=force)
         if common.as_json:
             opened.output.answer_json({"file": html, "snapshot_count": number, "state": found.checked.verdict.state})
         else:
