@@ -89,7 +89,7 @@ GROUPS = (
             "app.content": ("content_of",),
             "app.compare": ("file_history", "FileHistory", "search_files"),
             "app.protection": ("check_protection", "Checked", "Protection", "Problem", "Newest"),
-            "app.config": ("load_config", "Config", "BackupSet"),
+            "app.config": ("load_config", "Config"),
             "schedule.watch": ("read_last_run", "LastRun"),
         },
     ),

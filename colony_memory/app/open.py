@@ -15,7 +15,7 @@ from colony_memory._os.files import create_file, read_file
 from colony_memory._os.machine import data_directory
 from colony_memory._ownfiles import read_key_file
 from colony_memory._values import dataclass, pattern
-from colony_memory.app.values import read_setting, settled_url
+from colony_memory.app.values import at_key, read_setting, url_of
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.vaults import VARIABLE, is_path, open_vault
@@ -116,7 +116,7 @@ def choose_place(url: str | None = None) -> Place:
     chosen, key, passed_over = True, read_setting("COLONY_API_KEY"), None
     if url is None:
         named = read_setting("COLONY_MEMORY_VAULT")
-        url = settled_url("COLONY_MEMORY_VAULT", named) if named else "colony:" if key else None
+        url = at_key("COLONY_MEMORY_VAULT", url_of, named) if named else "colony:" if key else None
         with contextlib.suppress(OSError):
             passed_over = None if named or not key else data_directory() / "vault"
     if url is not None:

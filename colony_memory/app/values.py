@@ -14,7 +14,7 @@ from colony_memory._values import pattern
 from colony_memory.vaults import VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 
 _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
@@ -153,13 +153,9 @@ def rules(value: object) -> list[str]:
     return found
 
 
-def path_of(value: object, *, home: str = "") -> str:
+def path_of(value: object) -> str:
     """An absolute path, with the home directory in the place of ``~``. It is not repeated: it may be a key instead."""
-    given = require_as_meant("a path", text(value))
-    if given == "~" or given.startswith("~/"):
-        if not os.path.isabs(home):  # noqa: PTH117 - a text
-            raise ValueError("begins with ~, and no home directory is known")
-        given = home.rstrip("/") + given[1:]
+    given = expanded_path(require_as_meant("a path", text(value)))
     if not os.path.isabs(given) or "\0" in given:  # noqa: PTH117 - a text
         raise ValueError("must be an absolute path, or begin with ~/")
     if VARIABLE.search(given):
@@ -173,25 +169,15 @@ _URL = pattern(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
 _STRIPPED = ("COLONY_API_KEY", "COLONY_BASE_URL")
 
 
-def read_url(given: str, *, at: str, home: str, vaults: Iterable[str] = ()) -> str:
+def url_of(value: object) -> str:
     """A URL or an absolute path: a relative one would be another vault in every directory."""
+    given = text(value)
+    kind, colon, path = given.partition(":")
+    if kind.lower() == "export":
+        return f"{kind}{colon}{path_of(path)}"
     if not _URL.match(given):
-        raise ValueError(
-            f"{at} is {given!r}, which is neither a URL nor an absolute path, nor one of [vaults]"
-            f"{nearest(given, vaults, 'names')}"
-        )
-    return f"{home}{given[1:]}" if given == "~" or given.startswith("~/") else given
-
-
-def nearest(name: str, known: Iterable[str], what: str) -> str:
-    """A guess at the name that was meant, or all names that there are."""
-    from difflib import get_close_matches
-
-    names = list(known)
-    near = get_close_matches(name, names, n=1)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; {what} are {', '.join(names)}" if names else f"; there are no {what}"
+        raise ValueError(f"must be a URL or an absolute path, not {given!r}")
+    return expanded_path(given)
 
 
 def read_setting(name: str) -> str | None:
@@ -212,14 +198,7 @@ def read_path_setting(name: str) -> str | None:
 
 def settled_path(name: str, value: str) -> str:
     """A path out of a variable, with the home directory in the place of ``~``."""
-    return at_key(name, lambda given: path_of(given, home=expanded_path("~")), value)
-
-
-def settled_url(name: str, value: str) -> str:
-    kind, colon, path = value.partition(":")
-    if kind.lower() == "export":
-        return f"{kind}{colon}{settled_path(name, path)}"
-    return read_url(value, at=name, home=expanded_path("~"))
+    return at_key(name, path_of, value)
 
 
 def expanded_path(path: str) -> str:

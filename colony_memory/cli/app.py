@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import NamedTuple, names_of
-from colony_memory.cli.options import FOLDERS, GROUPS, OPTIONS, VARIABLES, WITHOUT_VARIABLE
+from colony_memory.cli.options import FOLDERS, GROUPS, OPTIONS, UNSET, VARIABLES
 from colony_memory.words.errors import PROGRAM, UsageError, warnings_as_lines
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def option_of(verb: str, name: str, default: Any, group: str | None = None) -> P
     declared, text = OPTIONS.get(f"{verb}.{name}") or OPTIONS[name]
     words = declared.split()
     flags = tuple(word for word in words if word.startswith("-"))
-    has_variable = name in VARIABLES and f"{verb}.{name}" not in WITHOUT_VARIABLE
+    has_variable = name in VARIABLES and f"{verb}.{name}" not in UNSET
     variable = f"COLONY_MEMORY_{name.upper()}" if has_variable else None
     return Parameter(name, flags, None if len(flags) == len(words) else words[-1], text, default, group, variable)
 
@@ -174,32 +174,20 @@ class Call:
         self.given = given  # by parameter the option or variable that gave it, or for an argument its name
 
     def run(self, asked: Asked) -> int:
-        """Run the verb, once for each set that it was asked for."""
-        from colony_memory.cli.verbs.config import run_each, runs_of
+        """Run the verb."""
+        from colony_memory.cli.verbs.config import settled
 
         flags = {flag for each in self.parameters for flag in each.flags}
         asked.verb, asked.params, asked.flags = self.verb, self.params, frozenset(flags)
         asked.from_environment = frozenset(name for name, source in self.given.items() if source.isupper())
         if self.verb not in FOLDERS:
             self._require(self.params)
-        runs = runs_of(self)
-        if len(runs) > 1:
-            return run_each(runs, asked, lambda params: self._run_once(asked, params))
-        return self._run_once(asked, runs[0][1])
-
-    def _require(self, params: dict[str, Any]) -> None:
-        for each in self.parameters:
-            if each.default is NEEDED and params.get(each.name) in (None, ()):
-                what = f"missing argument '{str(each.metavar).removesuffix('...')}'"
-                raise UsageError(what, advice=f"{PROGRAM} {self.verb} --help")
-
-    def _run_once(self, asked: Asked, params: dict[str, Any]) -> int:
-        self._require(params)
-        self.params = asked.params = params
+        self.params = asked.params = settled(self)
+        self._require(self.params)
         given: dict[str, Any] = {}
         grouped: dict[str, dict[str, Any]] = {each.group: {} for each in self.parameters if each.group}
         for each in self.parameters:
-            value = params[each.name]
+            value = self.params[each.name]
             # Several of one are a list, and None where there is none.
             value = (list(value) or None) if isinstance(value, tuple) else value
             (grouped[each.group] if each.group else given)[each.name] = value
@@ -210,6 +198,12 @@ class Call:
         finally:
             CURRENT.reset(token)
         return code or 0
+
+    def _require(self, params: dict[str, Any]) -> None:
+        for each in self.parameters:
+            if each.default is NEEDED and params.get(each.name) in (None, ()):
+                what = f"missing argument '{str(each.metavar).removesuffix('...')}'"
+                raise UsageError(what, advice=f"{PROGRAM} {self.verb} --help")
 
 
 def parse(verb: str, run: Callable[..., int], parameters: list[Parameter], argv: Sequence[str]) -> Call | None:

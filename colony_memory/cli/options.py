@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 VARIABLES = (
     "config", "vault", "label", "key_file", "trust", "witness", "encrypt_to", "identity", "passphrase_file",
 )  # fmt: skip
-#: The options of those names that no variable gives: a label that is set for backups must not keep the others out of a
-#: copy, or a secret in them.
-WITHOUT_VARIABLE = frozenset({"copy.label", "rewrite.label", "import.label"})
+#: The options of those names that neither a variable nor the configuration file gives: a label that is set for backups
+#: must not keep the others out of a copy, or a secret in them; and those that mean something else in one verb.
+UNSET = frozenset({"copy.label", "rewrite.label", "import.label", "rewrite.exclude", "rewrite.format", "hook.format"})
 #: The environment variables that the command line obeys.
 SETTINGS = ("COLONY_API_KEY", "COLONY_BASE_URL", *(f"COLONY_MEMORY_{name.upper()}" for name in VARIABLES))
 
-#: The verbs that are about folders, with the argument that names them, which may be missing if a set names them.
+#: The verbs that are about folders, with the argument that names them, which may be missing where --agent names them.
 FOLDERS = {
     "backup": "paths", "watch": "paths", "status": "paths", "restore": "target", "run": "command", "guard": "command",
     "hook": "words", "mcp": "directory",
@@ -151,7 +151,6 @@ OPTIONS = {
         "--config FILE",
         "Configuration file. Default: config.toml in the user's directory for it; see 'config'.",
     ),
-    "set_name": ("--set NAME", "Use the paths, label and vault of this set in that file."),
     "agent": (
         "--agent claude-code|openclaw|hermes|codex",
         "The memory of this host, wherever it keeps it, under a label of its name.",
@@ -176,7 +175,6 @@ class CommonOptions:
     identity: list[str] | None = None
     passphrase_file: str | None = None
     config: str | None = None
-    set_name: str | None = None
     agent: str | None = None
     kinds: list[str] | None = None
     as_json: bool = False
@@ -192,9 +190,9 @@ class CommonOptions:
 
 @dataclass(frozen=True)
 class RetentionOptions:
-    """Which snapshots to keep, as it was given; for ``keep`` the configuration file may give a whole policy."""
+    """Which snapshots to keep, as it was given."""
 
-    keep: Any = None
+    keep: int | None = None
     keep_hourly: int | None = None
     keep_daily: int | None = None
     keep_weekly: int | None = None
@@ -248,9 +246,7 @@ class SavingOptions(RetentionOptions):
         from colony_memory.app.options import BackupOptions
 
         policy: dict[str, Any] = {"prune_keep": self.keep}
-        if self.keep is not None and not isinstance(self.keep, int):
-            policy = {"retention": self.keep}
-        elif self.rules.keys() - {"keep"}:
+        if self.rules.keys() - {"keep"}:
             from colony_memory.app.config import make_retention
 
             policy = {"retention": make_retention(self.rules)}

@@ -10,7 +10,6 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass
@@ -48,7 +47,6 @@ _DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _REDRAW = 0.05  # seconds
-_GATHERED: ContextVar[list[object] | None] = ContextVar("gathered", default=None)
 
 
 def is_terminal() -> bool:
@@ -60,17 +58,6 @@ def styled(text: str, style: str) -> str:
     """The text, on a terminal in this style, such as ``bold red``; ``NO_COLOR`` leaves it without the colour."""
     codes = [_CODES[each] for each in style.split() if each == "bold" or "NO_COLOR" not in os.environ]
     return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and draws(sys.stdout) else text
-
-
-@contextmanager
-def gathering() -> Iterator[list[object]]:
-    """Keep the JSON documents of a block in place of writing them: they are parts of one."""
-    gathered: list[object] = []
-    token = _GATHERED.set(gathered)
-    try:
-        yield gathered
-    finally:
-        _GATHERED.reset(token)
 
 
 @dataclass(frozen=True)
@@ -112,11 +99,7 @@ class Output:
 
     def answer_json(self, document: object) -> None:
         """Write the one JSON document; in ASCII, so that every name passes."""
-        gathered = _GATHERED.get()
-        if gathered is None:
-            self.answer(json.dumps(document, indent=2))
-        else:
-            gathered.append(document)
+        self.answer(json.dumps(document, indent=2))
 
     def report(self, *lines: str) -> None:
         """Write to stdout what was done, each line on its own, for people."""

@@ -106,7 +106,7 @@ class Verb(click.Command):
         formatter.write_text(f"Common options, which 'colony-memory --help' describes: {names}")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; those that a set may give can be missing until :meth:`invoke`."""
+        """Parse the arguments; those that --agent may give can be missing until :meth:`invoke`."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -131,7 +131,7 @@ def parameter_of(each: Parameter) -> click.Parameter:
     """The parameter of click's parser."""
     metavar, several, needed = each.metavar, each.several, each.default is NEEDED
     if not each.flags:
-        # What has to be given is asked for when the verb is run: a set of the configuration file may give it.
+        # What has to be given is asked for when the verb is run: --agent may give it.
         metavar, default = str(metavar).removesuffix("..."), None if needed else each.default
         return click.Argument([each.name], nargs=-1 if several else 1, required=False, metavar=metavar, default=default)
     kind: Any = click.Path() if each.name == "identity" else click.STRING  # in its variable, paths end at a colon

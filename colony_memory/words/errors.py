@@ -132,7 +132,6 @@ class Asked:
     from_environment: frozenset[str] = frozenset()  # those parameters that environment variables gave
     verbs: Sequence[str] = ()  # the verbs that this version has
     flags: frozenset[str] = frozenset()  # the options that the verb has
-    set_name: str = ""  # the set that this run of several is about, empty where there is one run
 
     @property
     def as_json(self) -> bool:
@@ -194,22 +193,14 @@ def report_failure(error: BaseException, asked: Asked | None = None) -> int:
         if len(error.findings) > FEW:
             warn(f"and {len(error.findings) - FEW} more likely secrets", as_json=asked.as_json)
     text, hint, address = describe(error), _advice(error, asked), address_for(error)
-    if asked.set_name and text != _MISSING:
-        text = f"{asked.set_name}: {text}"
     if asked.as_json:
-        say_json(error_document(text, error, asked))
+        read_on = {} if address is None else {"help": address}
+        say_json({"error": text, "kind": kind_of(error), "code": code, "hint": hint, **read_on})
         return code
     if address is not None and code in (NOT_PROVEN, NO_VAULT):
         text = f"{text}; see {address}"
     say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
     return code
-
-
-def error_document(text: str, error: BaseException, asked: Asked) -> dict[str, Any]:
-    """The same for programs."""
-    address = address_for(error)
-    read_on = {} if address is None else {"help": address}
-    return {"error": text, "kind": kind_of(error), "code": exit_code(error), "hint": _advice(error, asked), **read_on}
 
 
 def describe(error: BaseException) -> str:
@@ -262,9 +253,7 @@ def command(
 ) -> str:
     """A command about the vault, and with the trust, that the options of this run gave."""
     chosen = list[str]()
-    if verb in _OF_FOLDERS and given.get("set_name"):
-        chosen = ["--set", given["set_name"]]
-    elif verb in _OF_FOLDERS and given.get("agent"):
+    if verb in _OF_FOLDERS and given.get("agent"):
         chosen = ["--agent", given["agent"], *(["--with", ",".join(given["kinds"])] if given.get("kinds") else [])]
     if chosen:
         from colony_memory.app.pick import names_a_snapshot
@@ -343,7 +332,7 @@ def _fresh(verb: str, words: list[str], hint: Hint, asked: Asked) -> str:
             known = saved
         # Before the folder a restore may have been told another snapshot.
         arguments += [known] if isinstance(known, str) else known[-1:] if verb == "restore" else known
-    given = {name: params.get(name) for name in (*_CARRIED, "set_name", "agent", "kinds")}
+    given = {name: params.get(name) for name in (*_CARRIED, "agent", "kinds")}
     if verb == "init":
         label, given = None, {"vault": params.get("vault")}
     if asked.verb == "copy":
@@ -363,8 +352,6 @@ def _repeated(asked: Asked, words: list[str]) -> str | None:
     if "--" in argv:
         at = argv.index("--")
         argv, end = argv[:at], argv[at:]
-    if asked.set_name and not any(each.partition("=")[0] == "--set" for each in argv):
-        words = [*words, "--set", asked.set_name]
     for name, flag in {"label": "--label", **_CARRIED}.items():
         if name in asked.from_environment:
             words = _option(flag, asked.params.get(name)) + words

@@ -170,7 +170,6 @@ def test_a_host_that_is_not_there_is_said(refused, vault, home):
     line = refused(2, "backup", "--agent", "openclaw")
     assert "where OpenClaw keeps its memory; if that is elsewhere, set OPENCLAW_WORKSPACE_DIR" in line
     assert "invalid value for '--agent': 'claude' is not one of " in refused(2, "list", "--agent", "claude")
-    assert "give one of them" in refused(2, "list", "--agent", "codex", "--set", "x")
 
 
 @POSIX
@@ -224,18 +223,6 @@ def test_what_was_left_out_is_named_by_kind_and_taken_with_it(cli, vault, home, 
     assert (there / "history.jsonl").exists()
     assert cli("restore", *kinds)[0] == 0
     assert memory | more == set(tree(there))
-
-
-def test_a_set_may_have_more_of_a_host(cli, vault, home, tmp_path, monkeypatch):
-    make_host(home, "codex")
-    config = tmp_path / "config.toml"
-    config.write_text('[sets.codex]\nagent = "codex"\nwith = ["transcripts"]\n')
-    config.chmod(0o600)
-    monkeypatch.setenv("COLONY_MEMORY_CONFIG", str(config))
-    assert cli("backup", "--set", "codex")[0] == 0
-    assert "history.jsonl" in ColonyMemory(backend=vault).restore(label="codex")
-    assert json.loads(cli("config", "--json")[1])["sets"]["codex"]["with"] == ["transcripts"]
-    assert "the memory of codex and transcripts" in cli("config")[1]
 
 
 @pytest.mark.parametrize(

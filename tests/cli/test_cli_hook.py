@@ -348,7 +348,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
     words = hook_verb.command_words(call, "/m", Place(str(vault.path), vault))
     flags = {each.partition("=")[0] for each in words if each.startswith("--")}
     # What says where an answer goes, or what has come to others of these by now.
-    not_said = {"as_json", "quiet", "set_name", "agent", "kinds", "vault", "config"}
+    not_said = {"as_json", "quiet", "agent", "kinds", "vault", "config"}
     assert {each.name for each in dataclasses.fields(CommonOptions)} == {*commands._CARRIED, *not_said}
     assert flags == {
         *commands.WHERE, "--config", "--format", "--label", "--timeout", "--block", "--git", "--exclude", "--keep",
@@ -517,7 +517,6 @@ def test_no_key_gets_into_the_settings(cli, folder, tmp_path, server):
         ),
         (["uninstall", "codex", "--settings", "commented.json"], "line 1, column 4"),
         (["uninstall"], "takes a host"),
-        (["install", "codex", "--set", "x", "--agent", "codex"], "give one of them"),
     ],
 )
 def test_what_is_not_installed(refused, vault, folder, tmp_path, words, why):

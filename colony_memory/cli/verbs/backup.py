@@ -57,12 +57,12 @@ def run_backup(
     verbose: bool = False,
     common: CommonOptions,
 ) -> int:
-    """Each PATH is a folder or a file; without one, each set of the configuration file is saved, or the one of --set or
-    --agent. One folder's files are saved under their path inside it; of several PATHs, each under its own name, such as
-    notes/a.md. Every file is saved byte for byte; links are not followed, and what a .cmemignore or --exclude excludes
-    is not saved. A file that is as it was at the last backup, by its size, times and inode, is not read again. Where
-    nothing has changed, nothing is written, unless it lacks the note or a tag that is given. What cannot be read is
-    left out and named, and the exit code is then 1.
+    """Each PATH is a folder or a file; without one, the memory of --agent is saved. One folder's files are saved under
+    their path inside it; of several PATHs, each under its own name, such as notes/a.md. Every file is saved byte for
+    byte; links are not followed, and what a .cmemignore or --exclude excludes is not saved. A file that is as it was at
+    the last backup, by its size, times and inode, is not read again. Where nothing has changed, nothing is written,
+    unless it lacks the note or a tag that is given. What cannot be read is left out and named, and the exit code is
+    then 1.
     """
     options = saving.parsed(common.agent)
     notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)

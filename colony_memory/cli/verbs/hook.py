@@ -202,13 +202,11 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "kinds": lambda kinds: [",".join(kinds)] if agent else [],
         # The host's own rules come with it, those of today.
         "exclude": lambda globs: globs[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
-        # The rules of the configuration file are read from there each time.
-        "keep": lambda keep: keep if isinstance(keep, int) else None,
     }
     given = {**vars(common), **vars(saving), "ping": call.ping, "on_error": call.on_error, "block": call.block}
     usual = {**vars(CommonOptions()), **vars(SavingOptions())}
     for name, value in given.items():
-        if name in ("vault", "label", "as_json", "quiet", "set_name", "note", "tag") or value in (
+        if name in ("vault", "label", "as_json", "quiet", "note", "tag") or value in (
             None,
             usual.get(name),
         ):

@@ -57,7 +57,7 @@ def run_restore(
     common: CommonOptions,
 ) -> int:
     """ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing, and
-    is not needed where a set or an agent says which it is. Files in it that the snapshot does not have are left alone,
+    is not needed where --agent says which it is. Files in it that the snapshot does not have are left alone,
     unless --delete is given. What it lacks because it never stood still or could not be read comes from the newest
     snapshot that has it. A file whose text would be lost stops the restore: one that no snapshot has which this folder
     was restored from or saved as; --snapshot-first saves it first. So does what a program has open.
