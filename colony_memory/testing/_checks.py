@@ -6,10 +6,8 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.exceptions import VaultMissing
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 
 def check(condition: object, message: str) -> None:
@@ -36,14 +34,6 @@ def listed_items(reply: Any) -> list[Any]:
     items = bare.get("items", bare.get("files")) if isinstance(bare, Mapping) else bare
     check(isinstance(items, list), f"a listing holds a list, not {type(items).__name__}")
     return list(items)
-
-
-def is_cut(reply: Any) -> bool:
-    """Whether a listing says that it does not name every file."""
-    bare = unwrap(reply)
-    if not isinstance(bare, Mapping):
-        return False
-    return bool(bare.get("has_more") or bare.get("next_cursor") or bare.get("total", 0) > len(listed_items(reply)))
 
 
 def listed_names(reply: Any) -> set[str]:
@@ -82,23 +72,14 @@ def check_status(call: Callable[[], Any], status: int, what: str) -> None:
         raise AssertionError(f"{what} raised nothing; an exception with status {status} was due")
 
 
-def check_missing(call: Callable[[], Any], what: str) -> None:
-    """The call raises :class:`colony_memory.VaultMissing`."""
-    try:
-        call()
-    except VaultMissing:
-        return
-    except Exception as error:
-        raise AssertionError(f"{what} raised {type(error).__name__} where there is no vault") from error
-    raise AssertionError(f"{what} went through where there is no vault")
-
-
 def check_listed(reply: Any, sizes: Mapping[str, int]) -> None:
     """The listing names exactly these files, each once, with these sizes where it gives any."""
-    items, names = listed_items(reply), listed_names(reply)
+    items, names, bare = listed_items(reply), listed_names(reply), unwrap(reply)
+    told = bare if isinstance(bare, Mapping) else {}
+    cut = told.get("has_more") or told.get("next_cursor") or told.get("total", 0) > len(items)
     check(len(items) == len(names), "a file is listed twice")
     check(names <= set(sizes), f"listed, but not there: {sorted(names - set(sizes))}")
-    check(names == set(sizes) or is_cut(reply), f"there, but not listed: {sorted(set(sizes) - names)}")
+    check(names == set(sizes) or cut, f"there, but not listed: {sorted(set(sizes) - names)}")
     for item in items:
         if isinstance(item, Mapping) and "content_size" in item:
             name, size = item["filename"], item["content_size"]
@@ -134,10 +115,3 @@ def run_in_threads(number: int, work: Callable[[int], None]) -> list[BaseExcepti
     for thread in threads:
         thread.join()
     return outcomes
-
-
-def raise_first(outcomes: Iterable[BaseException | None]) -> None:
-    """Raise the first exception there is."""
-    for error in outcomes:
-        if error is not None:
-            raise error

@@ -112,20 +112,20 @@ class FakeVault(MemoryVault):
         return kinds.get(status, colony_sdk.ColonyAPIError)(message, status, response, code)
 
     def _encode(self, filename: str, content: str) -> bytes:
-        if len(content) > _MAX_BODY_CHARS:
-            message = f"{filename}: {len(content)} characters, at most {_MAX_BODY_CHARS} are allowed"
-            raise self._refusal(422, None, message)
-        if len(filename) > _MAX_NAME_CHARS:
-            raise self._refusal(422, None, f"a name of {len(filename)} characters, at most 255 are allowed")
+        self._admit_length("a text", content, _MAX_BODY_CHARS)
+        self._admit_length("a name", filename, _MAX_NAME_CHARS)
         return super()._encode(filename, content)
+
+    def _admit_length(self, what: str, text: str, most: int) -> None:
+        if len(text) > most:
+            raise self._refusal(422, None, f"{what} of {len(text)} characters, at most {most} are allowed")
 
     def _admit_upload(self, filename: str, size: int) -> None:
         if not self.karma_ok:
             raise self._refusal(403, "KARMA_TOO_LOW", "writing to the vault takes a karma of 10")
         if not filename.endswith(EXTENSIONS):
             raise self._refusal(400, "INVALID_INPUT", f"{filename}: the vault does not take this extension")
-        self._admit_file_size(filename, size)
-        self._admit_total(filename, size)
+        super()._admit_upload(filename, size)
         if self.max_files is not None and filename not in self.files and len(self.files) >= self.max_files:
             raise self._refusal(400, "LIMIT_EXCEEDED", f"{filename}: the vault holds {self.max_files} files")
         self._spend()
@@ -144,8 +144,7 @@ class FakeVault(MemoryVault):
         return reply
 
     def _listing(self, prefix: str) -> dict[str, Any]:
-        if len(prefix) > _MAX_NAME_CHARS:
-            raise self._refusal(422, None, f"a prefix of {len(prefix)} characters, at most 255 are allowed")
+        self._admit_length("a prefix", prefix, _MAX_NAME_CHARS)
         return super()._listing(prefix)
 
     def _turn_hour(self) -> None:
@@ -177,8 +176,7 @@ def _awaited(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
             await asyncio.sleep(self.delay)
         return getattr(self.vault, name)(*args, **options)
 
-    call.__name__, call.__qualname__ = name, f"AsyncFakeVault.{name}"
-    call.__doc__ = f"See :class:`colony_memory.vaults.VaultBackend` and the optional methods there: ``{name}``."
+    call.__name__ = name
     return call
 
 

@@ -61,13 +61,11 @@ class Injection:
     fired: int = 0
 
     def __post_init__(self) -> None:
-        if self.times is not None and self.times < 1:
-            raise ValueError(f"times must be at least 1, not {self.times}")
-        if self.skip < 0:
-            raise ValueError(f"skip must not be negative, and is {self.skip}")
+        if self.skip < 0 or (self.times is not None and self.times < 1):
+            raise ValueError(f"times must be at least 1 and skip at least 0, not {self.times} and {self.skip}")
 
     def strike(self, verb: str, filename: str) -> bool:
-        """Whether this call is hit; counts it if so."""
+        """True if this call is hit, which counts."""
         match = self.match
         if self.verb not in ("*", verb) or self.times == 0:
             return False
@@ -90,8 +88,7 @@ def _counted(name: str, verb: str) -> Callable[..., Any]:
         named = first if isinstance(first, str) else common_start(first)
         return self._call(verb, named, lambda: getattr(self.vault, name)(*args, **options))
 
-    call.__name__, call.__qualname__ = name, f"FaultyVault.{name}"
-    call.__doc__ = f"See :class:`colony_memory.vaults.VaultBackend` and the optional methods there: ``{name}``."
+    call.__name__ = name
     return call
 
 
@@ -109,6 +106,7 @@ class FaultyVault:
     Attributes:
         vault: The wrapped vault.
         calls: ``(verb, filename)`` of every call, including those that failed.
+        count: Number of calls so far, each verb counted.
     """
 
     def __new__(cls, vault: VaultBackend, *_: object, **__: object) -> Self:
@@ -118,16 +116,11 @@ class FaultyVault:
     def __init__(self, vault: VaultBackend) -> None:
         self.vault: Any = vault
         self.calls: list[tuple[str, str]] = []
-        self._count = 0
+        self.count = 0
         self._last_call: int | None = None
         self._last_applied = False
         self._injected: dict[str, list[Injection]] = {"hook": [], "before": [], "after": [], "lie": []}
         self._lock = threading.Lock()
-
-    @property
-    def count(self) -> int:
-        """Number of calls so far, each verb counted."""
-        return self._count
 
     def fail(
         self,
@@ -154,8 +147,7 @@ class FaultyVault:
         Raises:
             ValueError: Unknown verb, or a count that makes no sense.
         """
-        make = lambda call: _make_error(error, call)  # noqa: E731 - the error is made when it strikes
-        return self._add("after" if after else "before", Injection(verb, match, times, skip, make))
+        return self._add("after" if after else "before", Injection(verb, match, times, skip, error))
 
     def hook(
         self, verb: str, callback: Callable[[], object], *, match: Match = None, times: int | None = 1
@@ -182,8 +174,7 @@ class FaultyVault:
         if n < 1:
             raise ValueError(f"calls are counted from 1, not {n}")
         with self._lock:
-            self._last_call = self._count + n
-            self._last_applied = applied
+            self._last_call, self._last_applied = self.count + n, applied
 
     def heal(self) -> None:
         """Forget every fault, hook and lie, and live again. The log and the count go on."""
@@ -207,29 +198,30 @@ class FaultyVault:
 
     def _call(self, verb: str, filename: str, apply: Callable[[], Any]) -> Any:
         with self._lock:
-            self._count += 1
-            number = self._count
             self.calls.append((verb, filename))
-            last, applied = self._last_call, self._last_applied
+            self.count += 1
+            number, last, applied = self.count, self._last_call, self._last_applied
         if last is not None and (number > last or (number == last and not applied)):
             raise ProcessDied(number)
         try:
-            return self._go_through(verb, filename, apply)
+            for hook in self._struck("hook", verb, filename):
+                hook.what()
+            self._strike("before", verb, filename)
+            reply = apply()
+            self._strike("after", verb, filename)
+            for lie in self._struck("lie", verb, filename):
+                reply = lie.what(reply)
+            return reply
         finally:
             if number == last:
                 raise ProcessDied(number)
 
-    def _go_through(self, verb: str, filename: str, apply: Callable[[], Any]) -> Any:
-        for hook in self._struck("hook", verb, filename):
-            hook.what()
-        for fault in self._struck("before", verb, filename, most=1):
-            raise fault.what(f"{verb} {filename}")
-        reply = apply()
-        for fault in self._struck("after", verb, filename, most=1):
-            raise fault.what(f"{verb} {filename}")
-        for lie in self._struck("lie", verb, filename):
-            reply = lie.what(reply)
-        return reply
+    def _strike(self, when: str, verb: str, filename: str) -> None:
+        for fault in self._struck(when, verb, filename, most=1):
+            error = fault.what
+            if isinstance(error, type):
+                raise error(f"injected fault: {verb} {filename}")
+            raise error if isinstance(error, BaseException) else error()
 
     def _struck(self, when: str, verb: str, filename: str, *, most: int | None = None) -> list[Injection]:
         with self._lock:
@@ -249,12 +241,3 @@ _OPTIONAL: dict[type, Callable[..., Any]] = {
     OperationBudget: vault_operations_left,
     FreeSpace: _counted("vault_free_bytes", "status"),
 }
-
-
-def _make_error(error: Error, call: str) -> BaseException:
-    if isinstance(error, BaseException):
-        return error
-    made = error(f"injected fault: {call}") if isinstance(error, type) else error()
-    if not isinstance(made, BaseException):
-        raise TypeError(f"an exception was expected, not {type(made).__name__}")
-    return made

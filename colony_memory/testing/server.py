@@ -20,9 +20,8 @@ from colony_memory.testing.fake import FakeVault, error_envelope
 from colony_memory.testing.faults import Injection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from email.message import Message
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -47,18 +46,15 @@ class Request:
 
     @property
     def bearer(self) -> str:
-        """The token it came with, or ``""``."""
-        scheme, _, token = str(self.headers.get("Authorization", "")).partition(" ")
-        return token if scheme == "Bearer" else ""
+        return str(self.headers.get("Authorization", "")).removeprefix("Bearer ")
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Its JSON object; empty where the body is something else."""
+    def field(self, name: str) -> Any:
+        """A field of its JSON object, None where the body is something else."""
         try:
             body = json.loads(self.body)
         except ValueError:
-            return {}
-        return body if isinstance(body, dict) else {}
+            return None
+        return body.get(name) if isinstance(body, dict) else None
 
 
 @dataclass(frozen=True)
@@ -103,8 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
         except ConnectionError as error:
             _logger.debug("the client went away: %s", error)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        _logger.debug(format, *args)
+    def log_message(self, *args: Any) -> None:
+        _logger.debug(*args)
 
     def _serve(self) -> None:
         self.close_connection = True
@@ -153,6 +149,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "status": {"status": 503, "code": None, "retry_after": None},
     "torn": {"declared": "whole"},
 }
+_CHOICES = {"then": ("drop", "status"), "declared": ("whole", "sent")}
 
 
 class VaultServer:
@@ -182,7 +179,7 @@ class VaultServer:
         KINDS: The kinds of fault, see :meth:`fault`.
     """
 
-    KINDS: ClassVar[tuple[str, ...]] = ("applied", "delay", "drop", "expired", "garbage", "status", "torn")
+    KINDS: ClassVar[tuple[str, ...]] = tuple(_OPTIONS)
 
     def __init__(
         self,
@@ -206,9 +203,7 @@ class VaultServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -245,14 +240,7 @@ class VaultServer:
             self._tokens.clear()
 
     def fault(
-        self,
-        method: str,
-        kind: str,
-        *,
-        path: str | None = None,
-        times: int | None = 1,
-        skip: int = 0,
-        **options: Any,
+        self, method: str, kind: str, *, path: str | None = None, times: int | None = 1, skip: int = 0, **options: Any
     ) -> Injection:
         """Make requests fail. Where several faults fit a request, the first one given strikes.
 
@@ -283,18 +271,13 @@ class VaultServer:
         Raises:
             ValueError: Unknown method, kind or option.
         """
-        if method not in _METHODS:
-            raise ValueError(f"unknown method {method!r}: one of {', '.join(_METHODS)}")
-        if kind not in _OPTIONS:
-            raise ValueError(f"unknown kind {kind!r}: one of {', '.join(self.KINDS)}")
-        unknown = sorted(options.keys() - _OPTIONS[kind].keys())
-        if unknown:
-            raise ValueError(f"a fault of the kind {kind!r} has no option {', '.join(unknown)}")
-        chosen = {**_OPTIONS[kind], **options}
-        for option, values in (("then", ("drop", "status")), ("declared", ("whole", "sent"))):
-            if option in chosen and chosen[option] not in values:
-                raise ValueError(f"{option} must be one of {', '.join(values)}, not {chosen[option]!r}")
-        fault = Injection(method, path, times, skip, (kind, chosen))
+        asked: list[tuple[str, Any, Iterable[str]]] = [("method", method, _METHODS), ("kind", kind, self.KINDS)]
+        asked += [("option", option, _OPTIONS.get(kind, ())) for option in options]
+        asked += [(option, options[option], values) for option, values in _CHOICES.items() if option in options]
+        for what, value, values in asked:
+            if value not in values:
+                raise ValueError(f"{what} must be one of {', '.join(values)}, not {value!r}")
+        fault = Injection(method, path, times, skip, (kind, {**_OPTIONS[kind], **options}))
         with self._lock:
             self._faults.append(fault)
         return fault
@@ -379,7 +362,7 @@ class VaultServer:
             return Reply(204, None)
         if request.method != "PUT":
             return _refuse_method()
-        content = request.fields.get("content")
+        content = request.field("content")
         if not isinstance(content, str):
             return refuse(422, None, "content must be a string")
         if_match, if_none_match = request.headers.get("If-Match"), request.headers.get("If-None-Match")
@@ -394,7 +377,7 @@ class VaultServer:
         return ok(reply, {"ETag": f'"{etag}"'})
 
     def _issue_token(self, request: Request) -> Reply:
-        if request.fields.get("api_key") != self.api_key:
+        if request.field("api_key") != self.api_key:
             return refuse(401, "AUTH_INVALID_KEY", "unknown API key")
         token = secrets.token_urlsafe(24)
         with self._lock:

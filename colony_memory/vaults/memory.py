@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from dataclasses import dataclass
-from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import LATEST_FORMAT
@@ -77,9 +76,6 @@ class MemoryVault:
         self.max_file_bytes = max_file_bytes
         self.clock = clock
         self._known: dict[str, _Entry] = {}
-        # What was counted last, in the order of ``files``, and the bytes of all of it.
-        self._counted: dict[str, str] = {}
-        self._used = 0
         self._lock = threading.RLock()
 
     def vault_status(self) -> dict[str, Any]:
@@ -120,7 +116,7 @@ class MemoryVault:
         with self._lock:
             self._enter("delete", filename)
             self._admit_delete(filename)
-            self._count(filename, None, -self._find(filename).size)
+            self._find(filename)
             del self.files[filename], self._known[filename]
             return {}
 
@@ -142,8 +138,14 @@ class MemoryVault:
 
     def _admit_upload(self, filename: str, size: int) -> None:
         """Refuse a file that does not fit."""
-        self._admit_file_size(filename, size)
-        self._admit_total(filename, size)
+        limit, quota = self.max_file_bytes, self.quota_bytes
+        if limit is not None and size > limit:
+            raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, a file may have {limit}")
+        if quota is not None:
+            replaced = self._entry(filename)
+            free = quota - self._used_bytes() + (0 if replaced is None else replaced.size)
+            if size > free:
+                raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, {max(0, free)} are free")
 
     def _admit_delete(self, filename: str) -> None:
         """Refuse to delete. This vault never does."""
@@ -168,46 +170,13 @@ class MemoryVault:
             raise self._refusal(412, "PRECONDITION_FAILED", f"{filename} exists")
         if if_match is not None and (old is None or old.etag != if_match):
             raise self._refusal(412, "PRECONDITION_FAILED", f"{filename} is not the file that was read")
-        now = self.clock()
-        created = now if old is None else old.created_at
-        entry = _Entry(content, len(data), etag_of(data), created, now)
-        self._count(filename, content, len(data) - (0 if old is None else old.size))
         self.files[filename] = content
-        self._known[filename] = entry
-        return _describe(filename, entry)
+        return _describe(filename, self._note(filename, content, data))
 
     # Shared with subclasses.
 
-    def _admit_file_size(self, filename: str, size: int) -> None:
-        limit = self.max_file_bytes
-        if limit is not None and size > limit:
-            raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, a file may have {limit}")
-
-    def _admit_total(self, filename: str, size: int) -> None:
-        if self.quota_bytes is None:
-            return
-        replaced = self._entry(filename)
-        free = self.quota_bytes - self._used_bytes() + (0 if replaced is None else replaced.size)
-        if size > free:
-            raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, {max(0, free)} are free")
-
     def _used_bytes(self) -> int:
-        # Whatever was changed from outside is another object now.
-        if len(self._counted) != len(self.files) or not all(map(is_, self._counted.values(), self.files.values())):
-            self._used = sum(entry.size for name in self.files if (entry := self._entry(name)) is not None)
-            self._counted = dict(self.files)
-        return self._used
-
-    def _count(self, filename: str, content: str | None, more: int) -> None:
-        """Go on from what was counted, before a file is changed; if it was changed from outside, nothing was."""
-        if self._counted.get(filename) is not self.files.get(filename):
-            self._counted, self._used = {}, 0
-            return
-        self._used += more
-        if content is None:
-            del self._counted[filename]
-        else:
-            self._counted[filename] = content
+        return sum(self._find(name).size for name in self.files)
 
     def _listing(self, prefix: str) -> dict[str, Any]:
         names = sorted(name for name in self.files if name.startswith(prefix))
@@ -229,11 +198,12 @@ class MemoryVault:
         if known is not None and known.content is content:
             return known
         # Put into the dict from outside, where even text that UTF-8 cannot encode gets in.
-        data = content.encode("utf-8", "surrogatepass")
-        now = self.clock()
+        return self._note(filename, content, content.encode("utf-8", "surrogatepass"))
+
+    def _note(self, filename: str, content: str, data: bytes) -> _Entry:
+        known, now = self._known.get(filename), self.clock()
         created = now if known is None else known.created_at
-        entry = _Entry(content, len(data), etag_of(data), created, now)
-        self._known[filename] = entry
+        entry = self._known[filename] = _Entry(content, len(data), etag_of(data), created, now)
         return entry
 
 
@@ -273,15 +243,11 @@ class ExportVault(MemoryVault):
         self.files = {**exported.files, latest_filename(self.label): json.dumps(pointer)}
 
     def _admit_upload(self, filename: str, size: int) -> None:  # noqa: ARG002 - whatever its size
-        raise _read_only(filename)
+        self._admit_delete(filename)
 
     def _admit_delete(self, filename: str) -> None:
-        raise _read_only(filename)
-
-
-def _read_only(filename: str) -> VaultDenied:
-    msg = f"{filename}: an export can only be read; import it into a vault first"
-    return VaultDenied(msg, status=403, code="READ_ONLY")
+        msg = f"{filename}: an export can only be read; import it into a vault first"
+        raise VaultDenied(msg, status=403, code="READ_ONLY")
 
 
 def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

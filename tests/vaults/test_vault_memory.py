@@ -286,7 +286,7 @@ DEFECTS = {
         "test_status",
     ),
     "loses uploads of others": (CopiesTheIndex, "test_concurrent_calls"),
-    "shares a cursor": (SharesACursor, "test_concurrent_reads"),
+    "shares a cursor": (SharesACursor, "test_concurrent_calls"),
     "writes in two halves": (WritesInTwoHalves, "test_concurrent_writers_leave_one_text_whole"),
     "ignores If-Match": (
         asking("vault_upload_file_if", lambda _, *given: given, if_match=None),
