@@ -11,6 +11,7 @@ wrong address, a proxy or a missing token service answer 404 too; that is :class
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,28 @@ from colony_memory.vaults.colony.calls import Hosted
 from colony_memory.vaults.colony.transport import Reply, Request, build_request, read_reply, transmit, transmit_async
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Concatenate, ParamSpec, TypeVar
+
     import httpx
     from typing_extensions import Self
 
+    _Asked = ParamSpec("_Asked")
+    _Told = TypeVar("_Told")
+
 __all__ = ["AsyncColonyVault", "ColonyVault"]
+
+
+def _driven(
+    verb: Callable[Concatenate[Hosted, _Asked], Coroutine[Any, Any, _Told]],
+) -> Callable[Concatenate[ColonyVault, _Asked], _Told]:
+    """The verb as a method that waits."""
+
+    @functools.wraps(verb)
+    def call(self: ColonyVault, /, *args: _Asked.args, **options: _Asked.kwargs) -> _Told:
+        return drive(verb(self._calls, *args, **options))
+
+    return call
 
 
 class ColonyVault:
@@ -55,39 +74,16 @@ class ColonyVault:
     def __repr__(self) -> str:
         return repr(self._calls).replace(type(self._calls).__name__, "ColonyVault", 1)
 
-    def vault_status(self) -> Any:
-        return drive(self._calls.vault_status())
-
-    def vault_list_files(self) -> Any:
-        return drive(self._calls.vault_list_files())
-
-    def vault_list_prefix(self, prefix: str) -> Any:
-        return drive(self._calls.vault_list_prefix(prefix))
-
-    def vault_get_file(self, filename: str) -> Any:
-        return drive(self._calls.vault_get_file(filename))
-
-    def vault_upload_file(self, filename: str, content: str) -> Any:
-        return drive(self._calls.vault_upload_file(filename, content))
-
-    def vault_upload_file_if(
-        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
-    ) -> Any:
-        return drive(
-            self._calls.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
-        )
-
-    def vault_delete_file(self, filename: str) -> Any:
-        return drive(self._calls.vault_delete_file(filename))
-
-    def vault_operations_left(self) -> int | None:
-        return drive(self._calls.vault_operations_left())
-
-    def vault_operations_reset(self) -> int | None:
-        return drive(self._calls.vault_operations_reset())
-
-    def vault_may_write(self) -> bool | None:
-        return drive(self._calls.vault_may_write())
+    vault_status = _driven(Hosted.vault_status)
+    vault_list_files = _driven(Hosted.vault_list_files)
+    vault_list_prefix = _driven(Hosted.vault_list_prefix)
+    vault_get_file = _driven(Hosted.vault_get_file)
+    vault_upload_file = _driven(Hosted.vault_upload_file)
+    vault_upload_file_if = _driven(Hosted.vault_upload_file_if)
+    vault_delete_file = _driven(Hosted.vault_delete_file)
+    vault_operations_left = _driven(Hosted.vault_operations_left)
+    vault_operations_reset = _driven(Hosted.vault_operations_reset)
+    vault_may_write = _driven(Hosted.vault_may_write)
 
     def identity(self) -> str:
         return self._calls.identity()
@@ -96,11 +92,11 @@ class ColonyVault:
 class _Blocking(Hosted):
     """The verbs over a client and a transport that wait."""
 
-    def _transmit(self, request: Request, client: Any, timeout: float) -> Reply:
+    async def _transmit(self, request: Request, client: Any, timeout: float) -> Reply:
         return transmit(request, client, timeout)
 
-    def _pause(self, seconds: float) -> None:
-        time.sleep(seconds)
+    async def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 - whoever drives it waits
 
     def _connect(self, api_key: str, **address: str) -> Any:
         from colony_sdk import ColonyClient

@@ -1,4 +1,4 @@
-"""The verbs of the hosted vault, written once over a client and a way to send, which may be coroutines or not."""
+"""The verbs of the hosted vault, written once over a client and a way to send."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Budget:
 
 
 class Hosted:
-    """The verbs, over a client and a transport that may or may not be coroutines, which subclasses have."""
+    """The verbs, over a client and a transport that subclasses have."""
 
     def __init__(
         self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
@@ -113,12 +113,10 @@ class Hosted:
         """The SDK's client."""
         raise NotImplementedError
 
-    def _transmit(self, request: Request, client: Any, timeout: float) -> Any:
-        """A reply to the request."""
+    async def _transmit(self, request: Request, client: Any, timeout: float) -> Reply:
         raise NotImplementedError
 
-    def _pause(self, seconds: float) -> Any:
-        """Wait before a request is sent again."""
+    async def _pause(self, seconds: float) -> None:
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -214,11 +212,11 @@ class Hosted:
         """Send, and send again for as long as ``retry`` (None for once) and the replies allow."""
         attempt = 0
         while True:
-            reply: Reply = await _settle(self._transmit(request, client, self._timeout))
+            reply = await self._transmit(request, client, self._timeout)
             delay = None if retry is None else delay_before_retry(reply, attempt, retry)
             if delay is None:
                 return reply
-            await _settle(self._pause(delay))
+            await self._pause(delay)
             attempt += 1
 
     async def _token(self, doing: str, *, rejected: str | None = None) -> str:
@@ -312,12 +310,11 @@ def _speaks_of_a_file(error: Exception) -> bool:
     return isinstance(detail, dict) or (isinstance(detail, str) and detail not in _ROUTER_WORDS)
 
 
-async def _ask_token(client: Any) -> Any:
+async def _ask_token(client: Any, *, again: bool = True) -> Any:
     try:
-        return await _settle(client.get_auth_token())
+        token = client.get_auth_token()
+        return await token if inspect.isawaitable(token) else token
     except AssertionError:  # the SDK's own, where another thread gave its token up at this moment
-        return await _settle(client.get_auth_token())
-
-
-async def _settle(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
+        if not again:
+            raise
+        return await _ask_token(client, again=False)

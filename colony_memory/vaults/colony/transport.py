@@ -12,7 +12,6 @@ import http.client
 import io
 import json
 import socket
-import sys
 import time
 import urllib.request
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from colony_memory.exceptions import VaultError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Mapping
 
 
 _MOST_DIGITS = 12
@@ -245,21 +244,15 @@ class _LimitedTls(_Limited, http.client.HTTPSConnection):
     """The same over TLS."""
 
 
-class _Source:
-    """The socket of a response, as far as it asks for one: the file alone."""
+class _Source(io.RawIOBase):
+    """What a response takes for its socket, of which it wants the file alone."""
 
-    def __init__(self, sock: socket.socket, limit: _Limit) -> None:
-        self._sock, self._limit = sock, limit
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        """All that comes."""
-        return io.BufferedReader(_Reads(self._sock, self._limit))
-
-
-class _Reads(io.RawIOBase):
     def __init__(self, sock: socket.socket, limit: _Limit) -> None:
         self._sock, self._limit = sock, limit
         self._raw = sock.makefile("rb", buffering=0)
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
 
     def readable(self) -> bool:
         return True
@@ -275,7 +268,9 @@ class _Reads(io.RawIOBase):
         super().close()
 
 
-class _Http(urllib.request.HTTPHandler):
+class _Handler(urllib.request.AbstractHTTPHandler):
+    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
+
     def __init__(self, limit: _Limit) -> None:
         super().__init__()
         self._limit = limit
@@ -283,20 +278,13 @@ class _Http(urllib.request.HTTPHandler):
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_Limited, req, limit=self._limit)  # type: ignore[arg-type]
 
-
-class _Https(urllib.request.HTTPSHandler):
-    """Reads the certificates when they are first needed, once for all: it takes longer than a call takes on its way."""
-
-    def __init__(self, limit: _Limit) -> None:
-        urllib.request.AbstractHTTPHandler.__init__(self)
-        self._limit = limit
-
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_LimitedTls, req, limit=self._limit, context=tls_context())  # type: ignore[arg-type]
 
 
 @functools.cache
 def tls_context() -> ssl.SSLContext:
+    """Made when it is first needed, once for all: to read the certificates takes longer than a call on its way."""
     import ssl
 
     context = ssl.create_default_context()
@@ -313,8 +301,7 @@ def transmit(request: Request, client: Any, timeout: float) -> Reply:
     for handler in (
         urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None),
         urllib.request.UnknownHandler(),
-        _Http(limit),
-        _Https(limit),
+        _Handler(limit),
     ):
         opener.add_handler(handler)
     try:
@@ -335,11 +322,13 @@ def _body(reply: http.client.HTTPResponse) -> bytes:
 
 async def transmit_async(request: Request, pool: Any, errors: Any, timeout: float) -> Reply:
     """The same over httpx: a client of it, and the module, for its errors."""
+    import asyncio
+
     try:
-        return await _within(timeout, _receive(request, pool))
+        return await asyncio.wait_for(_receive(request, pool), timeout)
     except (errors.HTTPError, errors.InvalidURL) as exc:
         why = _describe(exc)
-    except TimeoutError:
+    except asyncio.TimeoutError:
         why = _LATE
     # Outside of what was raised, which has the request, and that the token.
     raise Unanswered(why)
@@ -355,18 +344,6 @@ async def _receive(request: Request, pool: Any) -> Reply:
                 raise Unanswered(_TOO_LARGE)
             pieces.append(piece)
         return Reply(reply.status_code, b"".join(pieces), dict(reply.headers))
-
-
-async def _within(seconds: float, work: Awaitable[Reply]) -> Reply:
-    import asyncio
-
-    if sys.version_info >= (3, 11):
-        async with asyncio.timeout(seconds):
-            return await work
-    try:
-        return await asyncio.wait_for(work, seconds)
-    except asyncio.TimeoutError:
-        raise TimeoutError(_LATE) from None
 
 
 def _describe(error: Exception) -> str:
