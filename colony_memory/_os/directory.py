@@ -54,6 +54,7 @@ _OF_A_GROUP = stat.S_ISGID | stat.S_IRWXG
 _CLOSED = 2**31 - 1  # no descriptor that a system gives; Python takes -1 for none, which is the current directory
 #: What opening a link without following it fails with: Linux and macOS; FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
+_EXCHANGE = 2  # RENAME_EXCHANGE of <linux/fs.h>
 #: Of file systems that exchange no names, of older systems, and of a container that lets nobody ask.
 _NO_EXCHANGE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP})
 #: By which systems refuse to unlink a directory.
@@ -222,12 +223,12 @@ class Directory:
 
     def exchange(self, name: str, other: Directory, other_name: str) -> bool:
         """Let two names change places in one step; False where the system or the file system cannot."""
-        call = _renameat2()
+        call = _linux("renameat2")
         if call is None or self.descriptor is None or other.descriptor is None:
             return False
         sys.audit("os.rename", name, other_name, self.descriptor, other.descriptor)  # as os.rename() does
         try:
-            call(self.descriptor, encode_name(name), other.descriptor, encode_name(other_name))
+            call(self.descriptor, encode_name(name), other.descriptor, encode_name(other_name), _EXCHANGE)
         except OSError as error:
             if error.errno not in _NO_EXCHANGE:
                 raise
@@ -436,53 +437,32 @@ def syncs_together(count: int) -> bool:
 
     With few of them it does not: it also waits for what others are writing.
     """
-    return count >= _MANY and _syncfs() is not None
+    return count >= _MANY and _linux("syncfs") is not None
 
 
 def sync_file_system(descriptor: int) -> None:
     """Make all that was written to the file system of an open file or directory last, by whoever wrote it."""
-    call = _syncfs()
+    call = _linux("syncfs")
     if call is None:
         raise NotImplementedError
     call(descriptor)
 
 
 @functools.cache
-def _syncfs() -> Callable[[int], None] | None:
-    """The call of Linux, which Python does not have."""
-    if sys.platform != "linux":
-        return None
-    import ctypes
-
-    try:
-        function = ctypes.CDLL(None, use_errno=True).syncfs
-    except (OSError, AttributeError):
-        return None
-
-    def call(descriptor: int) -> None:
-        if function(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-
-    return call
-
-
-@functools.cache
-def _renameat2() -> Callable[[int, bytes, int, bytes], None] | None:
-    """The call of Linux that exchanges two names, which Python does not have."""
+def _linux(name: str) -> Callable[..., None] | None:
+    """A call of Linux that Python does not have; it raises what the system says."""
     if sys.platform != "linux":
         return None
     try:
         import ctypes
 
-        function = ctypes.CDLL(None, use_errno=True).renameat2
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
     except (ImportError, OSError, AttributeError):
         return None
-    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
 
-    def call(directory: int, name: bytes, other: int, other_name: bytes) -> None:
-        if function(directory, name, other, other_name, 2) != 0:  # RENAME_EXCHANGE
+    def call(*arguments: int | bytes) -> None:
+        if function(*arguments) != 0:
             number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), name)
+            raise OSError(number, os.strerror(number))
 
     return call

@@ -84,20 +84,11 @@ class VaultBackend(Protocol):
 class AsyncVaultBackend(Protocol):
     """The same five methods as coroutines, as ``colony_sdk.AsyncColonyClient`` has them."""
 
-    def vault_status(self) -> Awaitable[Any]:
-        """See :meth:`VaultBackend.vault_status`."""
-
-    def vault_list_files(self) -> Awaitable[Any]:
-        """See :meth:`VaultBackend.vault_list_files`."""
-
-    def vault_get_file(self, filename: str) -> Awaitable[Any]:
-        """See :meth:`VaultBackend.vault_get_file`."""
-
-    def vault_upload_file(self, filename: str, content: str) -> Awaitable[Any]:
-        """See :meth:`VaultBackend.vault_upload_file`."""
-
-    def vault_delete_file(self, filename: str) -> Awaitable[Any]:
-        """See :meth:`VaultBackend.vault_delete_file`."""
+    def vault_status(self) -> Awaitable[Any]: ...
+    def vault_list_files(self) -> Awaitable[Any]: ...
+    def vault_get_file(self, filename: str) -> Awaitable[Any]: ...
+    def vault_upload_file(self, filename: str, content: str) -> Awaitable[Any]: ...
+    def vault_delete_file(self, filename: str) -> Awaitable[Any]: ...
 
 
 @runtime_checkable

@@ -228,7 +228,7 @@ def test_without_descriptors_it_is_done_by_path(tmp_path: Path, monkeypatch: pyt
 
 
 def test_without_one_call_for_all_files_each_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "_syncfs", lambda: None)
+    monkeypatch.setattr(disk, "_linux", lambda _: None)
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     documents = {f"{number}.md": "x" for number in range(100)}
@@ -256,9 +256,9 @@ def test_many_files_are_synced_by_one_call(tmp_path: Path, monkeypatch: pytest.M
 def test_an_error_of_that_call_is_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
         disk.sync_file_system(10_000)
-    disk._syncfs.cache_clear()
+    disk._linux.cache_clear()
     monkeypatch.setattr(sys, "platform", "darwin")
     try:
         assert not disk.syncs_together(10_000)
     finally:
-        disk._syncfs.cache_clear()
+        disk._linux.cache_clear()

@@ -223,57 +223,45 @@ _ANOTHER = '"00000000000000000000000000000000"'
 
 def probe_conditions(store: Any, key: str, place: str) -> None:
     """Write an object of this key, which nobody has, on conditions that hold and that do not, and remove it."""
+    heeds = False
     try:
-        heeds = _try_conditions(store, key)
+        heeds = _heeds_conditions(store, key)
     except Exception as error:
-        if translate_store(error, "").code != "NOT_SUPPORTED":
+        if not _is_unsupported(error):
             with contextlib.suppress(Exception):  # it may be there all the same, and what was raised says more
                 store.delete(key)
             raise
-        heeds = False
-    _remove(store, key, place)
-    if not heeds:
-        raise VaultError(
-            f"{place} has no conditional writes, so two writers could overwrite each other's latest snapshot unseen; "
-            "where one program at a time saves to an S3 store, set AWS_CONDITIONAL_PUT=disabled",
-            status=501,
-            code="NOT_SUPPORTED",
-        )
-
-
-def _try_conditions(store: Any, key: str) -> bool:
-    store.put(key, b"0", mode="create", use_multipart=False)
-    meta = store.get(key).meta
-    if not meta["e_tag"] or not _refuses(store, key, "create"):
-        return False
-    version = {"version": "1"} if meta["version"] else {}
-    if not _refuses(store, key, {"e_tag": _ANOTHER, **version}):
-        return False
-    now = {"e_tag": meta["e_tag"], **({"version": meta["version"]} if version else {})}
-    return not _refuses(store, key, now)
-
-
-def _remove(store: Any, key: str, place: str) -> None:
+    refused = "has no conditional writes, so two writers could overwrite each other's latest snapshot unseen; "
+    refused += "where one program at a time saves to an S3 store, set AWS_CONDITIONAL_PUT=disabled"
     try:
         store.delete(key)
     except FileNotFoundError:
         pass  # the store took none on condition
     except Exception as error:
-        if translate_store(error, "").code != "NOT_SUPPORTED":
+        if not _is_unsupported(error):
             raise
-        raise VaultError(
-            f"{place} did not delete {key}, which is left there: a vault has to be able to delete its files",
-            status=501,
-            code="NOT_SUPPORTED",
-        ) from None
+        heeds, refused = False, f"did not delete {key}, which is left there: a vault has to be able to delete its files"
+    if not heeds:
+        raise VaultError(f"{place} {refused}", status=501, code="NOT_SUPPORTED")
 
 
-def _refuses(store: Any, key: str, mode: Any) -> bool:
-    """True if the store says that the condition does not hold."""
-    try:
-        store.put(key, b"1", mode=mode, use_multipart=False)
-    except Exception as error:
-        if translate_store(error, "").status != 412:
-            raise
+def _heeds_conditions(store: Any, key: str) -> bool:
+    def puts(mode: Any) -> bool:
+        try:
+            store.put(key, b"1", mode=mode, use_multipart=False)
+        except Exception as error:
+            if translate_store(error, "").status != 412:
+                raise
+            return False
         return True
-    return False
+
+    if not puts("create"):
+        return False
+    meta = store.get(key).meta
+    now = {name: meta[name] for name in ("e_tag", "version") if meta[name]}
+    other = {**now, "e_tag": _ANOTHER, **({"version": "1"} if meta["version"] else {})}
+    return "e_tag" in now and not puts("create") and not puts(other) and puts(now)
+
+
+def _is_unsupported(error: Exception) -> bool:
+    return translate_store(error, "").code == "NOT_SUPPORTED"
