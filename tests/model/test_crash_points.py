@@ -1,52 +1,72 @@
-"""Every verb is stopped at every vault call, in every way: nothing is lost, nothing false listed, the next run heals.
+"""Every verb is stopped at every vault call, in every way: nothing is lost, nothing refused, nothing false listed.
 
-A schedule is a verb, a kind of vault, the n-th call, and what happens there: the process dies before or after the call
-is applied, the call fails once before or after it is applied, or everything fails from there on.
+A schedule is a history of a vault, a verb, the n-th call, and what happens there: the process dies after the call is
+applied, the call fails once before or after it is applied, or everything fails from there on. Where there was no
+attacker, a client of the same policy that starts afterwards restores what was there before or what was being saved, and
+its next backups and prune leave nothing over.
 """
 
+import contextlib
+import itertools
+import json
 import time
 import warnings
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 import pytest
 from counts import TRIED
-from faces import PlainVault, copy_of
+from faces import PlainVault, copy_of, with_zstd
 
 from colony_memory import (
     BackupUncertain,
     ColonyMemory,
     ColonyMemoryError,
     ColonyMemoryWarning,
+    FileWitness,
     RateLimited,
     SnapshotNotFound,
+    UntrustedSnapshot,
     VaultUnavailable,
     snapshot,
 )
+from colony_memory._format.names import id_order
+from colony_memory._format.pointer import read_pointer
+from colony_memory._format.v2 import chain
+from colony_memory.snapshot import read_manifest
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.testing.faults import ProcessDied
 
 pytestmark = pytest.mark.exhaustive
 
-SMALL, LARGE = {"MEMORY.md": "small"}, {"MEMORY.md": "three parts of noise " + "".join(map(chr, range(0x4E00, 0x4E36)))}
-OLD = [{"MEMORY.md": f"version {n}"} for n in range(4)]
+POINTER = "cmem.default.latest.json"
+REFUSED = "refused"
+#: What is saved in each format: states before, and one that takes three parts, or a patch.
+STATES = {1: [{"MEMORY.md": f"version {n}"} for n in range(4)]}
+STATES[1].append({"MEMORY.md": "three parts of noise " + "".join(map(chr, range(0x4E00, 0x4E36)))})
+with contextlib.suppress(pytest.skip.Exception):
+    from chains import growing
+
+    STATES[2] = growing(7)[:4] + growing(7)[-1:]
 
 
-def prepare(vault, versions):
-    mem = ColonyMemory(backend=vault)
-    return [mem.backup(docs).snapshot_id for docs in versions]
+def delete(*places):
+    return lambda mem, ids, new: [mem.delete_snapshot(label="default", snapshot_id=ids[each]) for each in places]
 
 
+#: How many snapshots are there, what is done, and which state is the latest then.
 VERBS = {
-    "first small backup": ([], lambda mem, ids: mem.backup(SMALL), SMALL),
-    "first backup of three parts": ([], lambda mem, ids: mem.backup(LARGE), LARGE),
-    "later small backup": (OLD[:2], lambda mem, ids: mem.backup(SMALL), SMALL),
-    "later backup of three parts": (OLD[:2], lambda mem, ids: mem.backup(LARGE), LARGE),
-    "backup that prunes": (OLD, lambda mem, ids: mem.backup(LARGE, prune_keep=2), LARGE),
-    "unchanged backup": (OLD[:2], lambda mem, ids: mem.backup(OLD[1]), OLD[1]),
-    "prune": (OLD, lambda mem, ids: mem.prune(label="default", keep=1), OLD[3]),
-    "delete of the latest": (OLD, lambda mem, ids: mem.delete_snapshot(label="default", snapshot_id=ids[3]), OLD[2]),
-    "delete of an older one": (OLD, lambda mem, ids: mem.delete_snapshot(label="default", snapshot_id=ids[1]), OLD[3]),
-    "delete of the last": (OLD[:1], lambda mem, ids: mem.delete_snapshot(label="default", snapshot_id=ids[0]), None),
+    "first backup": (0, lambda mem, ids, new: mem.backup(new), -1),
+    "backup": (2, lambda mem, ids, new: mem.backup(new), -1),
+    "later backup": (3, lambda mem, ids, new: mem.backup(new), -1),
+    "unchanged backup": (2, lambda mem, ids, new: mem.backup(mem.restore()), 1),
+    "backup that prunes": (4, lambda mem, ids, new: mem.backup(new, prune_keep=2), -1),
+    "prune": (4, lambda mem, ids, new: mem.prune(label="default", keep=1), 3),
+    "delete of the latest": (4, delete(3), 2),
+    # What was deleted last was made on top of what was deleted first, and the pointer goes back behind both.
+    "delete of the one before the latest, then of the latest": (4, delete(2, 3), 1),
+    "delete of the first": (4, delete(0), 3),
+    "delete of an older one": (4, delete(1), 3),
+    "delete of the last": (1, delete(0), None),
 }
 WAYS = {
     "dies before": lambda vault, n: vault.stop_after(n, applied=False),
@@ -74,78 +94,280 @@ def is_over(way, struck, calls, n):
 
 
 @pytest.fixture(autouse=True)
-def _three_parts(monkeypatch):
+def _three_parts_and_small_chains(monkeypatch):
     monkeypatch.setattr(snapshot, "PART_CHARS", 120)
+    monkeypatch.setattr(chain, "MAX_PACKS", 3)
+    monkeypatch.setattr(chain, "_pays", lambda *_: True)
 
 
-@pytest.mark.parametrize("kind", ["full", "plain"])
-@pytest.mark.parametrize("way", STOPS)
-@pytest.mark.parametrize("verb", sorted(VERBS))
-def test_stopped_at_every_call(verb, way, kind):
-    versions, run, after = VERBS[verb]
-    start = FakeVault(operations_per_hour=None)
-    ids = prepare(start, versions)
-    n, finished = 0, False
-    while not finished:
-        n += 1
-        assert n < 60, "the verb never comes to its end"
-        TRIED[f"stops: {verb}"] += 1
-        fake = copy_of(start)
-        vault = FaultyVault(fake if kind == "full" else PlainVault(fake))
-        struck = WAYS[way](vault, n)
-        answer = attempt(run, vault, ids)
-        finished = is_over(way, struck, vault.count, n)
-        check(fake, versions, after, answer)
-        heal(fake)
+class World:
+    """A vault whose clock is turned by hand, what was saved in it two hours ago, and the policy of its clients."""
 
+    def __init__(self, history, count, *, kind="full", witnesses=None):
+        self.now, self.kind, self.format, self.history = time.time() - 7200, kind, 1, history
+        self.vault = FakeVault(operations_per_hour=None, clock=lambda: self.now)
+        if history in {"open", "format 2", "encrypted", "written without a key"}:
+            self.format, self.policy = 1 if history == "open" else 2, {}
+            if history[0] in "ew":
+                import age_keys
 
-def attempt(run, vault, ids):
-    try:
+                self.policy = {"encrypt_to": age_keys.RECIPIENT, "identities": age_keys.SECRET}
+            mem = self.client()
+            self.ids = [mem.backup(documents).snapshot_id for documents in STATES[self.format][:count]]
+            self.now += 7200
+        else:
+            from signed_histories import HISTORIES
+
+            self.ids, self.policy = HISTORIES[history](self.vault, STATES[1][:count])
+            self.now = time.time()
+        self.writer = dict(self.policy)
+        if history == "written without a key":
+            del self.writer["identities"]
+        self.start, self.witnesses = self.vault, witnesses
+        self.begin()
+        self.latest, self.contents = self.find()
+        self.everything = self.find_all()
+
+    def begin(self):
+        """The vault as it was, and a witness that has seen it."""
+        self.vault = copy_of(self.start, clock=lambda: self.now)
+        if self.witnesses is not None:
+            self.policy["witness"] = self.writer["witness"] = FileWitness(next(self.witnesses))
+            self.find()
+
+    def client(self, vault=None, **options):
+        vault = vault or self.vault
+        options = options or self.policy
+        mem = ColonyMemory(backend=vault if self.kind == "full" else PlainVault(vault), format=self.format, **options)
+        mem._session.now = lambda: datetime.fromtimestamp(self.now, timezone.utc)
+        return mem
+
+    def find(self, *, strictly=False):
+        """What a client finds that has just started: the latest, and every snapshot that it lists."""
+        self.refusal = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error" if strictly else "ignore", ColonyMemoryWarning)
+            try:
+                latest = self.client().restore()
+            except SnapshotNotFound:
+                latest = None
+            except UntrustedSnapshot as error:
+                latest, self.refusal = REFUSED, error
+            return latest, contents(self.client())
+
+    def find_all(self):
+        """Every snapshot that a client finds which pins nobody, and all that a catalogue lists and that is there."""
+        reader = {name: self.policy[name] for name in ("identities",) if name in self.policy}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ColonyMemoryWarning)
-            run(ColonyMemory(backend=vault), ids)
-    except (ColonyMemoryError, ProcessDied) as error:
-        return error
+            mem = ColonyMemory(backend=self.vault, **reader)
+            found = contents(mem)
+            text = self.vault.files.get(POINTER)
+            for entry in (read_pointer(text, label="default").entries if text else None) or ():
+                if f"cmem.default.{entry.snapshot_id}.manifest.json" in self.vault.files:
+                    found[entry.snapshot_id] = mem.restore(snapshot_id=entry.snapshot_id)
+            if self.ids and found:  # whoever pins nobody is not touched by any of this
+                assert mem.restore() in found.values()
+        return found
+
+
+def contents(mem):
+    return {info.snapshot_id: mem.restore(snapshot_id=info.snapshot_id) for info in mem.list_snapshots()}
+
+
+def attempt(run, mem, world):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        try:
+            run(mem, world.ids, STATES[world.format][-1])
+        except (ColonyMemoryError, ProcessDied) as error:
+            return error
     return True
 
 
-def check(fake, versions, after, answer):
-    before = versions[-1] if versions else None
-    new = ColonyMemory(backend=fake)
-    listed = new.list_snapshots()  # a warning would be an error: nothing listed may be broken
-    contents = [new.restore(snapshot_id=info.snapshot_id) for info in listed]
-    with warnings.catch_warnings():
-        # Before the first pointer is written, and after the last is deleted, a snapshot may stand without one.
-        warnings.simplefilter("ignore" if None in (before, after) else "error", ColonyMemoryWarning)
-        try:
-            latest = new.restore()
-        except SnapshotNotFound:
-            latest = None
-    if answer is True:
-        assert latest == after
-    else:
-        assert latest in (before, after)
-        assert latest is None or latest in contents
-        if isinstance(answer, BackupUncertain):
-            assert answer.snapshot_id
-    if len(versions) == 2:  # a verb that removes nothing
-        assert all(version in contents for version in versions)
+def cases():
+    """History, verb, way to stop and kind of vault; both kinds with each way take long where somebody signs."""
+    kinds = ("full", "plain")
+    for n, (way, kind) in enumerate(itertools.product(STOPS, kinds)):
+        for verb in VERBS:
+            yield pytest.param("open", verb, way, kind)
+            yield pytest.param("signed", verb, way, kind, marks=[pytest.mark.long] if (n // 2 + n) % 2 else [])
+    # What a history changes is where the signing client starts from; a few ways to stop show that.
+    few = ("backup", "unchanged backup", "backup that prunes", "prune", "delete of the latest")
+    for n, way in enumerate(("dies after", "fails once after")):
+        for history in ("upgraded", "unsigned", "unsigned by 0.1.1", "rotated", "rotated from 0.1.1"):
+            for verb, kind in itertools.product(few, kinds):
+                marks = [pytest.mark.long] if (n + kinds.index(kind)) % 2 else []
+                yield pytest.param(history, verb, way, kind, marks=marks)
+    for way, verb in itertools.product(STOPS, [*VERBS, "cached later backup", "cached backup that prunes"]):
+        yield pytest.param("format 2", verb, way, "full", marks=with_zstd)
+    for way, verb in itertools.product(("dies after", "fails once after"), ("first backup", "backup that prunes")):
+        for history in ("encrypted", "written without a key"):
+            yield pytest.param(history, verb, way, "full", marks=with_zstd)
 
 
-def heal(fake):
-    """The next backup and prune succeed, and once aged no leftover stays."""
-    new = ColonyMemory(backend=fake)
+@pytest.mark.parametrize(("history", "verb", "way", "kind"), [*cases()])
+def test_stopped_at_every_call(history, verb, way, kind, monkeypatch):
+    if history not in {"open", "format 2"}:
+        pytest.importorskip("cryptography")
+        pytest.importorskip("pyrage" if history[0] in "ew" else "cryptography")
+        from signed_histories import check_each_signature_once
+
+        check_each_signature_once(monkeypatch)
+    stop_everywhere(World(history, VERBS[verb.removeprefix("cached ")][0], kind=kind), verb, way)
+
+
+@pytest.mark.parametrize("way", ["dies before", "dies after", "fails once after", "is down after it"])
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_a_witness_is_never_ahead(verb, way, tmp_path, monkeypatch):
+    pytest.importorskip("cryptography")
+    from signed_histories import check_each_signature_once
+
+    check_each_signature_once(monkeypatch)
+    witnesses = (tmp_path / f"{n}.json" for n in itertools.count())
+    kind = ("full", "plain")[(len(way) + len(verb)) % 2]
+    stop_everywhere(World("signed", VERBS[verb][0], kind=kind, witnesses=witnesses), verb, way)
+
+
+def stop_everywhere(world, verb, way):
+    cached, (count, run, after) = verb.startswith("cached "), VERBS[verb.removeprefix("cached ")]
+    after = None if after is None else STATES[world.format][after]
+    if "backup" not in verb and world.latest is REFUSED:
+        # What is not trusted stays so, and nothing is built upon it.
+        assert isinstance(attempt(run, world.client(), world), UntrustedSnapshot)
+        assert world.vault.files == world.start.files
+        return
+    if "unchanged" in verb and world.latest is REFUSED:
+        run = lambda mem, ids, new: mem.backup(STATES[1][1])  # noqa: E731
+
+    def client(vault):
+        mem = world.client(vault, **world.writer)
+        if cached:  # it has saved what is there by itself, hours ago
+            mem.backup(STATES[world.format][count - 1], skip_unchanged=False)
+            world.now += 7200
+        return mem
+
+    now = world.now
+    assert attempt(run, client(world.vault), world) is True
+    given_up = world.everything.keys() - world.find_all().keys()
+    n, finished = 0, False
+    while not finished:
+        n += 1
+        assert n < 80, "the verb never comes to its end"
+        TRIED[f"stops, {world.history}: {verb}"] += 1
+        world.now = now
+        world.begin()
+        vault = FaultyVault(world.vault)
+        mem = client(vault)
+        before = world.vault.files.get(POINTER, "{}")
+        struck = WAYS[way](vault, n)
+        injected = vault.count
+        answer = attempt(run, mem, world)
+        finished = is_over(way, struck, vault.count - injected, n)
+        check(world, json.loads(before), after, answer, given_up)
+        heal(world)
+
+
+def check(world, before, after, answer, given_up):
+    # A warning would be an error: but before the first pointer, and after the last, a snapshot may stand without one.
+    latest, found = world.find(strictly=world.history == "open" and None not in (world.latest, after))
+    assert latest == after or (answer is not True and latest == world.latest), world.refusal
+    assert latest in (None, REFUSED) or latest in found.values()
+    everything = world.find_all()
+    for there, now in ((world.contents, found), (world.everything, everything)):
+        assert there.keys() - now.keys() <= given_up
+        assert all(there.get(snapshot_id, documents) == documents for snapshot_id, documents in now.items())
+    if isinstance(answer, BackupUncertain):
+        assert answer.snapshot_id
+    now = json.loads(world.vault.files.get(POINTER, "{}"))
+    if before and now:
+        assert now.get("generation", 0) >= before.get("generation", 0)
+        if before["snapshot_id"] not in given_up:
+            assert id_order(now["snapshot_id"]) >= id_order(before["snapshot_id"])
+    if "witness" in world.policy and now:
+        assert int(world.policy["witness"].read("default").partition(":")[0]) <= now["generation"]
+
+
+def heal(world):
+    """The next backup and prune succeed, what is trusted verifies again, and once aged no leftover stays."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)
-        new.backup({"MEMORY.md": "next"})
-        new.prune(label="default", keep=2)
-        assert new.restore() == {"MEMORY.md": "next"}
-        later = time.time() + 2 * 3600
-        fake.clock = lambda: later
-        new._session.now = lambda: datetime.now(timezone.utc) + timedelta(hours=2)
-        new.backup({"MEMORY.md": "much later"})
-        new.prune(label="default", keep=2)
-    assert ColonyMemory(backend=fake).restore() == {"MEMORY.md": "much later"}
-    manifests = {name.split(".")[2] for name in fake.files if name.endswith(".manifest.json")}
-    parts = {name.split(".")[2] for name in fake.files if ".p" in name and not name.endswith("latest.json")}
-    assert parts == manifests
+        world.client().backup({"MEMORY.md": "next"})
+        report = world.client().verify()
+        foreign = {each.snapshot_id for each in report.snapshots if each.trust == "bad"}
+        world.now += 7200
+        world.client().backup({"MEMORY.md": "much later"})
+        world.client().prune(label="default", keep=2)
+    assert not foreign & world.contents.keys()
+    assert (report.problem, report.removed, set(report.forged)) == (None, (), foreign), report
+    assert all(each or each.unsigned for each in report.snapshots if each.snapshot_id not in foreign), report
+    assert world.client().restore() == {"MEMORY.md": "much later"}
+    needed = set()
+    for name, text in world.vault.files.items():
+        if name.endswith(".manifest.json"):
+            needed |= {*read_manifest(text, label="default", snapshot_id=name.split(".")[2]).part_files}
+    assert {name for name in world.vault.files if ".p" in name.replace(".pin.", "") or ".k" in name} == needed
+
+
+@pytest.mark.parametrize("other", ["backup", "prune", "delete all", "backup that prunes"])
+@pytest.mark.parametrize("hours", [0, 2])
+@pytest.mark.parametrize("verb", ["backup", "later backup", "backup that prunes"])
+@with_zstd
+def test_another_client_at_every_call(verb, hours, other):
+    """A second client does its work between any two calls of the first, whose parent is cached for hours."""
+    count, run, _ = VERBS[verb]
+    world, n, finished = World("format 2", count), 0, False
+    while not finished:
+        n += 1
+        world.begin()
+        calls = 0
+
+        def between(n=n):
+            nonlocal calls
+            calls += 1
+            if calls != n:
+                return
+            world.now += hours * 3600
+            second = world.client()
+            if "backup" in other:
+                second.backup({"MEMORY.md": "another's"}, prune_keep=1 if "prunes" in other else None)
+            elif other == "prune":
+                second.prune(label="default", keep=1)
+            else:
+                for each in second.list_snapshots():
+                    second.delete_snapshot(label="default", snapshot_id=each.snapshot_id)
+
+        answer = attempt(run, world.client(Between(world.vault, between)), world)
+        finished = calls < n
+        found = world.find_all()
+        assert all(world.contents.get(snapshot_id, documents) == documents for snapshot_id, documents in found.items())
+        if answer is True:
+            assert STATES[2][-1] in found.values() or other != "backup"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            heal(world)
+
+
+class Between:
+    """The vault, with something done before each call."""
+
+    def __init__(self, vault, before):
+        self._vault, self._before, self._busy = vault, before, False
+
+    def __getattr__(self, name):
+        method = getattr(self._vault, name)
+        if not name.startswith("vault_"):
+            return method
+
+        def call(*args, **kwargs):
+            if not self._busy:
+                self._busy = True
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", ColonyMemoryWarning)
+                        self._before()
+                finally:
+                    self._busy = False
+            return method(*args, **kwargs)
+
+        return call
