@@ -31,8 +31,6 @@ SHA256 = {
     CORE: "4a6f7438dcb3557dde5ca29706fa7dab664d2ef5b2b9a981516be4efcfbbd8d5",
     PLUGIN: "56d083caa893b769d9f119c83f97b7ec145fcb85fd673550c88748238d643c92",
 }
-#: The last commit before format 2 came.
-EARLIER = "879700e2b7a478c88c882ffe5cf01052b7cfd01c"
 # What an environment must not inherit: it would change what is imported, measured or talked to.
 FOREIGN = ("COLONY_", "COV", "PYTEST_", "PYTHON", "VIRTUAL_ENV", "__PYVENV")
 
@@ -138,22 +136,6 @@ def unpack(release: str, folder: str, target: Path) -> list[Path]:
             place.write_bytes(content.read())
             written.append(place)
     return written
-
-
-@cache
-def earlier() -> Path | None:
-    """The package as it was before format 2 came, out of this checkout's history; None where that is not there."""
-    target = CACHE / f"earlier-{EARLIER[:12]}"
-    if not target.is_dir():
-        with scratch() as making:
-            command = ["git", "-C", REPOSITORY, "archive", "-o", making / "a.tar", EARLIER, "colony_memory"]
-            done = subprocess.run(command, env=clean_environ(), capture_output=True, check=False)
-            if done.returncode:
-                return None
-            with tarfile.open(making / "a.tar") as archive:
-                archive.extractall(making / "made", filter="data")
-            keep_first(making / "made", target)
-    return target
 
 
 @cache

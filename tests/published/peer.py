@@ -1,7 +1,6 @@
 """Runs inside the environment of the published package: one JSON request a line in, one JSON reply a line out.
 
-See ``peer_client.PublishedPeer``, which starts and speaks to it. With a directory as its argument, the package is
-the one that lies there.
+See ``peer_client.PublishedPeer``, which starts and speaks to it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import os
 import secrets
 import sys
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +38,6 @@ def plain(value: Any) -> Any:
 
 def set_clock(client: Any, now: str | None, real: tuple[Any, Any]) -> None:
     """Let the published client believe that it is ``now`` (ISO 8601, UTC), or give it its own clock back."""
-    if real == (None, None):
-        return  # a later version, whose clock is its session's
     client._now_iso, client._new_snapshot_id = real
     if now is not None:
         moment = datetime.fromisoformat(now)
@@ -50,13 +46,12 @@ def set_clock(client: Any, now: str | None, real: tuple[Any, Any]) -> None:
 
 
 def main() -> None:
-    sys.path[:0] = sys.argv[1:]
     import colony_memory
     from colony_memory import client, snapshot
 
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints must not end up among the replies
-    real_clock = (getattr(client, "_now_iso", None), getattr(client, "_new_snapshot_id", None))
+    real_clock = (client._now_iso, client._new_snapshot_id)
     real_part_chars = snapshot.PART_CHARS
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -68,8 +63,6 @@ def main() -> None:
         seed = request["signer_seed"]
         signer = colony_memory.Ed25519Signer(bytes.fromhex(seed)) if seed else None
         memory = colony_memory.ColonyMemory(backend=vault, signer=signer)
-        if real_clock == (None, None) and request["now"]:
-            memory._session.now = partial(datetime.fromisoformat, request["now"])
         reply: dict[str, Any] = {"result": None, "error": None}
         try:
             reply["result"] = plain(getattr(memory, VERBS[request["verb"]])(**request["arguments"]))

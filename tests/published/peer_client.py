@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from published.environments import HERE, clean_environ, earlier, published_python
+from published.environments import HERE, clean_environ, published_python
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,12 +25,12 @@ class LineProcess:
     silent for ``timeout`` seconds raises RuntimeError with what it wrote to stderr.
     """
 
-    def __init__(self, python: Path, script: str, *arguments: Path, timeout: float = 60, **environ: str) -> None:
+    def __init__(self, python: Path, script: str, *, timeout: float = 60, **environ: str) -> None:
         self._timeout = timeout
         self._directory = tempfile.TemporaryDirectory(prefix="line-process-")
         self._stderr = (Path(self._directory.name) / "stderr").open("w+", encoding="utf-8")
         self._process = subprocess.Popen(
-            [str(python), "-I", "-B", "-X", "utf8", str(HERE / script), *map(str, arguments)],
+            [str(python), "-I", "-B", "-X", "utf8", str(HERE / script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -119,12 +118,6 @@ class PublishedPeer:
     def start(cls) -> PublishedPeer:
         """Start it; the first time, its environment is built, which takes some seconds and a package index."""
         return cls(LineProcess(published_python(), "peer.py"))
-
-    @classmethod
-    def start_earlier(cls) -> PublishedPeer | None:
-        """The same of this project as it was at 0.3.0, before there was a format 2; None where its history is not."""
-        place = earlier()
-        return None if place is None else cls(LineProcess(Path(sys.executable), "peer.py", place))
 
     def call(
         self,

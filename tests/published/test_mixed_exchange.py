@@ -1,7 +1,7 @@
-"""A label in which both formats stand side by side, with a client beside ours that knows format 1 alone.
+"""A label with snapshots of both formats, with 0.1.1 beside ours, which knows format 1 alone.
 
-Either 0.1.1 as it was published, or this project as it was when it was called 0.3.0, from its own history. It lists,
-restores, saves, prunes and deletes. What it did not mean to delete restores, and of a chain it never gives anything.
+It lists, restores, saves, prunes and deletes. What it did not mean to delete restores, and of a chain it never gives
+anything.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from mixed_machine import Mixed, short_chains
 
-from colony_memory import Ed25519Signer
 from published.peer_client import PeerError, PublishedPeer
 from published.test_stateful_exchange import ExchangeMachine
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.network]
 
 REFUSED = "mixed labels: chains that another client was asked for, and refused"
 CHAIN = "colony-memory/2"
@@ -30,9 +29,6 @@ class MixedExchangeMachine(Mixed, ExchangeMachine):
 
     # What another client deleted may have been the latest, and its pointer lists nothing.
     after_a_backup = of_a_list = "ignore"
-
-    #: How it says that a snapshot is of a format that it does not know.
-    refuses_by = "ValueError"
 
     @property
     def pointed(self):
@@ -52,7 +48,7 @@ class MixedExchangeMachine(Mixed, ExchangeMachine):
             got, kind = self.tried("restore", snapshot_id=snapshot_id)
             if snapshot_id in self.chains:
                 # Refused for what it is, and not missed.
-                assert (got, kind) == (None, self.refuses_by)
+                assert (got, kind) == (None, "ValueError")
                 TRIED[REFUSED] += 1
             else:
                 assert (got, kind) == (self.known[snapshot_id], None)
@@ -66,7 +62,7 @@ class MixedExchangeMachine(Mixed, ExchangeMachine):
             # Without a pointer, or by one that names nothing, it takes no snapshot for the latest; ours may.
             assert self.pointed not in self.manifests
         else:
-            assert kind == self.refuses_by
+            assert kind == "ValueError"
 
     def tried(self, verb, **arguments):
         """What it gives, or the kind of its error."""
@@ -98,50 +94,17 @@ class MixedExchangeMachine(Mixed, ExchangeMachine):
             self.settle()
 
 
-class EarlierExchangeMachine(MixedExchangeMachine):
-    """The other one is 0.3.0, which knows what it does not know."""
-
-    refuses_by = "UnsupportedFormat"
-
-
-class SignedExchangeMachine(EarlierExchangeMachine):
-    """All of them sign with one key, and pin it."""
-
-    seed = bytes(range(32))
-
-    def options(self):
-        return {"signer": Ed25519Signer(self.seed)}
-
-
-def run(machine, peer, examples):
-    machine.peer = peer
-    case = machine.TestCase
+def test_beside_the_published_client():
+    MixedExchangeMachine.peer = peer = PublishedPeer.start()
+    case = MixedExchangeMachine.TestCase
     case.settings = settings(
-        max_examples=examples,
+        max_examples=300,
         stateful_step_count=20,
         deadline=None,
         phases=[Phase.generate],  # a schedule takes too long to be made smaller
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     before = TRIED[REFUSED]
-    with short_chains():
+    with peer, short_chains():
         case("runTest").runTest()
     assert TRIED[REFUSED] > before
-
-
-@pytest.mark.network
-def test_beside_the_published_client():
-    with PublishedPeer.start() as peer:
-        run(MixedExchangeMachine, peer, 300)
-
-
-@pytest.mark.parametrize("machine", [EarlierExchangeMachine, SignedExchangeMachine], ids=["unsigned", "signed"])
-def test_beside_an_earlier_one_of_ours(machine):
-    if machine.seed:
-        pytest.importorskip("cryptography")
-    peer = PublishedPeer.start_earlier()
-    if peer is None:
-        pytest.skip("the history of this checkout does not go back to 0.3.0")
-    with peer:
-        assert "earlier" in peer.hello()["module"]
-        run(machine, peer, 300)

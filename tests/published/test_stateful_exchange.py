@@ -17,8 +17,6 @@ class ExchangeMachine(MemoryMachine):
     """0.1.1 saves and prunes in the same vault, by a clock of its own."""
 
     peer: PublishedPeer
-    #: What it signs with.
-    seed: bytes | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +24,7 @@ class ExchangeMachine(MemoryMachine):
 
     def ask(self, verb, **arguments):
         self.now = self.now.replace(microsecond=(self.now.microsecond + 1) % 1_000_000)
-        given = {"now": self.now + self.peer_skew, "signer_seed": self.seed, **arguments}
+        given = {"now": self.now + self.peer_skew, **arguments}
         reply = self.peer.call(verb, dict(self.fake.files), **given)
         for name in set(self.fake.files) - set(reply.files):
             self.fake.vault_delete_file(name)
