@@ -26,8 +26,8 @@ IGNORE_NAME = ".cmemignore"
 LARGEST = 1 << 16  # bytes of a file of rules: each name is held against each rule
 
 _LONGEST = 4096  # bytes of a rule: no path is longer
-# The rules of all directories above are held against a name, and all may be a stranger's. So many steps there are for
-# each name, and so many more for all together; a hundred usual rules take about a thousand.
+# Of all rules of a folder, which may be a stranger's: for each name, and so many more for all together. A hundred usual
+# rules take about a thousand.
 _STEPS_FOR_A_NAME = 50_000
 _STEPS_MORE = 10_000_000
 VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"
@@ -72,8 +72,7 @@ class IgnoreRules:
     def exclude(self, name: str, *, is_directory: bool) -> bool | None:
         """The rules exclude (true) or bring back (false) what has this name in the folder; None where they do not say.
 
-        Directories above it are not looked at. So many rules, or so involved ones, that it would take for ever to hold
-        them against all names are a ColonyMemoryError.
+        Directories above it are not looked at. ColonyMemoryError where the rules would take for ever.
         """
         if not self._rules:
             return None
@@ -87,10 +86,8 @@ class IgnoreRules:
                 text = below if rule.anchored else own
                 self._steps -= rule.pattern.steps(text)
                 if self._steps < 0:
-                    raise ColonyMemoryError(
-                        f"the rules of {IGNORE_NAME} for {name!r} are too many to try on each name: write fewer, or "
-                        "simpler ones"
-                    )
+                    why = "are too many to try on each name: write fewer, or simpler ones"
+                    raise ColonyMemoryError(f"the rules of {IGNORE_NAME} for {name!r} {why}")
                 if (is_directory or not rule.for_directories) and rule.pattern.matches(text):
                     return rule.excludes
         return None

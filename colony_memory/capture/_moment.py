@@ -1,10 +1,8 @@
 """One moment: everything that a snapshot holds was there at one instant.
 
-After reading, all names and statuses are compared with those at which each file was read. What differs is watched: it
-is read again where it stands still, and compared alone, at once. All else was read before that instant, and has to be
-the same after it. A store that was changed a moment ago may have its writer in the middle, between an index and its
-texts: so nothing counts that has not been quiet for a while, or for half of the pause that its writer makes each time.
-What never is, is left out together with what is kept beside it, as one set.
+What differs from when it was read is watched, read again, and compared alone, at once; all else has to be the same
+before and after that. Nothing counts that has not been quiet for a while, or half of its writer's pause: a store may
+be in the middle of a change. What never is quiet is left out as one set.
 """
 
 from __future__ import annotations
@@ -21,21 +19,14 @@ from colony_memory._os.directory import open_below
 from colony_memory._os.paths import is_file
 from colony_memory.capture._filenames import is_note, parents_of, whole_of
 from colony_memory.capture._sparse import Sparse
-from colony_memory.capture._steady import (
-    LARGE,
-    as_bytes,
-    as_content,
-    read_sparse,
-    still_holds,
-    up_to_last_line,
-)
-from colony_memory.capture._tree import Change, Look, Watched, changed_at, is_same, is_settled
+from colony_memory.capture._steady import LARGE, as_bytes, as_content, read_sparse, still_holds, up_to_last_line
+from colony_memory.capture._tree import Look, changed_at, is_same, is_settled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from colony_memory.capture._reading import Found
-    from colony_memory.capture._tree import Entry
+    from colony_memory.capture._tree import Change, Entry, Place
 
 SECONDS_IN_ALL = 10.0  # a host that waits for a backup waits 20
 # Seconds for which nothing may have changed, unless the store makes shorter pauses by a rule; and within which that
@@ -55,11 +46,7 @@ NEVER_STILL = (
 
 
 class Rhythm:
-    """The pauses that a store makes while it is written, and after which of its files.
-
-    A writer that is held up between two files pauses there too. So those count that come after the same file time and
-    again, where what is shorter is far shorter.
-    """
+    """The pauses that a store makes: those after the same file time and again, where all others are far shorter."""
 
     def __init__(self) -> None:
         self.newest = 0  # when something changed last, as far as has been seen, in nanoseconds since 1970
@@ -117,14 +104,16 @@ class Moment:
         self._by_status: set[str] = set()  # files whose changes show
         self._moved: set[str] = set()  # whatever has moved at some time
         self._passing: set[str] = set()  # of that, what came or went
-        self._watched, self._rhythm = Watched(), Rhythm()
+        self._places: set[Place] = set()  # the directories of what is watched
+        self._watched: set[str] = set()
+        self._rhythm = Rhythm()
 
     def hold(self) -> None:
         """Read again what moves, until everything has held; leave out what never does."""
         found, end = self._found, time.monotonic() + SECONDS_IN_ALL
         gone, grown = set[str](), set[str]()
         while True:
-            seen = self._look(quiet=QUIET)
+            seen = self._look()
             if not (seen.moved or seen.grown or seen.recent):
                 break  # what is watched has held before this look, and all else still does
             self._watch(seen)
@@ -187,28 +176,25 @@ class Moment:
     def _watch(self, seen: Look) -> None:
         for change in seen.changes:
             root, inside = change.walk.root, change.inside
-            self._watched.places |= {(root, inside), (root, (*inside, change.own))}
-            self._watched.names.add(change.name.rstrip("/"))
+            self._places |= {(root, inside), (root, (*inside, change.own))}
+            self._watched.add(change.name.rstrip("/"))
         names = {*seen.torn, *seen.recent}
-        self._watched.names |= names
-        self._watched.places |= {seen.places[name] for name in names & seen.places.keys()}
+        self._watched |= names
+        self._places |= {seen.places[name] for name in names & seen.places.keys()}
 
-    def _look(self, *, alone: bool = False, compared: bool = True, quiet: float | None = None) -> Look:
-        """Look at all but what is watched, or at that alone.
+    def _look(self, *, alone: bool = False, compared: bool = True) -> Look:
+        """Look at all but what is watched, and what has changed in :data:`QUIET`; or at all that is watched, ``alone``.
 
-        Args:
-            alone: Which of the two.
-            compared: Look at the bytes, where the status tells nothing.
-            quiet: Seconds for which what has changed is recent; None: all is.
+        Unless it is ``compared``, without the bytes of what its status tells nothing of.
         """
         found, now, since = self._found, time.time_ns(), 0
-        if quiet is not None:
-            since = min([now - int(quiet * 1e9), *(found.read_at.get(name, now) for name in found.databases)])
-        seen = Look(since, self._watched, alone)
+        if not alone:
+            since = min([now - int(QUIET * 1e9), *(found.read_at.get(name, now) for name in found.databases)])
+        seen = Look(since, self._places, self._watched, alone=alone)
         for walk in found.all_walks:
             walk.look(seen, found.status)
         left = {entry.name.rstrip("/") for entry in found.tree.left_out} - found.restless
-        asked = {entry.name: entry for entry in found.tree.files if (entry.name in self._watched.names) == alone}
+        asked = {entry.name: entry for entry in found.tree.files if (entry.name in self._watched) == alone}
         changes, seen.changes, seen.moved = seen.changes, [], set(found.restless)
         for change in changes:
             name, before, after = change.name.rstrip("/"), change.before, change.now
@@ -300,15 +286,15 @@ class Moment:
     def _give_up(self) -> Look:
         """Leave out what moves with what is kept beside it, by two last looks at everything.
 
-        That is the directory that it is in, with all that is below it; and one above that, in which more has moved or
-        which is named like a file, where nobody keeps notes in it. At the top of what is saved, where others keep their
-        notes, it is what moved, and files whose names begin with the same word; all, where the store's come and go.
+        That is its directory, and one above in which more has moved or which is named like a file, where nobody keeps
+        notes in it. At the top of what is saved, it is what moved, and files whose names begin with the same word; all,
+        where the store's come and go.
         """
-        found, self._watched = self._found, Watched()
-        earlier = self._look(quiet=QUIET)
+        found, self._places, self._watched = self._found, set(), set()
+        earlier = self._look()
         self._read_again(earlier, self._logs(earlier))
         time.sleep(QUIET / 2)
-        seen = self._look(quiet=QUIET)
+        seen = self._look()
         logs = self._logs(seen) & found.sizes.keys()
         seen.grown, grown = logs, seen.grown - logs
         moved = (seen.moved | earlier.moved | grown | (seen.recent.keys() - logs)) - found.vanished
@@ -362,8 +348,7 @@ def _load() -> float:
 def _whole_always(names: set[str], contents: Mapping[str, str | bytes], tops: set[str]) -> set[str]:
     """The files and directories of stores that are whole at each instant, since their writer may be killed at any.
 
-    They write what is new beside what counts, or behind it, and then what says that it does: DuckDB with its log and,
-    below the ``tops``, LevelDB and RocksDB, tantivy, Whoosh and Lance.
+    DuckDB with its log and, below the ``tops``, LevelDB and RocksDB, tantivy, Whoosh and Lance.
     """
     stores, files = set[str](), set[str]()
     for name in names:

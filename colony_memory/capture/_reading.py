@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from contextlib import ExitStack
@@ -9,13 +10,22 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
-from colony_memory._os.paths import UnfitFile, local_name
-from colony_memory._values import dataclass, field
+from colony_memory._os.paths import local_name
 from colony_memory.capture._filenames import JOURNAL, LOG, parents_of, whole_of
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture._moment import Moment
 from colony_memory.capture._sparse import room_of
-from colony_memory.capture._steady import NeverStill, NotSaved, TooLarge, as_bytes, as_content, read_contents, reason_of
+from colony_memory.capture._steady import (
+    CHANGED,
+    NO_FILE,
+    VANISHED,
+    NotSaved,
+    TooLarge,
+    as_bytes,
+    as_content,
+    read_contents,
+    reason_of,
+)
 from colony_memory.capture._tree import PART, LeftOut, Note, Tree, cost_of, encoded_size, is_same, shown_size
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle
 from colony_memory.exceptions import ColonyMemoryError
@@ -33,53 +43,37 @@ SECONDS = 300.0
 _BYTES_A_SECOND = 1e6  # of a large file, for which it is waited longer
 _SECONDS_BETWEEN_REPORTS = 0.1
 _LOOKS_FOR_SIZES = 20
-
-
-@dataclass(frozen=True)
-class _Failed:
-    """Why a file could not be read."""
-
-    status: os.stat_result
-    left_out: LeftOut
-    moves: bool  # it may be otherwise a moment later
-    is_there: bool
+_RESTLESS = (VANISHED, NO_FILE, CHANGED)
 
 
 class _CalledOff(Exception):
     """Nobody waits for it any more."""
 
 
-@dataclass
 class Found:
-    """Everything that was read so far."""
+    """Everything that was read so far, by name."""
 
-    walks: list[Walk | NamedFile]  # what finds it
-    fixed: Tree  # what is known of it whatever is found
-    room: Room
-    tree: Tree = field(default_factory=Tree)  # what is there, and what is left out of it
-    contents: dict[str, str | bytes] = field(default_factory=dict)  # what was read, by name
-    # What need not be read, since it is as it was when it was read before, with what was noted then
-    unread: dict[str, tuple[Entry, Row]] = field(default_factory=dict)
-    parts: dict[str, os.stat_result] = field(default_factory=dict)  # files that are a part of a database, as found
-    databases: set[str] = field(default_factory=set)  # what was read as an SQLite database
-    status: dict[str, os.stat_result] = field(default_factory=dict)  # of what was read, or need not be
-    read_at: dict[str, int] = field(default_factory=dict)  # when a file was read, in nanoseconds since 1970
-    fresh: set[str] = field(default_factory=set)  # what was read since somebody emptied this
-    # What was read and found to be the same a second time, where its status alone does not tell
-    proven: set[str] = field(default_factory=set)
-    sizes: dict[str, int] = field(default_factory=dict)  # how much of a file that grows is to be read
-    # What is left out since it moves all the time, with the reason; a directory ends with a slash
-    sets: dict[str, str] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
-    # By directory and name, what is a part of which database, and why that is left out, or nothing
-    _parts: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    _failed: dict[str, _Failed] = field(default_factory=dict)
-    _bundles: set[str] = field(default_factory=set)
-    _measured: int = 0
-    _at: str = ""
-    _size: int = 0
-    _steps: int = 0
-    _called_off: bool = False
+    def __init__(self, walks: list[Walk | NamedFile], fixed: Tree, room: Room) -> None:
+        self.walks, self.fixed, self.room = walks, fixed, room  # `fixed` is known whatever is found
+        self.tree = Tree()  # what is there, and what is left out of it
+        self.contents: dict[str, str | bytes] = {}
+        # What need not be read, since it is as it was when it was read before, with what was noted then
+        self.unread: dict[str, tuple[Entry, Row]] = {}
+        self.parts: dict[str, os.stat_result] = {}  # files that are a part of a database, as found
+        self.databases: set[str] = set()
+        self.status: dict[str, os.stat_result] = {}  # of what was read, or need not be
+        self.read_at: dict[str, int] = {}  # when a file was read, in nanoseconds since 1970
+        self.fresh: set[str] = set()  # what was read since somebody emptied this
+        self.proven: set[str] = set()  # read a second time and the same, where the status alone does not tell
+        self.sizes: dict[str, int] = {}  # how much of a file that grows is to be read
+        self.sets: dict[str, str] = {}  # left out as it moves all the time, with the reason; directories with a slash
+        self.notes: list[Note] = []
+        # By directory and name, what is a part of which database, and why that is left out, or nothing
+        self._parts: dict[tuple[str, str], tuple[str, str]] = {}
+        self._failed: dict[str, tuple[os.stat_result, LeftOut]] = {}
+        self._bundles: set[str] = set()
+        self._measured = self._size = self._steps = 0
+        self._at, self._called_off = "", False
 
     def __bool__(self) -> bool:
         return bool(self.contents or self.unread)
@@ -104,8 +98,7 @@ class Found:
         try:
             thread.start()
         except RuntimeError:  # there are no more threads: nothing ends what the system does not answer for then
-            work()
-            return
+            return work()
         steps, since = 0, time.monotonic()
         try:
             while not ended.wait(_SECONDS_BETWEEN_REPORTS):
@@ -148,7 +141,7 @@ class Found:
             walk.find(self.tree, self._step, None if moved is None else moved[walk])
             for led in walk.followed:
                 led.find(self.tree, self._step, None if moved is None else moved.get(led))
-        self._leave_sets()
+        self.leave_sets({})
 
     def read(self, known: Known | None = None) -> None:
         """Read all files that there is room for, but for those that are known to be as they were."""
@@ -181,13 +174,11 @@ class Found:
             self._drop(name)
         self._parts = {key: part for key, part in self._parts.items() if part[0] in held and not part[1]}
         self.parts = {name: status for name, status in self.parts.items() if whole_of(name) in held}
-        failed, self._failed = self._failed, {}
         there |= {entry.name: entry for entry in self.tree.repositories}
-        for name, why in failed.items():
-            if name in there and not why.moves and is_same(why.status, there[name].status):
-                self.tree.left_out.append(why.left_out)
-                self._failed[name] = why
-                held.add(name)
+        same = {name for name, (then, _) in self._failed.items() if name in there and is_same(then, there[name].status)}
+        self._failed = {name: self._failed[name] for name in same - self.restless}
+        self.tree.left_out += [why for _, why in self._failed.values()]
+        held |= self._failed.keys()
         self._read_all([entry for entry in chosen if entry.name not in held])
 
     def take_repositories(self) -> None:
@@ -225,15 +216,12 @@ class Found:
     def leave_sets(self, sets: Mapping[str, str]) -> None:
         """Leave out what moves all the time: files by their names, and directories whose names end with a slash."""
         self.sets |= sets
-        self._leave_sets()
-        for name in [name for name in (*self.contents, *self.unread) if self.is_in_set(name)]:
-            self._drop(name)
-        self.parts = {name: status for name, status in self.parts.items() if not self.is_in_set(name)}
-
-    def _leave_sets(self) -> None:
         if not self.sets:
             return
         tree, inside = self.tree, self.is_in_set
+        for name in [name for name in (*self.contents, *self.unread) if inside(name)]:
+            self._drop(name)
+        self.parts = {name: status for name, status in self.parts.items() if not inside(name)}
         tree.files = [entry for entry in tree.files if not inside(entry.name)]
         tree.repositories = [entry for entry in tree.repositories if not inside(entry.name)]
         tree.directories = {name: each for name, each in tree.directories.items() if not inside(f"{name}/.")}
@@ -252,31 +240,32 @@ class Found:
 
     def is_passed(self, name: str) -> bool:
         """A file is left out for what it is, so that its content does not matter."""
-        failed = self._failed.get(whole_of(name))
-        return failed is not None and not failed.moves
+        name = whole_of(name)
+        return name in self._failed and self._failed[name][1].reason not in _RESTLESS
 
     @property
     def restless(self) -> set[str]:
         """Names of files that could not be read since they changed, or went."""
-        return {name for name, failed in self._failed.items() if failed.moves}
+        return {name for name, (_, why) in self._failed.items() if why.reason in _RESTLESS}
 
     @property
     def vanished(self) -> set[str]:
         """Of these, those that went, or are no files any more, whenever they are opened."""
-        return {name for name, failed in self._failed.items() if failed.moves and not failed.is_there}
+        return {name for name in self.restless if self._failed[name][1].reason != CHANGED}
 
     # --- reading
 
     def _choose(self) -> list[Entry]:
-        chosen, left = self.room.choose(self.tree.files)
-        for entries, reason in left:
+        """The files that there is room for."""
+        left = set[str]()
+        for entries, reason in self.room.too_much(self.tree.files):
             self._leave(entries, reason, unread=False)
-        return chosen
+            left |= {entry.name for entry in entries}
+        return [entry for entry in self.tree.files if entry.name not in left]
 
     def _pass_over(self, chosen: list[Entry], known: Known) -> list[Entry]:
         """Put aside what need not be read, and return the others."""
-        there = {entry.name: entry.status for entry in chosen}
-        left = []
+        there, left = {entry.name: entry.status for entry in chosen}, []
         for entry in chosen:
             row = known.find(entry.name, there)
             if row is None:
@@ -295,10 +284,10 @@ class Found:
             return False
         for part in (name + LOG, name + JOURNAL) if self.is_database(name) else ():
             before, now = self.parts.get(part), there.get(part)
-            if before is not None and now is not None:
-                if not is_same(before, now.status):
+            if before is None or now is None:
+                if (before is not None and before.st_size) or (now is not None and now.size):
                     return False
-            elif (before is not None and before.st_size) or (now is not None and now.size):
+            elif not is_same(before, now.status):
                 return False
         return True
 
@@ -316,20 +305,18 @@ class Found:
                 try:
                     place = stack.enter_context(open_below(root, inside))
                 except OSError as error:
-                    for entry in entries:
-                        self._fail(entry, error)
+                    self._leave(entries, reason_of(error))
                     continue
                 for entry in entries:
                     self._step(entry.name, min(entry.size, self.room.size))
                     self._read_file(place, entry)
 
     def _read_file(self, place: Directory, entry: Entry) -> None:
-        of, why = self._parts.get((str(place.path), entry.own), ("", ""))
-        if why:
-            self._leave([entry], why)
-        elif of:
-            self.parts[entry.name] = entry.status
-        if of:
+        if (str(place.path), entry.own) in self._parts:
+            if why := self._parts[str(place.path), entry.own][1]:
+                self._leave([entry], why)
+            else:
+                self.parts[entry.name] = entry.status
             return
         limit, size = self.room.size - self.room.used, self.sizes.get(entry.name)
         self.read_at[entry.name] = time.time_ns() if size is None else self._measured
@@ -339,13 +326,11 @@ class Found:
             parts, content = read.parts, bytes(read.data) if read.is_database else as_content(read.data)
             if not self.room.has(cost_of(content)):
                 raise TooLarge(len(content))
-        except NotSaved as error:
-            parts, why = error.parts, f"a part of {entry.name!r}, which is left out"
-            self._fail(entry, error)
+        except (NotSaved, OSError) as error:
+            parts, why = getattr(error, "parts", ()), f"a part of {entry.name!r}, which is left out"
+            self._leave([entry], reason_of(error))
         except TooLarge as error:
             self._leave([entry], f"{shown_size(error.size)}, with all before it {self.room.exceeded}", unread=False)
-        except OSError as error:
-            self._fail(entry, error)
         except MemoryError:
             self._leave([entry], f"{shown_size(entry.size)}, for which there is not enough memory", unread=False)
         else:
@@ -357,33 +342,21 @@ class Found:
             self.add(entry.name, content)
         self._parts |= {(str(place.path), part): (entry.name, why) for part in parts}
 
-    def _fail(self, entry: Entry, error: Exception) -> None:
-        gone = isinstance(error, (FileNotFoundError, UnfitFile))
-        reason = str(error) if isinstance(error, NotSaved) else reason_of(error)
-        self._leave([entry], reason, moves=gone or isinstance(error, NeverStill), is_there=not gone)
-
-    def _leave(
-        self, entries: Iterable[Entry], reason: str, *, unread: bool = True, moves: bool = False, is_there: bool = True
-    ) -> None:
+    def _leave(self, entries: Iterable[Entry], reason: str, *, unread: bool = True) -> None:
         for entry in entries:
             self.tree.left_out.append(LeftOut(entry.name, reason, unread))
-            self._failed[entry.name] = _Failed(entry.status, self.tree.left_out[-1], moves, is_there)
+            self._failed[entry.name] = entry.status, self.tree.left_out[-1]
 
 
 def _measure(entries: list[Entry]) -> dict[str, int]:
     """The sizes that files have at one instant, as far as that can be seen: two looks, with nothing in between."""
     found = dict[str, int]()
-    try:
-        with ExitStack() as stack:
-            places = {where: stack.enter_context(open_below(*where)) for where in {(e.root, e.inside) for e in entries}}
-            for _ in range(_LOOKS_FOR_SIZES if entries else 0):
-                before, found = found, {}
-                for entry in entries:
-                    status = places[entry.root, entry.inside].look(entry.own)
-                    if status is not None:
-                        found[entry.name] = status.st_size
-                if found == before:
-                    break
-    except OSError:
-        return {}
-    return found
+    with contextlib.suppress(OSError), ExitStack() as stack:
+        places = {where: stack.enter_context(open_below(*where)) for where in {(e.root, e.inside) for e in entries}}
+        for _ in range(_LOOKS_FOR_SIZES if entries else 0):
+            looks = {entry.name: places[entry.root, entry.inside].look(entry.own) for entry in entries}
+            before, found = found, {name: status.st_size for name, status in looks.items() if status is not None}
+            if found == before:
+                break
+        return found
+    return {}

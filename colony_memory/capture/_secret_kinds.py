@@ -1,8 +1,7 @@
 """The forms of likely secrets, read from ``secret_kinds.txt``, and their places in a text.
 
-Nothing is tried at each place of a text: where a secret is, a literal stands. A kind whose literal begins a word is
-looked for where a long word begins, the few others by their literal. Each pattern is bounded, so that the time grows
-with the length of a text, whatever it is made of.
+A kind whose literal begins a word is looked for where a long word begins, the few others by their literal. Each pattern
+is bounded, so that the time grows with the length of a text, whatever it is made of.
 """
 
 from __future__ import annotations
@@ -108,15 +107,11 @@ def _in_contexts(
 
 
 class _Words:
-    """The long words of a text, one behind the other with the sign before each: the few bytes that most kinds are in.
-
-    Attributes:
-        base64: Long stretches of base64, behind 60 characters of which no kind begins.
-    """
+    """The long words of a text, one behind the other with the sign before each: most kinds begin in these."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
-        self.base64: list[tuple[int, int]] = []
+        self.base64: list[tuple[int, int]] = []  # long stretches, behind 60 characters of which no kind begins
         self._starts, pieces = list[int](), list[bytes]()
         joined = b" " + text.translate(_JOINED) + b" "
         find = joined.find
@@ -227,19 +222,14 @@ def _is_cased(text: bytes) -> bool:
 
 
 def _is_mixed(text: bytes) -> bool:
-    return _is_cased(text) and _is_likely(text) and not _is_wordy(text)
+    return _is_cased(text) and not _is_wordy(text)
 
 
 def _is_no_column(text: bytes) -> bool:
     """Names of columns begin like keys of the Colony; such words are of words, or in lower case and joined."""
-    joined = b"_" in text or b"-" in text
-    return (
-        _is_likely(text)
-        and _DIGIT.search(text) is not None
-        and not (joined and text == text.lower())
-        and not text.isdigit()
-        and not _is_wordy(text)
-    )
+    if not _is_random(text) or not _DIGIT.search(text) or _is_wordy(text) or text.isdigit():
+        return False
+    return text != text.lower() or not (b"_" in text or b"-" in text)
 
 
 _UUID_TEXT = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

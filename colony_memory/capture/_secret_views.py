@@ -1,8 +1,7 @@
 """The texts that a reader sees in a file: as it is, and what is left when its escapes are undone.
 
-A transcript is JSON lines that hold what programs printed, addresses and other JSON. A secret in it stands behind the
-letter of an escape, or has one within. So the escapes of JSON, of percent signs, of terminals and of HTML are
-undone, as often as that changes something, and each view knows where in the one before it a place is.
+The escapes of JSON, of percent signs, of terminals and of HTML are undone, as often as that changes something, and each
+view knows where in the one before it a place is.
 """
 
 from __future__ import annotations
@@ -85,10 +84,14 @@ class Place(NamedTuple):
 
 
 class _View:
-    """A text with its escapes undone, and each place of the one before that stands for something else."""
+    """A text with its escapes undone, made of the one before by cuts, for each of which something else stands."""
 
-    def __init__(self, pieces: list[bytes], cuts: list[tuple[int, int, bytes]]) -> None:
-        self.text = b"".join(pieces)
+    def __init__(self, text: bytes, cuts: list[tuple[int, int, bytes]]) -> None:
+        pieces, done = list[bytes](), 0
+        for start, end, undone in cuts:
+            pieces += (text[done:start], undone)
+            done = end
+        self.text = b"".join([*pieces, text[done:]])
         self._cuts = cuts
 
     @cached_property
@@ -138,8 +141,8 @@ class _Plain(_View):
 def places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
     """Yield what looks like a secret in a text or in what is left of it when its escapes are undone.
 
-    They come in no order, one that is seen in two ways may come twice, and two may overlap. Pieces of large texts whose
-    digests are ``known`` are not searched; ``clean`` takes the digests of those in which nothing is found.
+    One may come twice, and two may overlap. Pieces of large texts whose digests are ``known`` are not searched;
+    ``clean`` takes the digests of those in which nothing is found.
     """
     for start in range(0, max(1, len(text) - _BEHIND), _SIZE):
         first = max(0, start - _BEFORE)
@@ -179,13 +182,9 @@ def _in_views(text: bytes) -> Iterator[Place]:
     if not colours:
         yield from _in_escapes(text)
         return
-    pieces, cuts, done = list[bytes](), list[tuple[int, int, bytes]](), 0
-    for start, end in colours:
-        # Behind the letter of an escape nothing goes on; what does behind another is seen when escapes are undone.
-        cuts.append((start, end, b" " if text[start - 2 : start] in _OF_JSON else b"\x1b"))
-        pieces += (text[done:start], cuts[-1][2])
-        done = end
-    view = _View([*pieces, text[done:]], cuts)
+    # Behind the letter of an escape nothing goes on; what does behind another is seen when escapes are undone.
+    cuts = [(at, end, b" " if text[at - 2 : at] in _OF_JSON else b"\x1b") for at, end in colours]
+    view = _View(text, cuts)
     for place in _in_escapes(view.text):
         start, end = view.source(place.start, place.end)
         yield place._replace(start=start, end=end, hidden=view.source(*place.hidden))
@@ -198,12 +197,8 @@ def _in_escapes(text: bytes) -> Iterator[Place]:
     windows = _windows(text, near)
     if not windows:
         return
-    pieces, cuts, done = list[bytes](), list[tuple[int, int, bytes]](), 0
-    for first, last in windows:
-        cuts.append((done, first, _GAP))
-        pieces += (_GAP, text[first:last])
-        done = last
-    views = [_View(pieces, cuts)]
+    ends, begins = [0, *(last for _, last in windows)], [*(first for first, _ in windows), len(text)]
+    views = [_View(text, [(end, begin, _GAP) for end, begin in zip(ends, begins, strict=True)])]
     views.append(_Plain(views[0].text))
     yield from (_place(span, views) for span in find(views[1].text))
     while len(views) < 2 + _TIMES:
@@ -244,7 +239,7 @@ def _undone(text: bytes) -> _View | None:
     if not escapes:
         return None
     escapes.sort(key=re.Match.start)
-    pieces, cuts, done, far = list[bytes](), list[tuple[int, int, bytes]](), 0, _LEFT + _RIGHT
+    cuts, done, far = list[tuple[int, int, bytes]](), 0, _LEFT + _RIGHT
     for escape in escapes:
         start, end = escape.span()
         if start < done:
@@ -253,16 +248,12 @@ def _undone(text: bytes) -> _View | None:
             behind = _end_of_word(text, done + _RIGHT) if cuts else 0
             begin = _begin_of_word(text, start - _LEFT)
             if behind < begin:
-                pieces += (text[done:behind], _GAP)
                 cuts.append((behind, begin, _GAP))
-                done = begin
         sign = escape[0]
-        undone = _KNOWN[sign] if sign in _KNOWN else _character_of(sign)
-        pieces += (text[done:start], undone)
-        cuts.append((start, end, undone))
+        cuts.append((start, end, _KNOWN[sign] if sign in _KNOWN else _character_of(sign)))
         done = end
-    pieces.append(text[done : _end_of_word(text, done + _RIGHT)])
-    return _View(pieces, cuts)
+    cuts.append((_end_of_word(text, done + _RIGHT), len(text), _GAP))
+    return _View(text, cuts)
 
 
 def _character_of(escape: bytes) -> bytes:

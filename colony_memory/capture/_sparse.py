@@ -1,7 +1,7 @@
 """Files with holes: what is nowhere on the disk is no size, neither here nor in a snapshot.
 
 Such a file is held, and saved, as what is not zero in it, with a line before that says how long it is and where that
-goes. The line follows from what the file holds alone, so that two files that hold the same are the same here.
+goes.
 """
 
 from __future__ import annotations

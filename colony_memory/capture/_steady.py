@@ -26,6 +26,7 @@ HEADER = b"SQLite format 3\0"
 
 VANISHED = "vanished before it was read"
 NO_FILE = "no longer a file when it was read"
+CHANGED = "changed each time that it was read"
 
 
 class NotSaved(Exception):
@@ -34,10 +35,6 @@ class NotSaved(Exception):
     def __init__(self, reason: str, *, parts: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
         self.parts = parts
-
-
-class NeverStill(NotSaved):
-    """It changed each time that it was read."""
 
 
 class TooLarge(Exception):
@@ -63,7 +60,7 @@ def read_contents(place: Directory, name: str, *, limit: int, size: int | None =
     """Read a file, no more than ``size`` bytes of it, as it was when that began.
 
     Raises:
-        NotSaved: It never held still (:class:`NeverStill`), or is a database that cannot be copied.
+        NotSaved: It never held still, or is a database that cannot be copied.
         TooLarge: It has more bytes than ``limit``.
         OSError: It cannot be read.
     """
@@ -97,7 +94,7 @@ def _read_plain(descriptor: int, status: os.stat_result, *, limit: int, size: in
         if _read_at(descriptor, 1, len(data)) and os.fstat(descriptor).st_size == len(data):
             raise OSError(None, "has more bytes than the file system says")
         return Contents(data, status)
-    raise NeverStill("changed each time that it was read")
+    raise NotSaved(CHANGED)
 
 
 def read_bytes(descriptor: int, *, limit: int, size: int | None = None) -> bytes | bytearray | None:
@@ -111,9 +108,9 @@ def read_bytes(descriptor: int, *, limit: int, size: int | None = None) -> bytes
         return at_once
     data = bytearray(size)
     for start in range(0, size, _STEP):
-        step = read_range(descriptor, min(_STEP, size - start), start)
-        data[start : start + len(step)] = step
-        if len(step) < min(_STEP, size - start):
+        end = min(start + _STEP, size)
+        data[start:end] = read_range(descriptor, end - start, start)
+        if len(data) < size:
             return None
     return data
 
@@ -137,11 +134,9 @@ def read_start(descriptor: int, size: int) -> bytes:
 
 def read_range(descriptor: int, size: int, position: int) -> bytes:
     """As many bytes as there are, which some file systems give piece by piece."""
-    data = _read_at(descriptor, size, position)
-    while data and len(data) < size:
+    data = more = _read_at(descriptor, size, position)
+    while more and len(data) < size:
         more = _read_at(descriptor, size - len(data), position + len(data))
-        if not more:
-            break
         data += more
     return data
 
@@ -235,11 +230,9 @@ def is_database(data: bytes) -> bool:
 
 
 def holds_database(directory: Directory, name: str) -> bool:
-    try:
-        with directory.file(name) as (descriptor, _):
-            return is_database(read_start(descriptor, len(HEADER)))
-    except OSError:
-        return False
+    with contextlib.suppress(OSError), directory.file(name) as (descriptor, _):
+        return is_database(read_start(descriptor, len(HEADER)))
+    return False
 
 
 def companions_of(name: str) -> tuple[str, ...]:
@@ -254,7 +247,6 @@ def holds_text(name: str, status: os.stat_result) -> bool:
 
 def has_file(directory: Directory, name: str) -> bool:
     """A plain file has that name, as far as can be seen."""
-    try:
+    with contextlib.suppress(OSError):
         return is_file(directory.look(name))
-    except OSError:
-        return False
+    return False

@@ -1,7 +1,4 @@
-"""A folder between its files and its documents: searched for secrets, compared with its index, and turned into text.
-
-Of what the index knows to be as it was, nothing is read as long as its digest will do.
-"""
+"""A folder between its files and its documents: searched for secrets, compared with its index, and turned into text."""
 
 from __future__ import annotations
 
@@ -97,15 +94,19 @@ class Survey:
     @property
     def contents(self) -> Contents:
         """The names of what is to be saved."""
-        files, others = sorted(self._all()), self._others()
-        texts = tuple(name for name, is_text, _ in files if is_text)
-        rest = tuple(name for name, is_text, _ in files if not is_text)
+        files, others = sorted((name, file.is_text) for name, file in self._all.items()), self._others()
+        texts, rest = (tuple(name for name, is_text in files if is_text is of_text) for of_text in (True, False))
         return Contents(texts, rest, dict(sorted(others.links.items())), tuple(sorted(others.empty_dirs)))
 
     @property
     def size(self) -> int:
         """Bytes of the files that are to be saved."""
-        return sum(self.found.status[name].st_size for name, _, _ in self._all() if name in self.found.status)
+        return sum(self.found.status[name].st_size for name in self._all if name in self.found.status)
+
+    @property
+    def _all(self) -> dict[str, _File | Row]:
+        """Each file, read or not."""
+        return {**self._files, **{name: row for name, (_, row) in self.found.unread.items()}}
 
     def read_rest(self) -> None:
         """Read what was passed over. What has changed meanwhile is as it is now."""
@@ -146,7 +147,18 @@ class Survey:
             rows[name] = row if row.mode == mode else replace(row, mode=mode)
         for name, file in self._files.items():
             if name in found.status:
-                rows[name] = self._row(name, file)
+                is_database = name in found.databases
+                parts = [found.parts[part] for part in companions_of(name) if is_database and part in found.parts]
+                is_final = not file.is_masked and all(is_settled(part, self._began) for part in parts)
+                rows[name] = Row.of(
+                    found.status[name],
+                    file.digest if is_final else "",
+                    began=self._began,
+                    clean=file.clean,
+                    pieces=file.pieces,
+                    is_text=file.is_text,
+                    is_database=is_database,
+                )
         for name, status in found.parts.items():
             rows[name] = Row.of(status, PART, began=sys.maxsize, is_text=False)
         for name, row in index.rows.items():
@@ -158,32 +170,14 @@ class Survey:
         described = document_digest(self._described) if self._described else ""
         index.update(rows=rows, described=described, attributes=self._attributes)
 
-    def _row(self, name: str, file: _File) -> Row:
-        is_database = name in self.found.databases
-        parts = [self.found.parts.get(part) for part in companions_of(name)] if is_database else []
-        young = any(part is not None and not is_settled(part, self._began) for part in parts)
-        return Row.of(
-            self.found.status[name],
-            "" if young or file.is_masked else file.digest,
-            began=self._began,
-            clean=file.clean,
-            pieces=file.pieces,
-            is_text=file.is_text,
-            is_database=is_database,
-        )
-
     def _take_in(self, known: Mapping[str, Row], names: list[str]) -> None:
-        """Search what has been read for secrets, unless it is what was searched before, and take its digests.
-
-        What links lead to is always searched: it is short.
-        """
+        """Search what has been read for secrets, unless it is what was searched before, and take its digests."""
         contents, files = self.found.contents, self._files
         fresh = {name: contents[name] for name in contents if name in self.found.fresh or name not in files}
         self.found.fresh.clear()
         gone = {*fresh, *(files.keys() - contents.keys())}
         self.findings = tuple(each for each in self.findings if each.name not in gone)
-        for name in gone:
-            files.pop(name, None)
+        self._files = files = {name: file for name, file in files.items() if name not in gone}
         searched = dict[str, str | bytes]()
         for name, content in fresh.items():
             is_text = isinstance(content, str) and name not in METADATA_NAMES
@@ -197,7 +191,7 @@ class Survey:
             return
         links, pieces = self.found.tree.links if names else {}, None
         if self.index is not None:
-            rows = [row for name in searched if (row := self.index.rows.get(name)) is not None]
+            rows = [self.index.rows[name] for name in searched.keys() & self.index.rows.keys()]
             pieces = Pieces(each for row in rows for each in row.pieces.split())
         findings = judge_secrets(searched, self._secrets, self._allowed, names, links, pieces=pieces, depth=5)
         suspicious = {*shown_names(searched), *(each.name for each in findings)}
@@ -209,19 +203,14 @@ class Survey:
                 contents[name], file.digest, file.is_masked = content, _digest(content), True
         self.findings += findings
 
-    def _all(self) -> list[tuple[str, bool, str]]:
-        """Each file, read or not: its name, whether it is a document of its own, and its digest."""
-        read = [(name, file.is_text, file.digest) for name, file in self._files.items()]
-        return read + [(name, row.is_text, row.digest) for name, (_, row) in self.found.unread.items()]
-
     def _known_digests(self) -> dict[str, str]:
         """The digests of which the tree is made; none where a file has the name of what describes the folder."""
-        others = self._others()
-        digests = {name: digest for name, is_text, digest in self._all() if is_text}
-        files = {name: of_file(digest) for name, is_text, digest in self._all() if not is_text}
+        others, every = self._others(), self._all
+        files = {name: of_file(file.digest) for name, file in every.items() if not file.is_text}
+        if not files.keys().isdisjoint(METADATA_NAMES):
+            return {}
+        digests = {name: file.digest for name, file in every.items() if file.is_text}
         if files or others:
-            if not files.keys().isdisjoint(METADATA_NAMES):
-                return {}
             self._described = "".join(metadata_pieces({}, others))
             digests |= {**files, METADATA_NAME: document_digest(self._described)}
         return digests
@@ -234,7 +223,7 @@ class Survey:
         """
         if self._with_attributes:
             found, known = self.found, "" if self.index is None else self.index.attributes
-            told = {name: found.status[name] for name, _, _ in self._all() if name in found.status}
+            told = {name: found.status[name] for name in self._all if name in found.status}
             told |= {f"{name}/": status for name, status in found.tree.directories.items()}
             modes = {name: status.st_mode & PERMISSIONS for name, status in told.items()}
             if os.name == "nt":  # which has no such bits: those that others have are not lost here

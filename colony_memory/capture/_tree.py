@@ -12,7 +12,7 @@ from colony_memory.capture._filenames import INDEX, JOURNAL, LOG, whole_of
 from colony_memory.capture._sparse import room_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from colony_memory.capture._walk import NamedFile, Walk
@@ -65,7 +65,7 @@ class Entry:
     inside: tuple[str, ...]  # the directories that lead to it from there
     own: str  # its name in the last of them, as the system has it
     name: str  # under which it is saved
-    status: os.stat_result  # what the system said of it when it was found
+    status: os.stat_result
 
     @property
     def size(self) -> int:
@@ -77,13 +77,11 @@ class Entry:
 class Tree:
     """Everything that was found so far."""
 
-    # In the order in which they are to be read: a database before what is beside it
-    files: list[Entry] = field(default_factory=list)
+    files: list[Entry] = field(default_factory=list)  # a database before what is beside it
     repositories: list[Entry] = field(default_factory=list)  # the .git of each
-    # All but those where a walk began for all names, with what the system says of them
-    directories: dict[str, os.stat_result] = field(default_factory=dict)
+    directories: dict[str, os.stat_result] = field(default_factory=dict)  # but for those where a walk began
     links: dict[str, str] = field(default_factory=dict)  # with what they say
-    left_out: list[LeftOut] = field(default_factory=list)  # what is not going to be read
+    left_out: list[LeftOut] = field(default_factory=list)
     closed: list[LeftOut] = field(default_factory=list)  # of that, what cannot be looked at, or into
     ignored: list[str] = field(default_factory=list)  # what rules exclude
 
@@ -105,34 +103,24 @@ class Change:
     inside: tuple[str, ...]  # the directories that lead to it
     own: str  # its name there; empty of a directory that cannot be looked into any more
     name: str  # its name among all that is saved
-    before: os.stat_result | None  # what the system said of it when it was found, or read; None where it was not there
-    now: os.stat_result | None  # what the system says; None where it is gone
+    before: os.stat_result | None  # when it was found, or read; None where it was not there
+    now: os.stat_result | None  # None where it is gone
 
 
-@dataclass
-class Watched:
-    """Everything that moves."""
-
-    places: set[Place] = field(default_factory=set)  # the directories that it is in
-    names: set[str] = field(default_factory=set)  # its names among all that is saved
-
-
-@dataclass
 class Look:
-    """A second look at everything, or at what moves alone."""
+    """A second look at everything but what is watched, or at that alone; what it found, by name."""
 
-    since: int  # from when on a change is a recent one, in nanoseconds since 1970
-    watched: Watched  # what is looked at alone, or left aside
-    alone: bool  # which of the two
-    changes: list[Change] = field(default_factory=list)  # what is not as it was
-    recent: dict[str, os.stat_result] = field(default_factory=dict)  # files and links that were changed a moment ago
-    places: dict[str, Place] = field(default_factory=dict)  # the directories in which these are
-    # Names of what has changed, by what it is:
-    moved: set[str] = field(default_factory=set)  # neither whole by itself nor only longer
-    torn: set[str] = field(default_factory=set)  # of that, the files of which nothing but their bytes tells
-    grown: set[str] = field(default_factory=set)  # files that hold what they held, and more
-    databases: set[str] = field(default_factory=set)  # databases, and files that are a part of one
-    gone: set[str] = field(default_factory=set)  # what is left out in any case, and is not there any more
+    def __init__(self, since: int, places: set[Place], names: set[str], *, alone: bool) -> None:
+        self.since = since  # from when on a change is a recent one, in nanoseconds since 1970
+        self.watched_places, self.watched, self.alone = places, names, alone
+        self.changes: list[Change] = []
+        self.recent: dict[str, os.stat_result] = {}  # files and links that were changed a moment ago
+        self.places: dict[str, Place] = {}  # the directories in which these are
+        self.moved: set[str] = set()  # neither whole by itself nor only longer
+        self.torn: set[str] = set()  # of that, the files of which nothing but their bytes tells
+        self.grown: set[str] = set()  # files that hold what they held, and more
+        self.databases: set[str] = set()  # databases, and files that are a part of one
+        self.gone: set[str] = set()  # what is left out in any case, and is not there any more
 
 
 def is_same(one: os.stat_result, other: os.stat_result) -> bool:
@@ -164,10 +152,10 @@ class Row:
     """A file as it was read."""
 
     size: int
-    mtime_ns: int  # when its content changed, in nanoseconds since 1970
-    ctime_ns: int  # when anything of it changed
-    inode: int  # number in its file system
-    mode: int  # kind and permissions
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    mode: int
     # Of what is saved of it: `sha256:` and that of its bytes, of a database that of its copy. PART where it is saved
     # as a part of a database. Empty where it has to be read: it was so young that a change may hide behind the same
     # time, or it is not saved as it is
@@ -175,8 +163,7 @@ class Row:
     clean: str = ""  # the version of the rules by which no likely secret is in it; empty where that was not found
     is_text: bool = True  # it is a document of its own
     is_database: bool = False  # it was read as an SQLite database, with what is beside it
-    # Of a large one, those in which no likely secret is, see secrets.Pieces
-    pieces: str = ""
+    pieces: str = ""  # of a large one, those in which no likely secret is, see secrets.Pieces
 
     @classmethod
     def of(cls, status: os.stat_result, digest: str, *, began: int, **more: Any) -> Row:
@@ -218,7 +205,7 @@ class Known:
     def _is_same(self, part: str, there: Mapping[str, os.stat_result], *, of: Row) -> bool:
         row, status = self.rows.get(part), there.get(part)
         if status is None or status.st_size == 0:
-            return (row is None and (status is None or of.is_database)) or (row is not None and row.size == 0)
+            return row.size == 0 if row is not None else status is None or of.is_database
         return row is not None and row.is_of(status)
 
 
@@ -230,45 +217,34 @@ class Room:
 
     def __init__(self, size: int) -> None:
         self.size, self.used = size, 0
+        self.exceeded = f"more than the {shown_size(size)} that a snapshot may hold; exclude what is not memory"
         self._costs: dict[str, int] = {}
-
-    @property
-    def exceeded(self) -> str:
-        """What to say of what is larger."""
-        return f"more than the {shown_size(self.size)} that a snapshot may hold; exclude what is not memory"
 
     def has(self, cost: int) -> bool:
         return self.used + cost <= self.size
 
     def charge(self, name: str, cost: int) -> None:
         """Let a file take so much, in place of what it took."""
-        self.used += cost - self._costs.pop(name, 0)
-        if cost:
-            self._costs[name] = cost
+        self.used += cost - self._costs.get(name, 0)
+        self._costs[name] = cost
 
-    def choose(self, files: list[Entry]) -> tuple[list[Entry], list[tuple[list[Entry], str]]]:
-        """The files that fit, and what does not, with the reason.
-
-        Where not all do, it is the largest that are left out: what is short is read most.
-        """
+    def too_much(self, files: list[Entry]) -> Iterable[tuple[list[Entry], str]]:
+        """The largest files, without which the others fit, with the reason: what is short is read most."""
         total = sum(entry.size for entry in files)
         if total <= self.size:
-            return files, []
+            return
         names = {entry.name for entry in files}
         units: dict[str, list[Entry]] = {}  # a database with what would be a part of it
         for entry in files:
             whole = whole_of(entry.name)
             units.setdefault(whole if whole in names else entry.name, []).append(entry)
-        left: list[tuple[list[Entry], str]] = []
-        for entries in sorted(units.values(), key=lambda each: sum(one.size for one in each), reverse=True):
+        sized = [(sum(entry.size for entry in entries), entries) for entries in units.values()]
+        for size, entries in sorted(sized, key=lambda each: -each[0]):
             if total <= self.size:
-                break
-            size = sum(entry.size for entry in entries)
+                return
             why = self.exceeded if size > self.size else f"and all files together are {self.exceeded}"
-            left.append((entries, f"{shown_size(size)}, {why}"))
+            yield entries, f"{shown_size(size)}, {why}"
             total -= size
-        dropped = {entry.name for entries, _ in left for entry in entries}
-        return [entry for entry in files if entry.name not in dropped], left
 
 
 def cost_of(content: str | bytes) -> int:

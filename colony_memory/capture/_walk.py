@@ -6,7 +6,6 @@ A second look compares every name and status with those of the first, or with th
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from collections import Counter
@@ -17,6 +16,7 @@ from colony_memory._os import paths
 from colony_memory._os.directory import Directory, Reach, open_below
 from colony_memory._os.paths import UnfitFile, decode_name, is_file, real_path
 from colony_memory._values import dataclass, field
+from colony_memory.capture import _steady as steady
 from colony_memory.capture._filenames import link_problem
 from colony_memory.capture._ignore import (
     IGNORE_NAME,
@@ -29,15 +29,7 @@ from colony_memory.capture._ignore import (
     is_vault,
     why_unsaved,
 )
-from colony_memory.capture._steady import (
-    VANISHED,
-    NotSaved,
-    TooLarge,
-    companions_of,
-    holds_database,
-    read_contents,
-    reason_of,
-)
+from colony_memory.capture._steady import reason_of
 from colony_memory.capture._tree import Change, Entry, LeftOut, Look, Tree, changed_at, is_same
 from colony_memory.capture.git import GIT_NAME, is_repository
 from colony_memory.exceptions import ColonyMemoryError
@@ -48,7 +40,6 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._ignore import Following
 
-_LOOKS = 3
 NOT_FOLLOWED = "it is not followed"
 
 
@@ -82,7 +73,7 @@ class NamedFile:
         with open_below(self.root, inside) as place:
             status = place.look(own)
         if status is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), own)
+            raise FileNotFoundError
         return Entry(self.root, tuple(inside), own, self._name, status)
 
     def find(self, tree: Tree, *_: object) -> None:
@@ -90,14 +81,14 @@ class NamedFile:
         try:
             entry = self._locate()
         except OSError as error:
-            tree.left_out.append(LeftOut(self._name, reason_of(error), unread=True))
+            tree.left_out.append(LeftOut(self._name, reason_of(error)))
         else:
             self._status = entry.status
             tree.files.append(entry)
 
     def look(self, look: Look, read: Mapping[str, os.stat_result]) -> None:
         """As :meth:`Walk.look`."""
-        if (self._name in look.watched.names) != look.alone:
+        if (self._name in look.watched) != look.alone:
             return
         try:
             now = self._locate().status
@@ -178,9 +169,10 @@ class Walk:
         before, self._led = self._led, {}
         taken = Counter[tuple[str, ...]]()
         for name, target in links.items():
-            problem, why = link_problem(name, target, said_by=links.get), ""
+            shown, why = self.prefix + name, ""
+            problem = link_problem(name, target, said_by=links.get)
             if problem is None:
-                found.links[self.prefix + name] = target
+                found.links[shown] = target
                 continue
             if self._follow is not None:
                 try:
@@ -189,13 +181,12 @@ class Walk:
                     problem = f"is a link to {target!r}"
                     why = f": {error if isinstance(error, NotFollowed) else reason_of(error)}"
                 else:
-                    home, shown = self._follow.home, self.prefix + name
-                    led = before.get((name, parts))
+                    home, led = self._follow.home, before.get((name, parts))
                     if led is None and is_directory:
                         led = Walk(home, f"{shown}/", self._excluded, base=parts, within=(self, name))
                     self._led[name, parts] = led or NamedFile(home, shown, parts)
                     continue
-            found.left_out.append(LeftOut(self.prefix + name, f"{problem}; {NOT_FOLLOWED}{why}", unread=False))
+            found.left_out.append(LeftOut(shown, f"{problem}; {NOT_FOLLOWED}{why}", unread=False))
 
     def look(self, look: Look, read: Mapping[str, os.stat_result]) -> None:
         """Look again whether everything is there as it was, in one pass over all names and statuses.
@@ -205,7 +196,7 @@ class Walk:
         with ExitStack() as stack:
             reach: Reach | None = None
             for inside, place in self._places.items():
-                if not place.is_open or (look.alone and (self.root, inside) not in look.watched.places):
+                if not place.is_open or (look.alone and (self.root, inside) not in look.watched_places):
                     continue
                 try:
                     if reach is None:
@@ -225,7 +216,7 @@ class Walk:
     ) -> None:
         below, where, there = self._below(inside), (self.root, inside), set[str]()
         # What was looked at alone before does not count any more, nor what is new beside it.
-        news = look.alone or where not in look.watched.places
+        news = look.alone or where not in look.watched_places
         for own in directory.names():
             if own in place.passed:
                 continue
@@ -233,7 +224,7 @@ class Walk:
             noted = place.counts.get(own)
             # What was read under the name of a link is what it leads to.
             before = noted if noted is not None and stat.S_ISLNK(noted.st_mode) else read.get(name) or noted
-            if (before is None and not news) or (before is not None and (name in look.watched.names) != look.alone):
+            if (before is None and not news) or (before is not None and (name in look.watched) != look.alone):
                 there.add(own)
                 continue
             now = None
@@ -248,14 +239,14 @@ class Walk:
                 look.recent[name], look.places[name] = now, where
         for own, before in place.counts.items():
             name = self.prefix + below + own
-            if own not in there and (look.alone or name not in look.watched.names):
+            if own not in there and (look.alone or name not in look.watched):
                 look.changes.append(Change(self, inside, own, name, read.get(name, before), None))
 
     def _passes(self, directory: Directory, own: str, name: str, status: os.stat_result) -> bool:
         """It does not matter that something new is there: it would not be saved."""
-        is_directory, is_symbolic = paths.is_directory(status), stat.S_ISLNK(status.st_mode)
-        leads = is_symbolic and self._leads_to_directory(directory, own)
-        if is_of_vault(own, status) or self._exclude(own, name, is_directory=is_directory or leads):
+        is_symbolic = stat.S_ISLNK(status.st_mode)
+        is_directory = paths.is_directory(status) or (is_symbolic and self._leads_to_directory(directory, own))
+        if is_of_vault(own, status) or self._exclude(own, name, is_directory=is_directory):
             return True
         if is_symbolic and self._follow is None:  # such as the lock of an editor, which comes and goes
             with contextlib.suppress(OSError):
@@ -264,40 +255,38 @@ class Walk:
 
     def _leads_to_directory(self, place: Directory, own: str) -> bool:
         """A link leads to a directory, where that may be followed."""
-        if self._follow is None:
-            return False
         with contextlib.suppress(OSError):
-            return paths.is_directory(place.look(own, follow=True))
+            return self._follow is not None and paths.is_directory(place.look(own, follow=True))
         return False
 
     def _find_in(self, inside: tuple[str, ...]) -> _Place:
-        place, shown = _Place(), self._below(inside) or "./"
         try:
             with open_below(self.root, inside) as directory:
-                self._sort(directory, inside, shown, place)
+                return self._sort(directory, inside)
         except OSError as error:
             if not inside:
                 raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
             place = _Place(is_open=False)
-            self._leave(place.tree, shown, reason_of(error), unread=True)
-            place.tree.closed = list(place.tree.left_out)
-        return place
+            place.tree.closed.append(
+                self._leave(place.tree, self._below(inside) or "./", reason_of(error), unread=True)
+            )
+            return place
 
-    def _sort(self, directory: Directory, inside: tuple[str, ...], shown: str, place: _Place) -> None:
+    def _sort(self, directory: Directory, inside: tuple[str, ...]) -> _Place:
         """Put everything in a directory where it belongs."""
-        below, tree = self._below(inside), place.tree
+        place, below = _Place(), self._below(inside)
+        tree = place.tree
         entries, links, lost = _entries_of(directory)
         if is_vault(entries):
-            self._leave(tree, shown, VAULT)
+            self._leave(tree, below or "./", VAULT)
             place.is_open = False
-            return
+            return place
         if inside or self.prefix:
             tree.directories[f"{self.prefix}{below}".rstrip("/")] = directory.status()
         if IGNORE_NAME in entries:
             place.rules = self._read_rules(directory, inside)
-        for own, reason in lost.items():
-            self._leave(tree, below + own, reason, unread=True)
-            tree.closed.append(tree.left_out[-1])  # it may be a directory
+        for own, reason in lost.items():  # it may be a directory
+            tree.closed.append(self._leave(tree, below + own, reason, unread=True))
         strays = {name for name, status in entries.items() if is_of_vault(name, status)}
         if strays:
             self._leave(tree, f"{below}cmem.*.json", VAULT)
@@ -311,8 +300,9 @@ class Walk:
             if self._exclude(own, name, is_directory=is_directory):
                 tree.ignored.append(self.prefix + shown)
                 place.passed.add(own)
-                parts = {each for each in companions_of(own) if each not in place.passed and is_file(entries.get(each))}
-                if parts and holds_database(directory, own):  # what is beside it holds the same
+                companions = steady.companions_of(own)
+                parts = {each for each in companions if each not in place.passed and is_file(entries.get(each))}
+                if parts and steady.holds_database(directory, own):  # what is beside it holds the same
                     place.passed |= parts
                     tree.ignored += [f"{self.prefix}{below}{part}" for part in sorted(parts)]
                 continue
@@ -327,13 +317,14 @@ class Walk:
                 place.deeper.append((*inside, own))
             else:
                 tree.files.append(Entry(self.root, inside, own, self.prefix + name, status))
+        return place
 
     def _read_rules(self, place: Directory, inside: tuple[str, ...]) -> bytes | bytearray | None:
         try:
-            rules = read_contents(place, IGNORE_NAME, limit=LARGEST).data
+            rules = steady.read_contents(place, IGNORE_NAME, limit=LARGEST).data
         except FileNotFoundError:
             return None  # it has just gone
-        except (NotSaved, TooLarge, OSError) as error:
+        except (steady.NotSaved, steady.TooLarge, OSError) as error:
             reason = error.strerror if isinstance(error, UnfitFile) else reason_of(error)
             where = self.root.joinpath(*inside, IGNORE_NAME)
             raise ColonyMemoryError(f"{str(where)!r}: {reason}, so its rules could not be applied") from error
@@ -357,47 +348,38 @@ class Walk:
         walk, link = self._within or (None, "")
         return walk is not None and walk.rules_out(f"{link}/{name}", is_directory=is_directory)
 
-    def _leave(self, tree: Tree, name: str, reason: str, *, unread: bool = False) -> None:
+    def _leave(self, tree: Tree, name: str, reason: str, *, unread: bool = False) -> LeftOut:
         tree.left_out.append(LeftOut(self.prefix + name, reason, unread))
+        return tree.left_out[-1]
 
     def _below(self, inside: tuple[str, ...]) -> str:
         return "".join(f"{name}/" for name in inside[len(self._base) :])
 
 
 def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, str], dict[str, str]]:
-    """A directory at one moment: the status of what is in it, the text of its links, and why the rest is not told."""
-    for _ in range(_LOOKS):
-        entries, links, lost = dict[str, os.stat_result](), dict[str, str](), dict[str, str]()
-        names = place.names()
-        for name in names:
-            try:
-                status, text = _look_at(place, name)
-            except OSError as error:
-                lost[name] = reason_of(error)
-                continue
-            if status is not None:
-                entries[name] = status
-            if text is not None:
-                links[name] = text
-        # What has got another name meanwhile is found when the directory is read anew.
-        if len(entries) + len(lost) == len(names):
-            return entries, links, lost
-    still = {*place.names()}
-    lost |= {name: VANISHED for name in names if name in still and name not in entries and name not in lost}
-    return entries, links, lost
+    """The status of what is in a directory, the text of its links, and why the rest is not told.
 
-
-def _look_at(place: Directory, name: str) -> tuple[os.stat_result | None, str | None]:
-    """The status of a name and the text of a link; nothing where it has gone, which is no error of its directory."""
-    for _ in range(_LOOKS):
-        status = place.look(name)
-        if status is None or not stat.S_ISLNK(status.st_mode):
-            return status, None
+    What goes, or becomes another thing, meanwhile is no error: what it is now is found when all is looked at again.
+    """
+    entries, links, lost = dict[str, os.stat_result](), dict[str, str](), dict[str, str]()
+    gone = set[str]()
+    for name in place.names():
+        status = None
         try:
-            return status, place.read_link(name)
-        except OSError:
-            again = place.look(name)
-            if again is not None and is_same(status, again):
-                raise
-            # It has gone, or is another thing by now.
-    return None, None
+            status = place.look(name)
+            if status is not None and stat.S_ISLNK(status.st_mode):
+                links[name] = place.read_link(name)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                again = place.look(name)
+                if status is not None and (again is None or not is_same(status, again)):
+                    continue
+            lost[name] = reason_of(error)
+            continue
+        if status is None:
+            gone.add(name)
+        else:
+            entries[name] = status
+    if gone:  # what is still named there is so for good
+        lost |= dict.fromkeys(gone.intersection(place.names()), steady.VANISHED)
+    return entries, links, lost

@@ -1,9 +1,8 @@
 """A folder on disk, as documents and back, byte for byte.
 
-UTF-8 files become documents of their own, without any newline translation. What text cannot carry (other bytes,
-empty directories, links, executable files) stands in one more document, ``.colony-memory/folder.json``. Nothing is left
-out unsaid, no link is followed, and nothing that lies in a folder is obeyed. Reading changes nothing on disk, except
-that it first puts back what a restore that was cut off has left, by what the user's state directory says of it.
+UTF-8 files become documents of their own. What text cannot carry (other bytes, empty directories, links, executable
+files) stands in one more document, ``.colony-memory/folder.json``. Reading changes nothing on disk, but that it first
+puts back what a restore that was cut off has left, by what the user's state directory says of it.
 """
 
 from __future__ import annotations
@@ -147,19 +146,8 @@ def read_folder(
         SecretsFound: There are likely secrets that must stop the reading or that cannot be masked.
         ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept, or all that is there moves all the time.
     """
-    return _captured(
-        _survey(
-            [require_directory(path)],
-            git=git,
-            exclude=exclude,
-            secrets=secrets,
-            allow_secrets=allow_secrets,
-            max_bytes=max_bytes,
-            attributes=attributes,
-            dry_run=dry_run,
-            on_progress=on_progress,
-        )
-    )
+    choices = dict(locals())
+    return _read([require_directory(choices.pop("path"))], **choices)
 
 
 def read_paths(
@@ -185,40 +173,23 @@ def read_paths(
     Raises:
         ValueError: A path is missing or not readable, or two cannot be told apart. All else is as for read_folder().
     """
-    if isinstance(paths, (str, os.PathLike)):
-        paths = [paths]
-    return _captured(
-        _survey(
-            find_sources(several("paths", paths)),
-            git=git,
-            exclude=exclude,
-            secrets=secrets,
-            allow_secrets=allow_secrets,
-            max_bytes=max_bytes,
-            attributes=attributes,
-            dry_run=dry_run,
-            on_progress=on_progress,
-        )
-    )
+    choices = dict(locals())
+    del choices["paths"]
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else several("paths", paths)
+    return _read(find_sources(given), **choices)
 
 
 def read_by_index(
-    what: str | os.PathLike[str] | list[str | os.PathLike[str]],
-    index: FolderIndex | None = None,
-    *,
-    anew: bool = False,
-    **choices: Any,
+    what: str | os.PathLike[str] | list[str | os.PathLike[str]], index: FolderIndex | None = None, **choices: Any
 ) -> Capture:
     """:func:`read_folder`, or of a list :func:`read_paths`, without documents where an index tells the digest of each.
 
     With ``anew`` all is read; ``follow`` says which links are followed.
     """
-    sources = find_sources(what) if isinstance(what, list) else [require_directory(what)]
-    survey = _survey(sources, index=index, anew=anew, **choices)
-    return _captured(survey, reading=anew or not survey.digests)
+    return _read(find_sources(what) if isinstance(what, list) else [require_directory(what)], index=index, **choices)
 
 
-def _survey(
+def _read(
     sources: list[Source],
     *,
     git: bool = False,
@@ -232,7 +203,7 @@ def _survey(
     follow: Following | None = None,
     index: FolderIndex | None = None,
     anew: bool = False,
-) -> Survey:
+) -> Capture:
     allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
     require_call("on_progress", on_progress)
     require_type("max_bytes", max_bytes, int)
@@ -248,7 +219,8 @@ def _survey(
         unless = ("",) if anew else (BUNDLE_NAME,) if git else ()
         found.read(None if index is None else Known(index.rows, None if secrets == "allow" else RULES, unless))
 
-    _read(found, work, on_progress)
+    with settling():
+        found.within_reach(work, on_progress)
     if git:
         found.take_repositories()
     else:
@@ -257,12 +229,8 @@ def _survey(
     found.report(on_progress)
     if not found:
         _refuse_nothing(sources, found)
-    return Survey(found, secrets=secrets, allowed=allowed, attributes=attributes, index=index, began=began)
-
-
-@settling()
-def _read(found: Found, work: Callable[[], None], on_progress: Callable[[int, int, str], None] | None) -> None:
-    found.within_reach(work, on_progress)
+    survey = Survey(found, secrets=secrets, allowed=allowed, attributes=attributes, index=index, began=began)
+    return _captured(survey, reading=anew or not survey.digests)
 
 
 def _captured(survey: Survey, *, reading: bool = True) -> Capture:

@@ -12,7 +12,6 @@ from colony_memory._values import pattern
 from colony_memory.capture._steady import read_start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from colony_memory._os.directory import Directory
@@ -85,64 +84,43 @@ def holds_bundle(repository: Path, bundle: bytes) -> bool:
 
 
 def _require_alone(repository: Path, within: Path, limit: int) -> None:
-    """Refuse a repository that has something outside of the folder: a link, another's objects, another directory.
+    """Refuse a repository that has something outside of the folder: git would follow what a stranger chose.
 
-    Git would follow all of them, and whoever made the repository chose where they lead.
+    What is no part of the history may be anything: a socket of its watcher, a link among the hooks.
     """
     try:
-        size = 0
-        for directory in _directories_of(repository, within.resolve()):
-            if os.path.lexists(directory / "objects/info/alternates"):
-                raise NotBundled("borrows objects from another repository: run 'git repack -a -d' in it")
-            for path in _plain_below(directory):
-                size += path.lstat().st_size
+        tops = [_led(repository, _LEADS, within) if stat.S_ISREG(repository.lstat().st_mode) else repository]
+        if os.path.lexists(shared := tops[0] / "commondir"):
+            tops.append(_led(shared, b"", within))
+        if any(os.path.lexists(top / "objects/info/alternates") for top in tops):
+            raise NotBundled("borrows objects from another repository: run 'git repack -a -d' in it")
+        size, pending = 0, [(top, top) for top in tops]
+        while pending:
+            top, place = pending.pop()
+            for path in place.iterdir():
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode):
+                    size += status.st_size
+                elif place != top or path.name in _READ_BY_GIT:
+                    if not stat.S_ISDIR(status.st_mode):
+                        raise NotBundled(f"{str(path.relative_to(top))!r} in it is not a plain file")
+                    pending.append((top, path))
         if size > limit:
             raise NotBundled(f"its {size} bytes are more than a snapshot has room for")
     except OSError as error:
         raise NotBundled(f"cannot be read: {error.strerror}") from error
 
 
-def _directories_of(repository: Path, within: Path) -> Iterator[Path]:
-    """The directories that are the repository: mostly one."""
-    directory = repository
-    if stat.S_ISREG(repository.lstat().st_mode):
-        directory = _follow(repository, _LEADS)
-    yield _inside(directory, within)
-    shared = directory / "commondir"
-    if os.path.lexists(shared):
-        yield _inside(_follow(shared, b""), within)
-
-
-def _follow(file: Path, start: bytes) -> Path:
+def _led(file: Path, start: bytes, within: Path) -> Path:
+    """The directory that a file leads to."""
     if not stat.S_ISREG(file.lstat().st_mode):
         raise NotBundled(f"{file.name!r} in it is not a plain file")
     with file.open("rb") as stream:
         said = stream.read(_LONGEST_PATH)
-    return file.parent / os.fsdecode(said.removeprefix(start).rstrip(b"\n"))
-
-
-def _inside(directory: Path, within: Path) -> Path:
-    real = directory.resolve()
-    if not real.is_relative_to(within):
-        raise NotBundled(f"leads out of the folder, to {str(real)!r}")
-    return real
-
-
-def _plain_below(directory: Path) -> Iterator[Path]:
-    """The files of a repository, none of which may lead elsewhere or keep git waiting."""
-    pending = [directory]
-    while pending:
-        place = pending.pop()
-        for path in place.iterdir():
-            mode = path.lstat().st_mode
-            # What is no part of the history may be anything: a socket of its watcher, a link among the hooks.
-            if stat.S_ISDIR(mode):
-                if place != directory or path.name in ("objects", "refs"):
-                    pending.append(path)
-            elif stat.S_ISREG(mode):
-                yield path
-            elif place != directory or path.name in _READ_BY_GIT:
-                raise NotBundled(f"{str(path.relative_to(directory))!r} in it is not a plain file")
+    directory = (file.parent / os.fsdecode(said.removeprefix(start).rstrip(b"\n"))).resolve()
+    if not directory.is_relative_to(within.resolve()):
+        raise NotBundled(f"leads out of the folder, to {str(directory)!r}")
+    return directory
 
 
 def _run(repository: Path, *arguments: str) -> bytes:

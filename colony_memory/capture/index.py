@@ -1,9 +1,7 @@
 """The index of a folder: what it is based on, and what every file of it was when it was last read.
 
-It is to a folder what git's is to a working tree. One file for each vault, label and set of folders and files, in the
-user's directory for the state of programs, with a second one for the files' rows and a lock, which is held as long as a
-backup or restore takes. It saves work and is never authority over content: whatever is not as the index has it is read.
-Where it is lost, damaged or cannot be kept, that costs time or a question.
+One file in the user's state directory for each vault, label and set of paths, with a second one for the files' rows and
+a lock for as long as a backup or restore takes. It saves work and is never authority over content.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class FolderIndex:
     """The index of some folders and files for one vault and label, locked by whoever has it."""
 
     def __init__(self, *, problem: str | None = None, looking: bool = False) -> None:
-        self.rows: Mapping[str, Row] = {}  # the files as last read, by the name under which they are saved
+        self.rows: Mapping[str, Row] = {}  # the files as last read, by name
         self.described = ""  # digest of the document that describes the folder, without its files; or empty
         self.attributes = ""  # document of permissions and times as last saved or restored; empty where not known
         self.options: dict[str, Any] = {}  # of the last save, for JSON
@@ -106,17 +104,16 @@ class FolderIndex:
         asked: tuple[str, str] | None = None,
     ) -> None:
         """Remember what is given; what is not given stays."""
-        of_rows = self.rows, self.described, self.attributes
+        before = self.rows, self.described, self.attributes
         if rows is not None:
             self.rows, self.described = dict(rows), described
         self.attributes = self.attributes if attributes is None else attributes
-        if of_rows != (self.rows, self.described, self.attributes):
+        if before != (self.rows, self.described, self.attributes):
             self._keep_rows()
-        before = self.options, self.proven, self.asked
+        known = self.options, self.proven, self.asked
         self.options = self.options if options is None else dict(options)
-        self.proven = proven or self.proven
-        self.asked = asked or self.asked
-        if before != (self.options, self.proven, self.asked):
+        self.proven, self.asked = proven or self.proven, asked or self.asked
+        if known != (self.options, self.proven, self.asked):
             self._keep()
 
     def disprove(self) -> None:

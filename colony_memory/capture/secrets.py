@@ -41,15 +41,11 @@ def _slug(kind: str) -> str:
 
 
 class Pieces:
-    """Pieces of large files in which nothing is found, by their digests: a row more in a database is in one of them.
-
-    Attributes:
-        known: Those that need not be searched.
-        clean: Those in which nothing was found, by the name of the file.
-    """
+    """Pieces of large files in which nothing is found, by their digests: a row more in a database is in one of them."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        self.known, self.clean = frozenset(known), dict[str, list[str]]()
+        self.known = frozenset(known)  # those that need not be searched
+        self.clean: dict[str, list[str]] = {}  # those in which nothing was found, by the name of the file
 
 
 def _places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterable[Place]:
@@ -170,14 +166,8 @@ def find_in_names(names: Iterable[str], links: Mapping[str, str]) -> tuple[Secre
         end = name.find("/", found[-1].hidden[1])
         told.append(([_masked(name if end < 0 else name[:end], found)], found))
     told += [(targets[target], found) for target, found in _in_lines(targets)]
-    findings = [
-        _finding(name, None, place.kind.name, place.secret)
-        for shown, found in told
-        for name in shown
-        for place in found
-    ]
-    by_id = {finding.id: finding for finding in findings}
-    return tuple(sorted(by_id.values(), key=lambda finding: (finding.name, finding.kind)))
+    every = [_finding(n, None, each.kind.name, each.secret) for shown, found in told for n in shown for each in found]
+    return tuple(sorted({each.id: each for each in every}.values(), key=lambda each: (each.name, each.kind)))
 
 
 def shown_names(names: Iterable[str]) -> dict[str, str]:
@@ -245,19 +235,19 @@ def mask_contents(
             masked[name] = _masked(content, [place for _, place in likely if place])
             again = (finding for finding, _ in _search(shown.get(name, name), masked[name]))
             elsewhere += (finding for finding in again if not is_allowed(finding, allowed))
-    if elsewhere:
-        raise _unmaskable(elsewhere)
+    _require_maskable(elsewhere)
     contents.update(masked)
     return tuple(findings)
 
 
-def _unmaskable(findings: list[SecretFinding]) -> SecretsFound:
-    return SecretsFound(
-        "secrets can be masked in text only, so nothing was saved; rename or exclude the other files that have some, "
-        "or allow these",
-        findings=findings,
-        hint=Hint("read_folder", "secrets", "warn"),
-    )
+def _require_maskable(findings: list[SecretFinding]) -> None:
+    if findings:
+        raise SecretsFound(
+            "secrets can be masked in text only, so nothing was saved; rename or exclude the other files that have "
+            "some, or allow these",
+            findings=findings,
+            hint=Hint("read_folder", "secrets", "warn"),
+        )
 
 
 def judge_secrets(
@@ -277,10 +267,8 @@ def judge_secrets(
     calls above this one.
     """
     findings = find_in_names(names, links or {})
-    likely = [finding for finding in findings if not is_allowed(finding, allowed)]
     if choice == "mask":
-        if likely:
-            raise _unmaskable(likely)
+        _require_maskable([finding for finding in findings if not is_allowed(finding, allowed)])
         return (*findings, *mask_contents(contents, allowed, pieces))
     findings = (*findings, *find_in_contents(contents, pieces))
     _stop_or_warn([finding for finding in findings if not is_allowed(finding, allowed)], choice, depth)
@@ -290,44 +278,35 @@ def judge_secrets(
 def judge_words(
     note: str | None, tags: Iterable[str], choice: str, allowed: frozenset[str], *, depth: int = 2
 ) -> str | None:
-    """The note of a snapshot, with what is likely a secret masked where that is the choice.
+    """The note of a snapshot, with what is likely a secret masked where that is the choice; in a tag it cannot be.
 
     Raises:
         SecretsFound: There is one in the note or a tag that must stop the backup, or one in a tag is to be masked.
     """
-    tagged = tuple(replace(each, line=None) for each in find_in_contents({"tag": "\n".join(tags)}))
-    contents: dict[str, str | bytes] = {} if note is None else {"note": note}
-    if choice == "mask":
-        if likely := [finding for finding in tagged if not is_allowed(finding, allowed)]:
-            raise _unmaskable(likely)
-        mask_contents(contents, allowed)
-        return None if note is None else str(contents["note"])
-    found = (*find_in_contents(contents), *tagged)
-    _stop_or_warn([finding for finding in found if not is_allowed(finding, allowed)], choice, depth)
-    return note
+    contents: dict[str, str | bytes] = {"tag": "\n".join(tags).encode("utf-8", "surrogatepass")}
+    if note is not None:
+        contents["note"] = note
+    judge_secrets(contents, choice, allowed, depth=depth + 1)
+    return None if note is None else str(contents["note"])
 
 
 def _stop_or_warn(likely: list[SecretFinding], choice: str, depth: int) -> None:
     if likely and choice == "stop":
-        alone = len(likely) == 1
+        which = "1 likely secret; remove it, exclude its file, or have it"
+        if len(likely) > 1:
+            which = f"{len(likely)} likely secrets; remove them, exclude their files, or have them"
         raise SecretsFound(
-            f"nothing was saved: {'1 likely secret' if alone else f'{len(likely)} likely secrets'}; "
-            + ("remove it, exclude its file, or have it" if alone else "remove them, exclude their files, or have them")
-            + " masked or allowed",
+            f"nothing was saved: {which} masked or allowed",
             findings=likely,
             hint=Hint("read_folder", "secrets", "mask"),
         )
-    told = [
-        (
-            f"a likely secret is saved: {finding}; have secrets masked, or allow this one",
-            Hint("read_folder", "allow_secrets", finding.id),
-        )
-        for finding in likely[:_WARNINGS]
-    ]
+    for finding in likely[:_WARNINGS]:
+        message = f"a likely secret is saved: {finding}; have secrets masked, or allow this one"
+        hint = Hint("read_folder", "allow_secrets", finding.id)
+        warnings.warn(ColonyMemoryWarning(message, hint=hint), stacklevel=depth + 2)
     if len(likely) > _WARNINGS:
-        more = f"and {len(likely) - _WARNINGS} more likely secrets are saved"
-        told.append((more, Hint("read_folder", "secrets", "mask")))
-    for message, hint in told:
+        message = f"and {len(likely) - _WARNINGS} more likely secrets are saved"
+        hint = Hint("read_folder", "secrets", "mask")
         warnings.warn(ColonyMemoryWarning(message, hint=hint), stacklevel=depth + 2)
 
 

@@ -1,10 +1,8 @@
 """A consistent copy of an SQLite database that others may have open, without a change to it or beside it.
 
-SQLite never opens the files themselves: it would act on what lies beside them, roll a journal back into the database,
-delete a file that the journal names. They are read here, under the lock that every reader takes by SQLite's own rules
-(https://www.sqlite.org/lockingv3.html), and count where they held still together: that is what a crash at that moment
-would have left, which SQLite is made for. Where a log or a journal has to be merged, SQLite does that to a copy, in a
-directory that nobody else can reach, under names of our own.
+SQLite never opens the files themselves: it would act on what lies beside them, delete a file that a journal names. They
+are read under the lock of every reader (https://www.sqlite.org/lockingv3.html), until they hold still together, as a
+crash at that moment would have left them. A log or journal is merged by SQLite in a copy that nobody else can reach.
 """
 
 from __future__ import annotations
@@ -129,8 +127,7 @@ def reads_as_journal(name: str, data: bytes) -> bool:
 
 def _read_together(place: Directory, name: str, *, limit: int) -> _Files:
     """Read the files until they hold still together."""
-    end = time.monotonic() + _WAIT
-    tries = 0
+    end, tries = time.monotonic() + _WAIT, 0
     while True:
         tries += 1
         try:

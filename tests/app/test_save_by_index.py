@@ -424,10 +424,11 @@ def test_what_runs_unattended_refuses_a_link_that_took_the_place_of_the_folder(p
 def test_a_link_that_comes_while_nobody_looks_saves_nothing(place, vault, tmp_path, monkeypatch):
     real = reading._read
 
-    def swapped(*args):
-        real(*args)
+    def swapped(*args, **choices):
+        place_read = real(*args, **choices)
         place.rename(tmp_path / "moved")
         place.symlink_to(tmp_path / "moved")
+        return place_read
 
     monkeypatch.setattr(reading, "_read", swapped)
     saving = FolderSave(ColonyMemory(backend=vault), place, BackupOptions(), unattended=True)
