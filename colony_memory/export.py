@@ -7,11 +7,11 @@ them stay what they were, and nothing is signed anew. SNAPSHOT-FORMAT.md says wh
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._format.json import load_object
 from colony_memory._format.names import manifest_filename, read_filename, require_id, require_label
+from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 from colony_memory.snapshot import read_manifest
 

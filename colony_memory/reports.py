@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._diff import DocumentChange, SnapshotDiff, compare, count_lines
 from colony_memory._events import Event, LifecycleEvent
+from colony_memory._values import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from colony_memory._diff import File, Steps, file_patch
@@ -16,7 +15,7 @@ from colony_memory._engine.state import UNREADABLE, State, look_at_all
 from colony_memory._format.json import exact_documents
 from colony_memory._format.names import id_order, manifest_filename, read_filename
 from colony_memory._matching import Found, Pattern
-from colony_memory._values import NamedTuple
+from colony_memory._values import NamedTuple, dataclass, replace
 from colony_memory.exceptions import (
     DecryptionError,
     Hint,

@@ -5,7 +5,6 @@ stay what they were.
 from __future__ import annotations
 
 import copy as copying
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._boundary import require_call, several
@@ -19,6 +18,7 @@ from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import StoredFile, Vault, to_public
 from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
+from colony_memory._values import dataclass, field, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
+from colony_memory._values import dataclass, field
 from colony_memory.app.content import Filled, replaced_by, take_lacking
 from colony_memory.app.open import refuse_vault_inside
 from colony_memory.app.options import BackupOptions

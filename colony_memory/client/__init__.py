@@ -5,10 +5,10 @@ There is no logic here: a verb passes its arguments on to the engine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from colony_memory._boundary import is_coroutine
-from colony_memory._format import MAX_BYTES, NO_DEFAULT
+from colony_memory._format import MAX_BYTES
 from colony_memory.client._face import Awaiting, awaited, require_key, require_vault
 from colony_memory.client._verbs import Verbs
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBackend"]
 
-_D = TypeVar("_D")
 _Identity: TypeAlias = "str | os.PathLike[str] | Passphrase"
 
 
@@ -170,6 +169,7 @@ class AsyncColonyMemory(Awaiting):
         await self.aclose()
 
     backup = awaited(Verbs.backup)
+    restore = awaited(Verbs.restore)
     merge = awaited(Verbs.merge)
     salvage = awaited(Verbs.salvage)
     list_snapshots = awaited(Verbs.list_snapshots)
@@ -189,57 +189,6 @@ class AsyncColonyMemory(Awaiting):
     rewrite = awaited(Verbs.rewrite)
     export_snapshot = awaited(Verbs.export_snapshot)
     import_snapshot = awaited(Verbs.import_snapshot)
-
-    @overload
-    async def restore(
-        self,
-        *,
-        label: str = "default",
-        snapshot_id: str | None = None,
-        verify: bool = True,
-        names: str | Iterable[str] | None = None,
-        fallback: bool = False,
-        at_least: str | int | None = None,
-        default: dict[str, str],
-    ) -> dict[str, str]: ...
-
-    @overload
-    async def restore(
-        self,
-        *,
-        label: str = "default",
-        snapshot_id: str | None = None,
-        verify: bool = True,
-        names: str | Iterable[str] | None = None,
-        fallback: bool = False,
-        at_least: str | int | None = None,
-        default: _D = NO_DEFAULT,
-    ) -> dict[str, str] | _D: ...
-
-    async def restore(
-        self,
-        *,
-        label: str = "default",
-        snapshot_id: str | None = None,
-        verify: bool = True,
-        names: str | Iterable[str] | None = None,
-        fallback: bool = False,
-        at_least: str | int | None = None,
-        default: _D = NO_DEFAULT,
-    ) -> dict[str, str] | _D:
-        """See :meth:`ColonyMemory.restore`."""
-        from colony_memory._engine.restore import restore_documents
-
-        return await self._run(
-            restore_documents,
-            label=label,
-            snapshot_id=snapshot_id,
-            verify=verify,
-            names=names,
-            fallback=fallback,
-            at_least=at_least,
-            default=default,
-        )
 
     async def copy_to(
         self,

@@ -148,7 +148,7 @@ class Verbs(Blocking):
         names: str | Iterable[str] | None = None,
         fallback: bool = False,
         at_least: str | int | None = None,
-        default: dict[str, str],
+        default: dict[str, str] = NO_DEFAULT,
     ) -> dict[str, str]: ...
 
     @overload
@@ -161,7 +161,7 @@ class Verbs(Blocking):
         names: str | Iterable[str] | None = None,
         fallback: bool = False,
         at_least: str | int | None = None,
-        default: _D = NO_DEFAULT,
+        default: _D,
     ) -> dict[str, str] | _D: ...
 
     def restore(

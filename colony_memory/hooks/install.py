@@ -12,7 +12,6 @@ import re
 import site
 import subprocess
 import sys
-from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import colony_memory
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
 from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass
 from colony_memory.app.values import settled_path
 from colony_memory.exceptions import ColonyMemoryError
 

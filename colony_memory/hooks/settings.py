@@ -6,11 +6,10 @@ import json
 import math
 import re
 import shlex
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import NamedTuple
+from colony_memory._values import NamedTuple, dataclass
 from colony_memory.hooks.install import after_program
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import common_start
+from colony_memory._values import dataclass
 from colony_memory.testing.fake import extend_class
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, ManyDeletion, OperationBudget, PrefixListing
 

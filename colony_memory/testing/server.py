@@ -11,11 +11,11 @@ import socketserver
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from colony_memory._values import dataclass, field
 from colony_memory.testing.fake import FakeVault, error_envelope
 from colony_memory.testing.faults import Injection
 

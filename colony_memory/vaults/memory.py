@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._ownfiles import read_own, save_own
+from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, VaultDenied, VaultError
 from colony_memory.export import Export, read_export, write_export
 from colony_memory.vaults._files import check_none_match, etag_of, time_at

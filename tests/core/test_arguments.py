@@ -203,7 +203,9 @@ def make(decorator: Any, field: Any) -> dict[str, Any]:
     return {"Point": Point, "Named": Named, "Mutable": Mutable, "Alone": Alone}
 
 
-OURS, THEIRS = make(dataclass, field), make(dataclasses.dataclass, dataclasses.field)
+OURS = {**make(dataclass, field), "asdict": asdict, "replace": replace}
+THEIRS = make(dataclasses.dataclass, dataclasses.field)
+THEIRS |= {"asdict": dataclasses.asdict, "replace": dataclasses.replace}
 
 ASKED = [
     lambda of: str(inspect.signature(of["Point"])),
@@ -220,7 +222,7 @@ ASKED = [
     lambda of: hasattr(of["Point"], "y"),
     lambda of: of["Point"](1).y is of["Point"](1).y,
     lambda of: dataclasses.asdict(dataclasses.replace(of["Named"](1), x=2)),
-    lambda of: asdict(replace(of["Named"](1, [of["Mutable"]({"a": (of["Point"](2),)})]), x=2)),
+    lambda of: of["asdict"](of["replace"](of["Named"](1, [of["Mutable"]({"a": (of["Point"](2),)})]), x=2)),
     lambda of: dataclasses.is_dataclass(of["Mutable"]),
     lambda of: of["Mutable"].__hash__,
     lambda of: of["Mutable"](1) == of["Mutable"](1),

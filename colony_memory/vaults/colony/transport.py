@@ -14,10 +14,10 @@ import json
 import socket
 import time
 import urllib.request
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from colony_memory._values import dataclass, field
 from colony_memory._version import __version__
 from colony_memory.exceptions import VaultError
 

@@ -131,7 +131,7 @@ async def use(backend: AsyncVaultBackend) -> dict[str, str]:
         await memory.backup({"MEMORY.md": "later"})
         both = await asyncio.gather(memory.restore(), memory.restore(default=None))
         assert both[0] == both[1]
-        return both[0]
+        return dict(both[0])
 
 
 def main() -> None:
