@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import FORMAT, FORMAT_2, LATEST_FORMAT, MAX_BYTES, v1
 from colony_memory._format.json import encode_documents, exact_documents, load_object, printable
-from colony_memory._format.lineage import Lineage
-from colony_memory._format.manifest import BuiltSnapshot, Manifest, SnapshotInfo, finish_manifest, summarize
+from colony_memory._format.manifest import BuiltSnapshot, Manifest, SnapshotInfo, finish
 from colony_memory._format.names import (
+    TEXT,
+    expect,
     id_time,
     is_cortex_file,
+    is_place,
     latest_filename,
     manifest_filename,
     new_id,
@@ -29,13 +31,15 @@ from colony_memory._format.names import (
     sanitize_label,
 )
 from colony_memory._format.payload import pack, sha256, tree_of
-from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
+from colony_memory.exceptions import Hint, SnapshotCorrupt, UnsupportedFormat, bad_argument
 from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from colony_memory.signing import Signer
+    from typing_extensions import Unpack
+
+    from colony_memory._format.manifest import Beside
 
 __all__ = [
     "FORMAT",
@@ -80,20 +84,13 @@ def build(
     label: str,
     snapshot_id: str,
     created_at: str,
-    signer: Signer | None = None,
-    previous: Mapping[str, str] | None = None,
-    stream: str | None = None,
-    note: str | None = None,
-    incomplete: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
-    ruined: int = 0,
     max_bytes: int = MAX_BYTES,
+    **beside: Unpack[Beside],
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
 
-    The id is from :func:`new_id`, ``created_at`` is ``YYYY-MM-DDThh:mm:ssZ``, and ``previous`` has the ``snapshot_id``
-    and ``manifest_sha256`` of the snapshot before this one.
+    The id is from :func:`new_id`, ``created_at`` is ``YYYY-MM-DDThh:mm:ssZ``; a ``signer`` signs the manifest, and
+    ``previous`` has the ``snapshot_id`` and ``manifest_sha256`` of the snapshot before this one.
 
     Raises:
         ValueError: The documents are no mapping of strings, empty or too large, or the id is bad.
@@ -104,14 +101,11 @@ def build(
     if packed.size > max_bytes:
         msg = f"the documents are {packed.size} bytes, more than the {max_bytes} that this client takes"
         raise bad_argument(msg, hint=Hint("open", "max_bytes"))
-    blob = packed.blob
-
-    files: dict[str, str] = {}
+    blob, files = packed.blob, dict[str, str]()
     for seq, start in enumerate(range(0, len(blob), PART_CHARS)):
         part = {"format": FORMAT, "snapshot_id": snapshot_id, "seq": seq, "b64": blob[start : start + PART_CHARS]}
         files[part_filename(label, snapshot_id, seq)] = json.dumps(part)
-
-    raw: dict[str, Any] = {
+    raw = {
         "format": FORMAT,
         "snapshot_id": snapshot_id,
         "label": label,
@@ -126,22 +120,7 @@ def build(
         "blob_chars": len(blob),
         "tree": tree_of(documents),
     }
-    finish_manifest(
-        raw,
-        previous=previous,
-        stream=stream,
-        note=note,
-        incomplete=incomplete,
-        tags=tags,
-        lineage=lineage,
-        ruined=ruined,
-        signer=signer,
-    )
-    manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
-    files[manifest_file] = text
-    info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
-    manifest_sha256 = sha256(text.encode("utf-8", "surrogatepass"))
-    return BuiltSnapshot(info, manifest_file, files, manifest_sha256, tree=raw["tree"])
+    return finish(raw, files, **beside)
 
 
 def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:
@@ -204,11 +183,28 @@ def _checked(
     raw: Mapping[str, Any], digest_of_file: str, *, label: str | None = None, snapshot_id: str | None = None
 ) -> Manifest:
     """The manifest, once every field of it has been checked as its format demands."""
+    file = None if label is None or snapshot_id is None else manifest_filename(label, snapshot_id)
+    name, check_manifest, codecs = file or "the manifest", v1.check_manifest, [v1.CODEC]
     if raw.get("format") == FORMAT_2:
-        from colony_memory._format.v2.manifest import check_manifest
+        from colony_memory._format.v2.manifest import CODEC, SEALED_CODEC, check_manifest
 
-        return check_manifest(raw, digest_of_file, label=label, snapshot_id=snapshot_id)
-    return v1.check_manifest(raw, digest_of_file, label=label, snapshot_id=snapshot_id)
+        codecs = [CODEC, SEALED_CODEC]
+    try:
+        for key, known in (("format", (FORMAT, FORMAT_2)), ("codec", codecs)):
+            if expect(raw, key, TEXT) not in known:
+                what = "snapshot format" if key == "format" else key
+                msg = f"unsupported {what}: {raw[key][:80]!r} in {name}; a newer colony-memory may read it"
+                raise UnsupportedFormat(msg, file=file)
+        own_id, own_label = expect(raw, "snapshot_id", TEXT), expect(raw, "label", TEXT)
+        if snapshot_id not in (None, own_id) or label not in (None, own_label):
+            raise ValueError(f"it is the one of label {own_label[:80]!r}, id {own_id[:80]!r}")
+        if not is_place(own_label, own_id):
+            raise ValueError(f"{own_label[:80]!r} and {own_id[:80]!r} are no label and id")
+        return check_manifest(raw, digest_of_file)
+    except UnsupportedFormat:
+        raise
+    except ValueError as error:
+        raise SnapshotCorrupt(f"{name} is not a manifest of this snapshot: {error}", file=file) from error
 
 
 def created(info: SnapshotInfo) -> datetime:

@@ -15,7 +15,7 @@ from colony_memory._engine.store import Shelf
 from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
-from colony_memory._format.v2.build import BuiltChain, read_chain, read_documents, read_packs, read_parent
+from colony_memory._format.v2.build import BuiltChain, read_chain, read_documents, read_packs
 from colony_memory._format.v2.chain import PACK_CHARS
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._format.v2.zstd import is_readable
@@ -269,14 +269,14 @@ class Reader:
             raise TypeError("the manifest was not read as one of format 2")
         readable, sealed = is_readable(manifest.info.format), manifest.info.encrypted
         if not sealed and (readable or not self._blindly):
-            self._chain, documents = read_chain(manifest, texts, known=self._chain, **bounds)
+            self._chain = read_chain(manifest, texts, known=self._chain, **bounds)
             self._packs = tuple(link.pack for link in self._chain.links)
-            return documents
+            return self._chain.state.documents()
         again = dict(texts)
         self._packs, self._chain = read_packs(manifest, texts, known=self._packs), None
         if sealed and readable and identities is not None:
             try:  # so that it is no bomb; what is below is never kept open
-                return read_chain(manifest, again, identities=identities, **bounds)[1]
+                return read_chain(manifest, again, identities=identities, **bounds).state.documents()
             except DecryptionError:
                 pass
         return None
@@ -315,7 +315,7 @@ async def parent_of(session: Session, state: State) -> Parent | None:
     def read(manifest: Manifest, texts: dict[str, str | None], **bounds: Any) -> None:
         # No documents are made: beside the chain they would be the whole memory once more.
         if isinstance(manifest, ChainManifest):
-            chains.append(read_parent(manifest, texts, **bounds))
+            chains.append(read_chain(manifest, texts, by_tree=True, **bounds))
 
     try:
         manifest = (await load(session, label, entry.snapshot_id, unpack=read, entry=entry)).manifest

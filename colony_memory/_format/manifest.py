@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
 from colony_memory._format.lineage import Lineage, read_lineage
+from colony_memory._format.names import manifest_filename
+from colony_memory._format.payload import sha256
 from colony_memory._values import cached_property, dataclass, field, pattern
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import previous_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypedDict
 
     from colony_memory.signing import Signer
+
+    class Beside(TypedDict, total=False):
+        """What a manifest says beside its content, and who signs it."""
+
+        previous: Mapping[str, str] | None
+        stream: str | None
+        note: str | None
+        incomplete: Iterable[str]
+        tags: Iterable[str]
+        lineage: Lineage
+        ruined: int
+        signer: Signer | None
 
 
 MAX_TAGS = 20
@@ -247,19 +263,20 @@ def read_ruined(raw: Mapping[str, Any]) -> int:
     return told if type(told) is int and told > 0 else 0
 
 
-def finish_manifest(
+def finish(
     raw: dict[str, Any],
+    files: dict[str, str],
     *,
-    previous: Mapping[str, str] | None,
-    stream: str | None,
-    note: str | None,
-    incomplete: Iterable[str],
-    tags: Iterable[str],
-    lineage: Lineage,
-    ruined: int,
-    signer: Signer | None,
-) -> None:
-    """Add to a manifest of any format what it says beside its content, and sign it."""
+    previous: Mapping[str, str] | None = None,
+    stream: str | None = None,
+    note: str | None = None,
+    incomplete: Iterable[str] = (),
+    tags: Iterable[str] = (),
+    lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
+    ruined: int = 0,
+    signer: Signer | None = None,
+) -> BuiltSnapshot:
+    """The snapshot of a manifest that says what its content is, and of its other files."""
     more = {
         "previous": None if previous is None else dict(previous),
         "stream": stream,
@@ -272,6 +289,10 @@ def finish_manifest(
     raw.update({key: value for key, value in more.items() if value is not None})
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
+    name, text = manifest_filename(raw["label"], raw["snapshot_id"]), json.dumps(raw, separators=(",", ":"))
+    files[name] = text
+    info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
+    return BuiltSnapshot(info, name, files, sha256(text.encode("ascii")), tree=raw.get("tree", ""))
 
 
 def _lines(left_out: object) -> tuple[str, ...]:

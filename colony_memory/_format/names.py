@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._format.json import shown
 from colony_memory._values import NamedTuple, pattern
 from colony_memory.exceptions import Hint, bad_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeGuard
 
 
@@ -100,6 +100,40 @@ def is_hex16(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) == 16 and all(char in "0123456789abcdef" for char in value)
 
 
+#: The largest count: what a JSON reader of any language holds exactly.
+LARGEST = 2**53 - 1
+
+
+def is_count(value: object, most: int = LARGEST) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= most
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
+def list_of(is_right: Callable[[Any], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_right, value))
+
+
+#: Of a field that came out of a vault: tells what is right, and how that is called.
+Kind: TypeAlias = "tuple[Callable[[Any], bool], str]"
+TEXT: Kind = (is_text, "a string")
+COUNT: Kind = (is_count, "a count")
+DIGEST: Kind = (is_digest, "'sha256:' and 64 hex digits")
+TREE: Kind = (lambda value: value is None or is_digest(value), DIGEST[1])
+TEXTS: Kind = (list_of(is_text), "a list of strings")
+COUNTS: Kind = (list_of(is_count), "a list of counts")
+
+
+def expect(raw: Mapping[str, Any], key: str, kind: Kind) -> Any:
+    """The field, else a ValueError that names it."""
+    is_right, what = kind
+    if not is_right(raw.get(key)):
+        raise ValueError(f"{key} should be {what}")
+    return raw.get(key)
+
+
 def stamp(moment: datetime) -> str:
     return moment.astimezone(timezone.utc).strftime(_STAMP)
 
@@ -184,6 +218,10 @@ def common_start(filenames: Sequence[str]) -> str:
     return first[:same]
 
 
+def is_place(label: str, snapshot_id: str) -> bool:
+    return read_filename(manifest_filename(label, snapshot_id)) == VaultFile(label, snapshot_id, "manifest")
+
+
 def is_cortex_file(filename: str) -> bool:
     return filename.startswith("cmem.") and filename.endswith(".json")
 
@@ -200,8 +238,6 @@ def read_filename(filename: str) -> VaultFile | None:
 
 
 _HEAD = pattern(r"([1-9][0-9]{0,15})(?::([0-9a-f]{16})(?::([0-9a-f]{16}))?)?")
-# What a JSON reader of any language holds exactly.
-_LARGEST = 2**53 - 1
 _SHOWN = 60
 _NOTHING = "sha256:" + "0" * 64
 
@@ -220,10 +256,9 @@ class Head(NamedTuple):
 def write_head(generation: int, manifest_sha256: str | None) -> str:
     if not _is_generation(generation):
         raise ValueError(f"a generation is a positive integer, not {_show(generation)}")
-    if manifest_sha256 is None:
-        manifest_sha256 = _NOTHING
-    if not isinstance(manifest_sha256, str) or not _DIGEST.fullmatch(manifest_sha256):
-        raise ValueError(f"a manifest_sha256 is 'sha256:' and 64 hex digits, not {_show(manifest_sha256)}")
+    manifest_sha256 = _NOTHING if manifest_sha256 is None else manifest_sha256
+    if not is_digest(manifest_sha256):
+        raise ValueError(f"a manifest_sha256 is {DIGEST[1]}, not {_show(manifest_sha256)}")
     return f"{generation}:{manifest_sha256.removeprefix('sha256:')[:16]}"
 
 
@@ -231,7 +266,7 @@ def read_head(head: str | int) -> Head:
     """Take a head apart: ``"42:0123456789abcdef"``, a generation alone, or as a witness keeps it. Else a ValueError."""
     if isinstance(head, str):
         found = _HEAD.fullmatch(head)
-        if found is not None and int(found[1]) <= _LARGEST:
+        if found is not None and int(found[1]) <= LARGEST:
             return Head(int(found[1]), found[2], found[3])
     elif _is_generation(head):
         return Head(head)
@@ -239,7 +274,7 @@ def read_head(head: str | int) -> Head:
 
 
 def _is_generation(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LARGEST
+    return is_count(value) and value > 0
 
 
 def _show(value: object) -> str:

@@ -11,10 +11,9 @@ import binascii
 import hashlib
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from colony_memory._format.json import canonical, utf8_pieces
-from colony_memory._format.names import is_digest
 from colony_memory._format.record import take_apart
 from colony_memory._values import NamedTuple
 from colony_memory.exceptions import SnapshotCorrupt
@@ -176,15 +175,6 @@ def tree_of_digests(digests: Mapping[str, str]) -> str:
     It is the digest of a canonical JSON object, in which every name and every digest ends where its quotes end.
     """
     return sha256(canonical(dict(digests)))
-
-
-def read_tree(raw: Mapping[str, Any]) -> str:
-    told = raw.get("tree")
-    if told is None:
-        return ""
-    if not is_digest(told):
-        raise ValueError("tree should be 'sha256:' and 64 hex digits")
-    return told
 
 
 def check_tree(told: str, digests: Mapping[str, str], *, file: str) -> None:

@@ -1,7 +1,4 @@
-"""Pure: reading the files of a snapshot of format 1, with every field checked.
-
-The fields of a manifest that came out of a vault, each as its format demands or an error that names it.
-"""
+"""Pure: reading the files of a snapshot of format 1, with every field checked."""
 
 from __future__ import annotations
 
@@ -10,125 +7,30 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format import FORMAT, MAX_BYTES
 from colony_memory._format.json import decode_documents, load_object, printable
 from colony_memory._format.manifest import Manifest, summarize
-from colony_memory._format.names import is_digest, manifest_filename, part_filename, read_filename
-from colony_memory._format.payload import Spend, check_tree, digests_of, read_tree, sha256, spend_freely, unpack
-from colony_memory._values import dataclass
-from colony_memory.exceptions import Hint, SnapshotCorrupt, UnsupportedFormat
+from colony_memory._format.names import COUNT, DIGEST, TEXT, TEXTS, TREE, expect, manifest_filename, part_filename
+from colony_memory._format.payload import Spend, check_tree, digests_of, sha256, spend_freely, unpack
+from colony_memory.exceptions import Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import TypeGuard
-
-
-# What a JSON reader of any language holds exactly.
-_LARGEST = 2**53 - 1
-
-
-@dataclass(frozen=True)
-class Fields:
-    """A manifest's JSON object, and the label and the id that it must name, None where that is not known.
-
-    Its methods raise :class:`SnapshotCorrupt` unless they say otherwise.
-    """
-
-    raw: Mapping[str, Any]
-    label: str | None
-    snapshot_id: str | None
-
-    @property
-    def file(self) -> str | None:
-        if self.label is None or self.snapshot_id is None:
-            return None
-        return manifest_filename(self.label, self.snapshot_id)
-
-    @property
-    def name(self) -> str:
-        return self.file or "the manifest"
-
-    def wrong(self, what: str) -> SnapshotCorrupt:
-        return SnapshotCorrupt(f"{self.name} is not a manifest of this snapshot: {what}", file=self.file)
-
-    def one_of(self, key: str, known: tuple[str, ...], what: str) -> str:
-        """A text that is one of those known here."""
-        value = self.text(key)
-        if value not in known:
-            msg = f"unsupported {what}: {value[:80]!r} in {self.name}; a newer colony-memory may read it"
-            raise UnsupportedFormat(msg, file=self.file)
-        return value
-
-    def place(self) -> tuple[str, str]:
-        own_id, own_label = self.text("snapshot_id"), self.text("label")
-        if self.snapshot_id not in (None, own_id) or self.label not in (None, own_label):
-            raise self.wrong(f"it is the one of label {own_label[:80]!r}, id {own_id[:80]!r}")
-        if not is_place(own_label, own_id):
-            raise self.wrong(f"{own_label[:80]!r} and {own_id[:80]!r} are no label and id")
-        return own_label, own_id
-
-    def expect(self, key: str, is_right: Callable[[Any], bool], what: str) -> Any:
-        value = self.raw.get(key)
-        if not is_right(value):
-            raise self.wrong(f"{key} should be {what}")
-        return value
-
-    def text(self, key: str) -> str:
-        return str(self.expect(key, lambda value: isinstance(value, str), "a string"))
-
-    def digest(self, key: str) -> str:
-        return str(self.expect(key, is_digest, "'sha256:' and 64 hex digits"))
-
-    def tree(self) -> str:
-        try:
-            return read_tree(self.raw)
-        except ValueError as error:
-            raise self.wrong(str(error)) from error
-
-    def count(self, key: str) -> int:
-        return int(self.expect(key, _is_count, "a count"))
-
-    def counts(self, value: object, key: str) -> tuple[int, ...]:
-        if not isinstance(value, list) or not all(map(_is_count, value)):
-            raise self.wrong(f"{key} should be made of counts")
-        return tuple(value)
-
-    def items(self, key: str, kind: type) -> tuple[Any, ...]:
-        named = "strings" if kind is str else f"{kind.__name__}s"
-
-        def is_right(value: object) -> bool:
-            return isinstance(value, list) and all(isinstance(each, kind) for each in value)
-
-        return tuple(self.expect(key, is_right, f"a list of {named}"))
-
-
-def is_place(label: str, snapshot_id: str) -> bool:
-    return read_filename(f"cmem.{label}.{snapshot_id}.manifest.json") is not None
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return type(value) is int and 0 <= value <= _LARGEST
-
+    from collections.abc import Iterator, Mapping
 
 CODEC = "gzip+base64"
 
 
-def check_manifest(
-    raw: Mapping[str, Any], digest_of_file: str, *, label: str | None = None, snapshot_id: str | None = None
-) -> Manifest:
-    fields = Fields(raw, label, snapshot_id)
-    fields.one_of("format", (FORMAT,), "snapshot format")
-    fields.one_of("codec", (CODEC,), "codec")
-    own_label, own_id = fields.place()
-    fields.digest("plaintext_sha256")
-    fields.items("doc_names", str)
+def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> Manifest:
+    """A manifest whose format, codec, label and id have been checked. A ValueError says what is wrong."""
+    expect(raw, "plaintext_sha256", DIGEST)
+    expect(raw, "doc_names", TEXTS)
     # Compared with names that are made here: a manifest cannot send anyone to files that are not its own.
-    count, listed = fields.count("part_count"), raw.get("part_files")
+    count, listed = expect(raw, "part_count", COUNT), raw.get("part_files")
     if not isinstance(listed, list) or len(listed) != count or not count:
-        raise fields.wrong("part_files and part_count differ")
-    if any(name != part_filename(own_label, own_id, seq) for seq, name in enumerate(listed)):
-        raise fields.wrong("part_files names files that are not its own")
-    fields.count("byte_size")
-    fields.text("created_at")
-    chars = fields.count("blob_chars")
-    return Manifest(summarize(raw), raw, digest_of_file, tuple(listed), chars, tree=fields.tree())
+        raise ValueError("part_files and part_count differ")
+    if any(name != part_filename(raw["label"], raw["snapshot_id"], seq) for seq, name in enumerate(listed)):
+        raise ValueError("part_files names files that are not its own")
+    expect(raw, "byte_size", COUNT)
+    expect(raw, "created_at", TEXT)
+    chars, tree = expect(raw, "blob_chars", COUNT), expect(raw, "tree", TREE) or ""
+    return Manifest(summarize(raw), raw, digest_of_file, tuple(listed), chars, tree=tree)
 
 
 def read_documents(

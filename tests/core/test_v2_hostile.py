@@ -15,6 +15,7 @@ from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2 import manifest as manifests
 from colony_memory._format.v2.zstd import with_lead
+from colony_memory.snapshot import info_from_manifest
 
 HISTORY = growing(4, seed=5)
 FILES, BUILT = build_all(HISTORY)
@@ -104,7 +105,7 @@ def test_a_manifest_of_no_label_is_refused():
     raw = json.loads(TOP.files[TOP.manifest_file])
     for changes in ({"label": "../x"}, {"label": "-"}, {"snapshot_id": "", "packs": [""]}):
         with pytest.raises(SnapshotCorrupt):
-            manifests.check_manifest({**raw, **changes}, "")
+            info_from_manifest({**raw, **changes})
 
 
 @pytest.mark.parametrize("codec", ["age+zstd+base64", "gzip+base64", ""])

@@ -234,7 +234,7 @@ def lies():
     yield "another pack on top", sealed(files, top, pack_sha256=top.chain.links[-2].pack.sha256)
     yield "bytes of the memory", sealed(files, top, byte_size=raw["byte_size"] - 1)
     yield "count of documents", sealed(files, top, doc_count=raw["doc_count"] + 1)
-    chain, _ = read_chain(manifest_at(files, 3), dict(files))
+    chain = read_chain(manifest_at(files, 3), dict(files))
     run = b"".join(chain.state.run())
     below = Below(chain.links[-1].pack.pack_id, chain.links[-1].pack.sha256)
     large = b'{"drop":[],"move":{},"put":{"large":%d}}\n' % (2 * 10**6) + bytes(2 * 10**6)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import needs_zstd  # noqa: F401 - skips what imports this where there is none
 
-from colony_memory._format.json import load_object
 from colony_memory._format.names import manifest_filename
-from colony_memory._format.payload import sha256
 from colony_memory._format.v2.build import BuiltChain, build, read_chain
 from colony_memory._format.v2.chain import Below, Pack, write_pack
-from colony_memory._format.v2.manifest import ChainManifest, check_manifest
+from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory.snapshot import read_manifest
 
 if TYPE_CHECKING:
     from colony_memory._format.v2.chain import Chain
@@ -43,13 +42,15 @@ def build_all(history: list[dict[str, str]], **facts: Any) -> tuple[dict[str, st
 
 
 def manifest_at(files: dict[str, str], n: int) -> ChainManifest:
-    text = files[manifest_filename(LABEL, snapshot_id(n))]
-    return check_manifest(load_object(text), sha256(text.encode()), label=LABEL, snapshot_id=snapshot_id(n))
+    found = read_manifest(files[manifest_filename(LABEL, snapshot_id(n))], label=LABEL, snapshot_id=snapshot_id(n))
+    assert isinstance(found, ChainManifest)
+    return found
 
 
 def read_at(files: dict[str, str], n: int, **bounds: Any) -> tuple[Chain, dict[str, str]]:
     manifest = manifest_at(files, n)
-    return read_chain(manifest, {name: files.get(name) for name in manifest.part_files}, **bounds)
+    chain = read_chain(manifest, {name: files.get(name) for name in manifest.part_files}, **bounds)
+    return chain, chain.state.documents()
 
 
 def sealed(files: dict[str, str], built: BuiltChain, **changes: Any) -> dict[str, str]:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import MAX_BYTES, age, v1
+from colony_memory._format import FORMAT_2, MAX_BYTES, age, v1
 from colony_memory._format.json import encode_texts, exact_documents, printable
-from colony_memory._format.lineage import Lineage
-from colony_memory._format.manifest import BuiltSnapshot, Manifest, finish_manifest, summarize
+from colony_memory._format.manifest import BuiltSnapshot, Manifest, finish
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
-from colony_memory._format.payload import Spend, check_tree, sha256, spend_freely, tree_of_digests
+from colony_memory._format.payload import Spend, check_tree, spend_freely, tree_of_digests
 from colony_memory._format.v2.chain import Chain, Link, Pack, extend, read_pack, replay
 from colony_memory._format.v2.manifest import (
+    CODEC,
     LEFT_OUT,
     SEALED_CODEC,
     ChainManifest,
     Facts,
-    raw_manifest,
     seal,
     unseal,
     unseal_packs,
@@ -31,8 +29,10 @@ from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from typing_extensions import Unpack
+
     from colony_memory._format.age import Identities, Lock
-    from colony_memory.signing import Signer
+    from colony_memory._format.manifest import Beside
 
 # How often what lies below a pack that does not unpack is tried instead.
 _TRIES = 4
@@ -56,16 +56,9 @@ def build(
     snapshot_id: str,
     created_at: str,
     parent: Chain | None = None,
-    signer: Signer | None = None,
-    previous: Mapping[str, str] | None = None,
-    stream: str | None = None,
-    note: str | None = None,
-    incomplete: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
-    ruined: int = 0,
-    max_bytes: int = MAX_BYTES,
     lock: Lock | None = None,
+    max_bytes: int = MAX_BYTES,
+    **beside: Unpack[Beside],
 ) -> BuiltChain:
     """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`."""
     state = memory if isinstance(memory, State) else State.of(exact_documents(memory))
@@ -80,7 +73,8 @@ def build(
         raise bad_argument(msg, hint=Hint("open", "max_bytes"))
     chain, files = extend(parent, state, label=label, pack_id=snapshot_id, max_bytes=max_bytes, lock=lock)
     packs = [link.pack for link in chain.links]
-    common: dict[str, Any] = {
+    raw: dict[str, Any] = {
+        "format": FORMAT_2,
         "snapshot_id": snapshot_id,
         "label": label,
         "created_at": created_at,
@@ -89,37 +83,36 @@ def build(
         "pack_sha256": packs[-1].sha256,
         "levels": [link.level for link in chain.links],
         "on_base": chain.on_base,
+        "codec": CODEC if lock is None else SEALED_CODEC,
+        # What 0.1.1 asks for, so that it finds nothing to delete with it.
+        "doc_names": [],
+        "part_count": 0,
+        "part_files": [],
     }
-    left_out, facts, tree = [printable(line) for line in incomplete], None, tree_of_digests(state.digests)
+    facts, tree = None, tree_of_digests(state.digests)
     if lock is None:
-        raw = raw_manifest(**common, plaintext_sha256=digest, byte_size=size, doc_count=count, tree=tree)
+        raw |= {"plaintext_sha256": digest, "byte_size": size, "doc_count": count, "tree": tree}
     else:
+        note, left_out = beside.get("note"), tuple(map(printable, beside.get("incomplete", ())))
         told = None if note is None else printable(note)
-        facts = Facts(size, count, digest, told, tuple(left_out), lock.recipients, tree, ruined)
-        note, left_out, ruined = None, [LEFT_OUT] if left_out else [], 0
-        raw = raw_manifest(SEALED_CODEC, **common, plaintext_sha256="", byte_size=0)
-        raw["sealed"] = seal(facts, snapshot_id, lock)
-        if lock.key is not None:
-            raw["passphrase_key"] = lock.key.blob
-    finish_manifest(
-        raw,
-        previous=previous,
-        stream=stream,
-        note=note,
-        incomplete=left_out,
-        tags=tags,
-        lineage=lineage,
-        ruined=ruined,
-        signer=signer,
+        facts = Facts(size, count, digest, told, left_out, lock.recipients, tree, beside.get("ruined", 0))
+        beside |= {"note": None, "incomplete": [LEFT_OUT] if left_out else [], "ruined": 0}
+        raw |= {"plaintext_sha256": "", "byte_size": 0, "sealed": seal(facts, snapshot_id, lock)}
+        raw |= {} if lock.key is None else {"passphrase_key": lock.key.blob}
+    made = finish(raw, files, **beside)
+    return BuiltChain(
+        info=made.info if facts is None else facts.told_of(made.info),
+        manifest_file=made.manifest_file,
+        files=files,
+        manifest_sha256=made.manifest_sha256,
+        inherited=tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes)),
+        packs=tuple(raw["packs"]),
+        public=made.info,
+        tree=tree,
+        chain=chain,
+        facts=facts,
+        lock=lock,
     )
-    manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw, separators=(",", ":"))
-    files[manifest_file] = text
-    public = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
-    info = public if facts is None else facts.told_of(public)
-    inherited = tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes))
-    ids = tuple(pack.pack_id for pack in packs)
-    manifest_sha256 = sha256(text.encode("ascii"))
-    return BuiltChain(info, manifest_file, files, manifest_sha256, inherited, ids, public, tree, chain, facts, lock)
 
 
 def measure(state: State) -> tuple[int, str]:
@@ -135,33 +128,22 @@ def _files(label: str, pack_id: str, sizes: Iterable[Any]) -> list[str]:
 
 
 def read_documents(
-    manifest: Manifest,
-    texts: dict[str, str | None],
-    *,
-    max_bytes: int,
-    identities: Identities | None = None,
-    spend: Spend = spend_freely,
+    manifest: Manifest, texts: dict[str, str | None], *, identities: Identities | None = None, **bounds: Any
 ) -> dict[str, str]:
-    """The documents, of whichever format; the texts are used up, and ``spend`` is told of what was unpacked."""
+    """The documents, of whichever format; arguments are those of :func:`read_chain`."""
     if not isinstance(manifest, ChainManifest):
-        return v1.read_documents(manifest, texts, max_bytes=max_bytes, spend=spend)
-    chain = _read(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)
-    return chain.state.used_up()
+        return v1.read_documents(manifest, texts, **bounds)
+    return read_chain(manifest, texts, identities=identities, **bounds).state.used_up()
 
 
 def check_documents(
-    manifest: Manifest,
-    texts: dict[str, str | None],
-    *,
-    max_bytes: int,
-    identities: Identities | None = None,
-    spend: Spend = spend_freely,
+    manifest: Manifest, texts: dict[str, str | None], *, identities: Identities | None = None, **bounds: Any
 ) -> None:
     """As :func:`read_documents`, without keeping them: a text takes up to four times its bytes in memory."""
-    if not isinstance(manifest, ChainManifest):
-        v1.read_documents(manifest, texts, max_bytes=max_bytes, spend=spend)
+    if isinstance(manifest, ChainManifest):
+        read_chain(manifest, texts, identities=identities, **bounds)
     else:
-        _read(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)
+        v1.read_documents(manifest, texts, **bounds)
 
 
 def read_chain(
@@ -172,8 +154,9 @@ def read_chain(
     known: Chain | None = None,
     identities: Identities | None = None,
     spend: Spend = spend_freely,
-) -> tuple[Chain, dict[str, str]]:
-    """The chain that the next snapshot may go on from, and the documents, every byte of them checked.
+    by_tree: bool = False,
+) -> Chain:
+    """The chain that the next snapshot may go on from, every byte of it checked.
 
     Args:
         texts: Text of each file that it needs by name, None where it is not there; they are used up.
@@ -181,36 +164,8 @@ def read_chain(
         known: A chain that was read within the same bounds; of packs that both have nothing is read or unpacked anew.
         identities: What opens it where it is encrypted.
         spend: Is told of the work that each pack takes.
+        by_tree: The tree, if there is one, is proof enough: nothing is made into documents.
     """
-    chain = _read(manifest, texts, max_bytes=max_bytes, known=known, identities=identities, spend=spend)
-    return chain, chain.state.documents()
-
-
-def read_parent(
-    manifest: ChainManifest,
-    texts: dict[str, str | None],
-    *,
-    max_bytes: int = MAX_BYTES,
-    identities: Identities | None = None,
-    spend: Spend = spend_freely,
-) -> Chain:
-    """The chain that the next snapshot may go on from, and no documents: the tree proves their bytes, if there is one.
-
-    Arguments and errors are those of :func:`read_chain`.
-    """
-    return _read(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend, by_tree=True)
-
-
-def _read(
-    manifest: ChainManifest,
-    texts: dict[str, str | None],
-    *,
-    max_bytes: int,
-    identities: Identities | None,
-    spend: Spend,
-    known: Chain | None = None,
-    by_tree: bool = False,
-) -> Chain:
     info = manifest.info
     label, file = info.label, manifest_filename(info.label, info.snapshot_id)
     wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED

@@ -9,12 +9,23 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import FORMAT_2, age
+from colony_memory._format import age
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.manifest import Manifest, read_lacking, read_note, read_ruined, summarize
-from colony_memory._format.names import is_digest, manifest_filename, pack_filename
-from colony_memory._format.payload import decode_base64, read_tree
-from colony_memory._format.v1 import Fields, is_place
+from colony_memory._format.names import (
+    COUNT,
+    COUNTS,
+    DIGEST,
+    TEXT,
+    TEXTS,
+    TREE,
+    expect,
+    is_place,
+    list_of,
+    manifest_filename,
+    pack_filename,
+)
+from colony_memory._format.payload import decode_base64
 from colony_memory._format.v2.chain import MAX_READ_PACKS
 from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt
@@ -32,6 +43,7 @@ CODEC = "zstd+base64"
 SEALED_CODEC = "zstd+age+base64"
 #: Files that a snapshot may need: whoever reads one asks for all of them at once.
 MAX_FILES = 10_000
+_SIZES = (list_of(COUNTS[0]), "lists of counts")
 
 
 @dataclass(frozen=True)
@@ -46,34 +58,30 @@ class ChainManifest(Manifest):
     passphrase_key: str = ""  # base64 of a key that a passphrase opens, empty where there is none
 
 
-def check_manifest(
-    raw: Mapping[str, Any], sha256: str, *, label: str | None = None, snapshot_id: str | None = None
-) -> ChainManifest:
-    fields = Fields(raw, label, snapshot_id)
-    fields.one_of("format", (FORMAT_2,), "snapshot format")
-    fields.one_of("codec", (CODEC, SEALED_CODEC), "codec")
-    own_label, own_id = fields.place()
-    encrypted = raw["codec"] == SEALED_CODEC
-    if encrypted and (raw.get("plaintext_sha256"), fields.count("byte_size"), fields.tree()) != ("", 0, ""):
-        raise fields.wrong("it tells what is to be encrypted")
-    for key in ("pack_sha256",) if encrypted else ("plaintext_sha256", "pack_sha256"):
-        fields.digest(key)
-    if fields.count("part_count") or raw.get("part_files") != [] or raw.get("doc_names") != []:
-        raise fields.wrong("it has parts or names of format 1")
-    packs = fields.items("packs", str)
+def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest:
+    """A manifest whose format, codec, label and id have been checked. A ValueError says what is wrong."""
+    own_label, own_id, encrypted = raw["label"], raw["snapshot_id"], raw["codec"] == SEALED_CODEC
+    size, tree = expect(raw, "byte_size", COUNT), expect(raw, "tree", TREE) or ""
+    if encrypted and (raw.get("plaintext_sha256"), size, tree) != ("", 0, ""):
+        raise ValueError("it tells what is to be encrypted")
+    if not encrypted:
+        expect(raw, "plaintext_sha256", DIGEST)
+        expect(raw, "doc_count", COUNT)
+    expect(raw, "pack_sha256", DIGEST)
+    if expect(raw, "part_count", COUNT) or raw.get("part_files") != [] or raw.get("doc_names") != []:
+        raise ValueError("it has parts or names of format 1")
+    packs = tuple(expect(raw, "packs", TEXTS))
     if not 1 <= len(packs) <= MAX_READ_PACKS or packs[-1] != own_id or len({*packs}) < len(packs):
-        raise fields.wrong(f"packs should be up to {MAX_READ_PACKS} ids, each once, its own the last")
+        raise ValueError(f"packs should be up to {MAX_READ_PACKS} ids, each once, its own the last")
     if not all(is_place(own_label, each) for each in packs):
-        raise fields.wrong("packs names what is no id")
-    sizes = tuple(fields.counts(each, "pack_bytes") for each in fields.items("pack_bytes", list))
-    levels = fields.counts(raw.get("levels"), "levels")
+        raise ValueError("packs names what is no id")
+    sizes = tuple(map(tuple, expect(raw, "pack_bytes", _SIZES)))
+    levels = tuple(expect(raw, "levels", COUNTS))
     if not len(sizes) == len(levels) == len(packs) or not all(sizes):
-        raise fields.wrong("packs, pack_bytes and levels differ")
+        raise ValueError("packs, pack_bytes and levels differ")
     if sum(map(len, sizes)) > MAX_FILES:
-        raise fields.wrong(f"it needs more than {MAX_FILES} files")
-    fields.text("created_at")
-    for key in ("byte_size",) if encrypted else ("byte_size", "doc_count"):
-        fields.count(key)
+        raise ValueError(f"it needs more than {MAX_FILES} files")
+    expect(raw, "created_at", TEXT)
     # Derived, not trusted: a manifest cannot send anyone to files of another label.
     files = tuple(
         pack_filename(own_label, each, seq) for each, of in zip(packs, sizes, strict=True) for seq in range(len(of))
@@ -81,38 +89,24 @@ def check_manifest(
     return ChainManifest(
         info=replace(summarize(raw), note=None) if encrypted else summarize(raw),  # what is sealed alone tells it
         raw=raw,
-        sha256=sha256,
+        sha256=digest_of_file,
         part_files=files,
         blob_chars=sum(map(sum, sizes)),
         packs=packs,
         pack_bytes=sizes,
         pack_sha256=raw["pack_sha256"],
         levels=levels,
-        on_base=fields.count("on_base"),
-        tree=fields.tree(),
-        sealed=fields.text("sealed") if encrypted else "",
-        passphrase_key=fields.text("passphrase_key") if encrypted and "passphrase_key" in raw else "",
+        on_base=expect(raw, "on_base", COUNT),
+        tree=tree,
+        sealed=expect(raw, "sealed", TEXT) if encrypted else "",
+        passphrase_key=expect(raw, "passphrase_key", TEXT) if encrypted and "passphrase_key" in raw else "",
     )
-
-
-def raw_manifest(codec: str = CODEC, **facts: Any) -> dict[str, Any]:
-    """The JSON object of a manifest, with what is the same in every one."""
-    return {
-        "format": FORMAT_2,
-        **facts,
-        "codec": codec,
-        "doc_names": [],
-        "part_count": 0,
-        "part_files": [],
-    }
 
 
 #: What a manifest says in place of what is missing, since that names documents.
 LEFT_OUT = "something was left out; what it was is encrypted"
 # Their length says little of a note or of how much is missing.
 _STEP = 256
-# What a JSON reader of any language holds exactly.
-_LARGEST = 2**53 - 1
 
 
 @dataclass(frozen=True)
@@ -147,10 +141,10 @@ def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
         "recipients": list(facts.recipients),
         "snapshot_id": snapshot_id,
         "tree": facts.tree or None,
+        "note": facts.note,
+        "ruined": facts.ruined or None,
     }
-    raw |= {} if facts.note is None else {"note": facts.note}
-    raw |= {"ruined": facts.ruined} if facts.ruined else {}
-    plain = canonical(raw)
+    plain = canonical({key: value for key, value in raw.items() if value is not None})
     return base64.b64encode(lock.seal(plain.ljust(-(-len(plain) // _STEP) * _STEP))).decode("ascii")
 
 
@@ -224,19 +218,18 @@ def lock_of(manifest: ChainManifest, facts: Facts, identities: Identities, recip
 
 
 def _facts(raw: dict[str, Any], snapshot_id: str) -> Facts:
-    counts = [raw.get("byte_size"), raw.get("doc_count")]
-    if not all(type(each) is int and 0 <= each <= _LARGEST for each in counts):
-        raise ValueError("byte_size and doc_count should be counts")
     if raw.get("snapshot_id") != snapshot_id:
         raise ValueError("it is of another snapshot")
-    digest, note = raw.get("plaintext_sha256"), read_note(raw.get("note"))
-    if not isinstance(digest, str) or not is_digest(digest):
-        raise ValueError("plaintext_sha256 should be 'sha256:' and 64 hex digits")
+    note = read_note(raw.get("note"))
     if note is None and raw.get("note") is not None:
         raise ValueError("note should be a string")
-    lists = [raw.get("incomplete"), raw.get("recipients")]
-    if not all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists):
-        raise ValueError("incomplete and recipients should be lists of strings")
-    missing, recipients = read_lacking(lists[0]), tuple(lists[1])  # type: ignore[arg-type]
-    sizes = (raw["byte_size"], raw["doc_count"])
-    return Facts(*sizes, digest, note, missing, recipients, read_tree(raw), read_ruined(raw))
+    return Facts(
+        expect(raw, "byte_size", COUNT),
+        expect(raw, "doc_count", COUNT),
+        expect(raw, "plaintext_sha256", DIGEST),
+        note,
+        read_lacking(expect(raw, "incomplete", TEXTS)),
+        tuple(expect(raw, "recipients", TEXTS)),
+        expect(raw, "tree", TREE) or "",
+        read_ruined(raw),
+    )
