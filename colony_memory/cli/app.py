@@ -256,7 +256,7 @@ def _value(each: Parameter, text: Any, source: str) -> Any:
 
 def run(asked: Asked) -> int:
     """Parse the arguments, do what they say, and return the exit code; errors are raised."""
-    argv, asked.verbs = list(asked.argv), tuple(VERBS)
+    argv = list(asked.argv)
     with warnings_as_lines(asked):
         if COMPLETION not in os.environ and argv and argv[0] in VERBS:
             run, _, parameters = declared(argv[0])

@@ -344,19 +344,18 @@ class Words:
 
         A value that came out of the vault is repeated only where it is an id: it could be "latest", or a sentence.
         """
-        key, tool = (hint.action, hint.option or ""), _TOOLS.get(hint.action)
+        option, tool = hint.option or "", _TOOLS.get(hint.action)
         named = _with(hint.value) if hint.option == "snapshot_id" and isinstance(hint.value, str) else ""
-        if key in SETTINGS:
-            return f"ask the person to {SETTINGS[key]}"
+        if option in SETTINGS:
+            return f"ask the person to {SETTINGS[option]}"
         if hint.action == "init":
             asked = "ask the person to make the vault with: colony-memory init URL"
             return "backup, which makes it" if self._makes_vault else asked
-        if key == ("open", "require_signature") and hint.value is not False:
+        if option == "require_signature" and hint.value is not False:
             return None
         if hint.action in ("open", "read_folder") or (hint.action == "backup" and hint.option):
             # These are options of the server too.
-            asked = " ".join(filter(None, OPTIONS.get(key, ())))
-            return f"ask the person to start this server with {asked}" if asked else None
+            return f"ask the person to start this server with {OPTIONS[option]}" if option in OPTIONS else None
         if hint.option == "snapshot_id" and not named:
             return None
         if hint.action == "prune":

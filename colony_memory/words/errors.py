@@ -48,7 +48,7 @@ class Terminated(KeyboardInterrupt):
 #: The exit code of a kind of error, and its part of the page for trouble. The first that fits: corrupt and untrusted
 #: are ValueErrors too, and a newer format is no damage.
 _KINDS: tuple[tuple[type[BaseException], int, str | None], ...] = (
-    (UnsupportedFormat, NOT_PROVEN, None),
+    (UnsupportedFormat, NOT_PROVEN, ""),  # nothing stands there of it
     (SnapshotNotFound, NOTHING_SAVED, "nothing-saved-yet"),
     (SnapshotCorrupt, NOT_PROVEN, "damaged"),
     (RollbackDetected, NOT_PROVEN, "rolled-back"),
@@ -77,7 +77,6 @@ _CARRIED = {
     )
 }
 WHERE = frozenset(_CARRIED.values())
-_OF_FOLDERS = frozenset({"backup", "restore", "status", "watch"})
 #: The verb that does what a method of the library does.
 VERBS = {
     **{name: name for name in ("backup", "restore", "verify", "prune", "rewrite", "status", "init")},
@@ -86,40 +85,28 @@ VERBS = {
     "inspect": "status",
     "merge": "restore",
 }
-#: What a verb takes beside options: the parameter that this run may have given already, and a word for what only the
-#: user can know.
-_NEEDS = {"backup": ("paths", "PATH"), "restore": ("target", "DIR")}
-#: The option that does what an argument does: with a word in its place where a value only the user knows is missing.
-#: An empty option is a value that stands for itself.
-OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
-    ("open", "signer"): ("--key-file", "FILE"),
-    ("open", "trusted_issuers"): ("--trust", "DID"),
-    ("open", "witness"): ("--witness", "FILE"),
-    ("open", "backend"): ("--vault", "URL"),
-    ("open", "require_signature"): ("--accept-unsigned", ""),
-    ("open", "accept_legacy_pointer"): ("--accept-legacy-pointer", ""),
-    ("open", "encrypt_to"): ("--encrypt-to", "RECIPIENT"),
-    ("open", "identities"): ("--identity", "FILE"),
-    ("init", "create"): ("", ""),
-    ("backup", "signer"): ("--key-file", "FILE"),
-    ("backup", "on_conflict"): ("--on-conflict", "merge"),
-    **dict.fromkeys((("backup", "prune_keep"), ("backup", "retention"), ("prune", "keep")), ("--keep", "N")),
-    **dict.fromkeys(((verb, "snapshot_id") for verb in ("restore", "verify", "delete_snapshot", "merge")), ("", "ID")),
-    ("restore", "fallback"): ("--fallback", ""),
-    ("restore", "names"): ("--only", "GLOB"),
-    ("rewrite", "format"): ("--format", "1"),
-    ("read_folder", "secrets"): ("--secrets", "mask"),
-    ("read_folder", "allow_secrets"): ("--allow-secret", "NAME"),
-    ("restore_folder", "snapshot_first"): ("--snapshot-first", ""),
+#: The option that does what an argument does, with a word for a value that only the user knows.
+OPTIONS = {
+    "signer": "--key-file FILE",
+    "trusted_issuers": "--trust DID",
+    "backend": "--vault URL",
+    "require_signature": "--accept-unsigned",
+    "accept_legacy_pointer": "--accept-legacy-pointer",
+    "encrypt_to": "--encrypt-to RECIPIENT",
+    "identities": "--identity FILE",
+    "create": "",
+    "on_conflict": "--on-conflict merge",
+    "snapshot_id": " ID",  # an argument itself
+    "fallback": "--fallback",
+    "names": "--only GLOB",
+    "secrets": "--secrets mask",
+    "allow_secrets": "--allow-secret NAME",
+    "snapshot_first": "--snapshot-first",
 }
 #: What is said in the place of a command: an argument that an environment variable gives.
-SETTINGS = {("open", "api_key"): "set COLONY_API_KEY", ("open", "base_url"): "set COLONY_BASE_URL"}
-#: For arguments of these the run is repeated with an option more: the verbs that have it.
-_REPEATED = {
-    "open": None,
-    "read_folder": ("backup", "watch", "run", "guard", "restore"),
-    "restore_folder": ("restore",),
-}
+SETTINGS = {"api_key": "set COLONY_API_KEY", "base_url": "set COLONY_BASE_URL"}
+#: Of these the arguments are options of the run itself.
+_OWN = ("open", "read_folder", "restore_folder")
 
 
 @dataclass
@@ -130,7 +117,6 @@ class Asked:
     verb: str = ""  # the verb, empty until its options were read
     params: Mapping[str, Any] = MappingProxyType({})  # what its arguments and options came to
     from_environment: frozenset[str] = frozenset()  # those parameters that environment variables gave
-    verbs: Sequence[str] = ()  # the verbs that this version has
     flags: frozenset[str] = frozenset()  # the options that the verb has
 
     @property
@@ -169,18 +155,17 @@ def exit_code(error: BaseException) -> int:
     return next((code for kind, code, _ in _KINDS if isinstance(error, kind)), FAILED)
 
 
-def parts_for(kind: type) -> list[str | None]:
-    """The parts of the page for a kind of error, its own first; None stands for none."""
-    return [part for each, _, part in _KINDS if issubclass(kind, each) and (part or each is UnsupportedFormat)]
+def part_for(kind: type) -> str | None:
+    """The part of the page for trouble that is about a kind of error, None where there is none."""
+    return next((part for each, _, part in _KINDS if part is not None and issubclass(kind, each)), None)
 
 
 def address_for(error: BaseException) -> str | None:
-    """The part of the page that is about such an error, None where there is none."""
+    """Where to read of such an error, None where nothing stands of it."""
     # What the command line has more to say of than the error did was raised from that error.
-    for each in (error, error.__cause__):
-        for part in parts_for(type(each)):
-            return None if part is None else f"{PAGE}#{part}"
-    return None
+    parts = (part_for(type(each)) for each in (error, error.__cause__))
+    part = next((each for each in parts if each is not None), None)
+    return f"{PAGE}#{part}" if part else None
 
 
 def report_failure(error: BaseException, asked: Asked | None = None) -> int:
@@ -253,12 +238,11 @@ def command(
 ) -> str:
     """A command about the vault, and with the trust, that the options of this run gave."""
     chosen = list[str]()
-    if verb in _OF_FOLDERS and given.get("agent"):
-        chosen = ["--agent", given["agent"], *(["--with", ",".join(given["kinds"])] if given.get("kinds") else [])]
-    if chosen:
+    if verb in ("backup", "restore", "status", "watch") and given.get("agent"):
         from colony_memory.app.pick import names_a_snapshot
 
         # It says where the folder is, and what of it is left out.
+        chosen = ["--agent", given["agent"], *(["--with", ",".join(given["kinds"])] if given.get("kinds") else [])]
         arguments = tuple(each for each in arguments if verb == "restore" and names_a_snapshot(each))
     words = [PROGRAM, verb, *options]
     words += [f"./{each}" if each.startswith("-") and each != "-" else each for each in arguments]
@@ -282,63 +266,52 @@ def _option(flag: str, value: object) -> list[str]:
 def worded(hint: Hint, asked: Asked) -> str | None:
     """The hint in the words of the command line, None where that has no such thing.
 
-    An argument of the client or of what this run does is the run as it was, with an option more; another verb is told
-    for the same vault, with the same trust.
+    What is an option of this run is the run as it was, with that option; another verb is told for the same vault, with
+    the same trust.
     """
-    key = (hint.action, hint.option or "")
-    if key in SETTINGS:
-        return SETTINGS[key]
-    flag, placeholder = OPTIONS.get(key, ("", "")) if hint.option else ("", "")
-    if (
-        not asked.verb
-        or (hint.option and key not in OPTIONS)
-        or (key == ("open", "require_signature") and hint.value is not False)
-    ):
+    option, verb = hint.option or "", VERBS.get(hint.action)
+    if option in SETTINGS:
+        return SETTINGS[option]
+    if not asked.verb or option not in ("", *OPTIONS) or (option == "require_signature" and hint.value is not False):
         return None
-    if hint.option == "snapshot_id" and isinstance(hint.value, str):
+    if option == "snapshot_id" and isinstance(hint.value, str):
         from colony_memory._format.names import id_time
 
         if id_time(hint.value) is None:  # whoever can write to the vault chose it: it may begin another's, or be latest
             return None
-    words = _option(flag, (hint.value if isinstance(hint.value, str) else placeholder) if placeholder else True)
-    words = [word for word in words if word] + (["--merge"] if hint.action == "merge" else [])
+    flag, _, word = OPTIONS.get(option, "").partition(" ")
+    words = _option(flag, (hint.value if isinstance(hint.value, str) else word) if word else bool(flag))
     again = "backup" if asked.verb == "watch" else asked.verb
-    verb, repeats = VERBS.get(hint.action), hint.action in _REPEATED
-    if flag and (repeats or hint.action == again) and flag not in asked.flags:
+    if flag and (hint.action in _OWN or hint.action == again) and flag not in asked.flags:
         return None
-    if repeats:
-        verbs = _REPEATED[hint.action]
-        return _repeated(asked, words) if verbs is None or asked.verb in verbs else None
-    if verb is None or verb not in asked.verbs:
-        return None
-    if key == ("restore", "fallback") and flag in asked.flags:
-        return _repeated(asked, words)  # of run too, which begins with one
-    if verb == again and hint.option != "snapshot_id":
+    if hint.action in _OWN or (option == "fallback" and flag in asked.flags):  # of run too, which begins with a restore
+        return _repeated(asked, words)
+    if verb == again and option != "snapshot_id":
         # What has just been shown would be shown again.
         return None if again in ("list", "verify", "status") and not words else _repeated(asked, words)
-    return _fresh(verb, words, hint, asked)
+    return None if verb is None else _fresh(verb, words, hint, asked)
 
 
 def _fresh(verb: str, words: list[str], hint: Hint, asked: Asked) -> str:
-    params, label, arguments = asked.params, hint.label, list[str]()
-    if label is None and isinstance(params.get("label"), str):
-        label = params["label"]
-    if verb in _NEEDS:
-        name, word = _NEEDS[verb]
-        # Of what starts a command, the folder stands before it.
-        known = params.get(name) or (params.get("command") or [word])[:1]
+    params, given = asked.params, {name: asked.params.get(name) for name in (*_CARRIED, "agent", "kinds")}
+    label = hint.label or (params["label"] if isinstance(params.get("label"), str) else None)
+    arguments: Sequence[str] = ()
+    if verb == "backup":
+        arguments = params.get("paths") or (params.get("command") or ["PATH"])[:1]
+    elif verb == "restore":
+        # Of what starts a command, the folder stands before it; before the folder may stand another snapshot.
+        known = params.get("target") or (params.get("command") or ["DIR"])[:1]
         saved: Sequence[str] = params.get("paths") or ()
-        if hint.action == "merge" and len(saved) == 1 and os.path.isdir(saved[0]):  # noqa: PTH112 - no need of pathlib
-            known = saved
-        # Before the folder a restore may have been told another snapshot.
-        arguments += [known] if isinstance(known, str) else known[-1:] if verb == "restore" else known
-    given = {name: params.get(name) for name in (*_CARRIED, "agent", "kinds")}
-    if verb == "init":
+        is_folder = hint.action == "merge" and len(saved) == 1 and os.path.isdir(saved[0])  # noqa: PTH112
+        arguments = (saved if is_folder else known)[-1:]
+        words = [*words, "--merge"] if hint.action == "merge" else words
+    elif verb == "init":
         label, given = None, {"vault": params.get("vault")}
+    elif verb == "prune" and hint.option is None:
+        words = ["--keep", "5"]
     if asked.verb == "copy":
         given["vault"] = "URL"  # one of two, and the hint does not say which
-    options = ("--keep", "5") if verb == "prune" and hint.option is None else ()
-    return command(verb, *arguments, options=(*options, *words), label=label, given=given)
+    return command(verb, *arguments, options=words, label=label, given=given)
 
 
 def _repeated(asked: Asked, words: list[str]) -> str | None:
