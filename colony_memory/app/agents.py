@@ -1,31 +1,27 @@
 """Hosts of agents: where each keeps what its agent remembers, and what of that folder is memory.
 
 What is said here of each host is what its documentation or source says; ``docs/hosts.md`` tells which, and of when.
-No setting of a host is obeyed, and no file of its folder: where one may say that memory lies elsewhere, that is told.
+No setting of a host is obeyed, and no file of its folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._os.files import read_file
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass, field
 from colony_memory.app.values import expanded_path, read_path_setting, read_setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory.capture._ignore import Following, IgnoreRules
 
 __all__ = ["AGENTS", "Agent"]
-
-_LARGEST_SETTINGS = 1 << 20
 
 #: Never memory: secrets, caches, logs, what editors and systems leave.
 _NEVER = (
@@ -46,7 +42,6 @@ class Agent:
     variable: str  # the environment variable that says where its folder is
     memory: tuple[str, ...]  # what of its folder is memory, as rules of gitignore have it; empty for all of it
     _default: Callable[[], Path]
-    _elsewhere: Callable[[Path], Iterator[str]]
     more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what is none and may be saved with it
     _never: tuple[str, ...] = ()
     has_projects: bool = False  # whether it has folders that are named after projects
@@ -100,9 +95,6 @@ class Agent:
             return Following(real_path(_home()), _why_not_followed)
         except ValueError:
             return None
-
-    def elsewhere(self, folder: Path) -> list[str]:
-        return list(self._elsewhere(folder))
 
 
 @lru_cache
@@ -161,60 +153,10 @@ def _hermes() -> Path:
     return _home(".hermes")
 
 
-def _text_of(path: Path) -> str:
-    """The text of a file of the host, to be looked at and not obeyed; nothing where it cannot be read."""
-    try:
-        found = read_file(path, _LARGEST_SETTINGS, follow=True)
-    except (OSError, ValueError):
-        return ""
-    return "" if found is None else found.data.decode("utf-8", "replace")
-
-
-def _claude_elsewhere(folder: Path) -> Iterator[str]:
-    named = re.search(r'"autoMemoryDirectory"\s*:\s*"([^"]+)"', _text_of(folder / "settings.json"))
-    if named:
-        yield (
-            f"settings.json names another folder for memory, {named[1]!r}, which is not looked at: "
-            "if that is what Claude Code uses, save it by its path"
-        )
-
-
-def _openclaw_elsewhere(folder: Path) -> Iterator[str]:
-    state = folder.parent
-    try:
-        others = sorted(each.name for each in state.glob("workspace-*") if each.is_dir())
-    except OSError:
-        others = []
-    if folder.name == "workspace" and others:
-        yield f"other agents' workspaces are beside it, and are saved apart: {', '.join(others)}"
-    for named in sorted(
-        set(re.findall(r"""\bworkspace["']?\s*:\s*["']([^"']+)["']""", _text_of(state / "openclaw.json")))
-    ):
-        if Path(expanded_path(named)) not in (folder, *(state / each for each in others)):
-            yield f"openclaw.json names another workspace, {named!r}, which is not looked at: save it by its path"
-
-
-def _hermes_elsewhere(folder: Path) -> Iterator[str]:
-    profile = _text_of(folder / "active_profile").strip()
-    if profile not in ("", "default"):
-        yield f"the active profile is {profile!r}; it is saved with the others, under profiles/"
-
-
-def _nowhere(_folder: Path) -> Iterator[str]:
-    yield from ()
-
-
 _OF_HERMES = (
-    "SOUL.md",
-    "MEMORY.md",
-    "USER.md",
-    "AGENTS.md",
-    "memories/",
-    "skills/",
-    "plans/",
-    "knowledge/",
-    "preferences/",
-)
+    "SOUL.md", "MEMORY.md", "USER.md", "AGENTS.md",
+    "memories/", "skills/", "plans/", "knowledge/", "preferences/",
+)  # fmt: skip
 
 #: By name.
 AGENTS = {
@@ -226,7 +168,6 @@ AGENTS = {
             "CLAUDE_CONFIG_DIR",
             ("CLAUDE.md", "rules/", "agent-memory/", "projects/*/memory/"),
             lambda: _home(".claude"),
-            _claude_elsewhere,
             {
                 "transcripts": ("projects/*/*.jsonl", "history.jsonl"),
                 "skills": ("skills/",),
@@ -236,14 +177,13 @@ AGENTS = {
             },
             has_projects=True,
         ),
-        Agent("openclaw", "OpenClaw", "OPENCLAW_WORKSPACE_DIR", (), _openclaw, _openclaw_elsewhere),
+        Agent("openclaw", "OpenClaw", "OPENCLAW_WORKSPACE_DIR", (), _openclaw),
         Agent(
             "hermes",
             "Hermes",
             "HERMES_HOME",
             (*_OF_HERMES, *(f"profiles/*/{each}" for each in _OF_HERMES)),
             _hermes,
-            _hermes_elsewhere,
             {"transcripts": ("sessions/", "profiles/*/sessions/")},
         ),
         Agent(
@@ -252,7 +192,6 @@ AGENTS = {
             "CODEX_HOME",
             ("AGENTS.md", "AGENTS.override.md", "memories/"),
             lambda: _home(".codex"),
-            _nowhere,
             {
                 "transcripts": ("sessions/", "archived_sessions/", "history.jsonl"),
                 "skills": ("skills/",),

@@ -6,7 +6,6 @@ import sys
 import warnings
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -164,12 +163,12 @@ def host_of(
     """The host of that name, None where none is meant."""
     if not (name or project or maps):
         return None
-    from colony_memory.app.claude_code import Host, read_moves
+    from colony_memory.app.claude_code import Host, locate_project, read_maps
 
-    moves = read_moves(project, maps or ())
-    if moves and not (name and AGENTS[name].has_projects):
+    if (project or maps) and not (name and AGENTS[name].has_projects):
         raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
-    return None if name is None else Host(AGENTS[name], directory, moves, tuple(kinds or ()))
+    here = None if project is None else locate_project(project)
+    return None if name is None else Host(AGENTS[name], directory, here, read_maps(maps or ()), tuple(kinds or ()))
 
 
 def tell_host(host: Host, output: Output) -> None:
@@ -186,10 +185,3 @@ def tell_host(host: Host, output: Output) -> None:
         output.warn(f"not written: {name}: no memory of {host.agent.title}")
     if len(host.left) > FEW:
         output.warn(f"not written: {len(host.left) - FEW} more")
-
-
-def tell_elsewhere(name: str | None, paths: Iterable[str], output: Output) -> None:
-    """Warn of what may be memory and is not among what is saved."""
-    for path in paths if name is not None else ():
-        for line in AGENTS[str(name)].elsewhere(Path(path)):
-            output.warn(f"warning: {line}" if not output.as_json else line)

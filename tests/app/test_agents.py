@@ -73,26 +73,6 @@ def test_a_home_that_is_none_is_the_one_of_the_account(home, monkeypatch):
         AGENTS["codex"].folder()
 
 
-def test_what_lies_elsewhere_is_told(home):
-    claude = make_host(home, "claude-code")
-    assert AGENTS["claude-code"].elsewhere(claude) == []
-    (claude / "settings.json").write_text('{"autoMemoryDirectory": "~/notes/claude"}')
-    (told,) = AGENTS["claude-code"].elsewhere(claude)
-    assert "'~/notes/claude', which is not looked at" in told
-
-    openclaw = make_host(home, "openclaw")
-    (told,) = AGENTS["openclaw"].elsewhere(openclaw)
-    assert told == "other agents' workspaces are beside it, and are saved apart: workspace-ada"
-    (openclaw.parent / "openclaw.json").write_text('{"agents": {"entries": {"b": {"workspace": "/srv/b"}}}}')
-    assert "'/srv/b', which is not looked at" in AGENTS["openclaw"].elsewhere(openclaw)[1]
-
-    hermes = make_host(home, "hermes")
-    (hermes / "active_profile").write_text("coder\n")
-    assert "'coder'" in AGENTS["hermes"].elsewhere(hermes)[0]
-    assert AGENTS["codex"].elsewhere(make_host(home, "codex")) == []
-    assert AGENTS["claude-code"].elsewhere(home / "nowhere") == []
-
-
 @pytest.mark.parametrize("name", ["settings.json", ".credentials.json", "settings.local.json", "plugins/x", "x"])
 def test_no_setting_of_claude_code_is_memory(name):
     for each in (name, f"projects/-a/{name}", f"../{name}"):

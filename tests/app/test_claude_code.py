@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colony_memory.app.claude_code import Moves, folder_of_project, locate_project, read_moves
+from colony_memory.app.claude_code import folder_of_project, locate_project, read_maps, rename_projects
 from colony_memory.capture._metadata import METADATA_NAME, METADATA_NAMES, Metadata, described_by, dump_metadata
 
 
@@ -49,7 +49,7 @@ def test_a_project_is_its_repository(tmp_path):
 def test_one_of_several_is_named_by_its_path_or_its_folder(tmp_path):
     new = tmp_path / "app"
     for old in ("/home/ada/app", "/home/ada/app/", "-home-ada-app"):
-        documents, _ = read_moves(None, [f"{old}={new}"]).apply(TWO)
+        documents, _ = rename_projects(TWO, None, read_maps([f"{old}={new}"]))
         assert set(documents) == {
             "CLAUDE.md",
             f"projects/{folder_of_project(str(new))}/memory/M.md",
@@ -62,37 +62,24 @@ TWO = {**ONE, "projects/-home-ada-api/memory/M.md": "n"}
 
 
 @pytest.mark.parametrize(
-    ("moves", "documents", "message"),
+    ("project", "by_name", "documents", "message"),
     [
-        (
-            Moves(project="/x"),
-            TWO,
-            "does not hold exactly one project; there are -home-ada-api, -home-ada-app: say whi",
-        ),
-        (Moves(project="/x"), {"CLAUDE.md": "x"}, "it has no memory of a project"),
-        (Moves(by_name={"-other": "/x"}), ONE, "the snapshot has no project folder '-other'; there are -home-ada-app"),
-        (
-            Moves(by_name={"-home-ada-app": "/home/ada/api"}),
-            TWO,
-            "two project folders .* would both be '-home-ada-api'",
-        ),
-        (Moves(by_name={"-home-ada-app": "/x", "-home-ada-api": "/x"}), TWO, "would both be '-x'"),
+        ("/x", {}, TWO, "does not hold exactly one project; there are -home-ada-api, -home-ada-app: say whi"),
+        ("/x", {}, {"CLAUDE.md": "x"}, "it has no memory of a project"),
+        (None, {"-other": "/x"}, ONE, "the snapshot has no project folder '-other'; there are -home-ada-app"),
+        (None, {"-home-ada-app": "/home/ada/api"}, TWO, "two project folders .* would both be '-home-ada-api'"),
+        (None, {"-home-ada-app": "/x", "-home-ada-api": "/x"}, TWO, "would both be '-x'"),
     ],
 )
-def test_nothing_is_guessed(moves, documents, message):
+def test_nothing_is_guessed(project, by_name, documents, message):
     with pytest.raises(ValueError, match=message):
-        moves.apply(documents)
+        rename_projects(documents, project, by_name)
 
 
-@pytest.mark.parametrize("given", ["/a", "=/a", "/a=", "a/b=/c"])
+@pytest.mark.parametrize("given", [["/a"], ["=/a"], ["/a="], ["a/b=/c"], ["/a=/b", "/a=/c"]])
 def test_what_says_nothing_is_refused(given):
-    with pytest.raises(ValueError, match=r"not of the form OLD=NEW|neither an absolute path nor the name of a folder"):
-        read_moves(None, [given])
-
-
-def test_one_project_does_not_go_to_two_places():
-    with pytest.raises(ValueError, match="goes to two places"):
-        read_moves(None, ["/a=/b", "/a=/c"])
+    with pytest.raises(ValueError, match=r"not of the form OLD=NEW|neither an absolute path nor the .* two places"):
+        read_maps(given)
 
 
 def test_all_that_is_known_of_a_file_goes_along():
@@ -108,7 +95,7 @@ def test_all_that_is_known_of_a_file_goes_along():
         left_out={f"{old}/pipe": "named pipe", f"{old}/closed/": "no right"},
     )
     documents = {f"{old}/M.md": "m", f"{old}/run.sh": "r", METADATA_NAME: dump_metadata(metadata)}
-    moved, changes = Moves(by_name={"-a": "/b"}).apply(documents)
+    moved, changes = rename_projects(documents, None, {"-a": "/b"})
     assert changes == {"-a": "-b"}
     assert {*moved} - {*METADATA_NAMES} == {f"{new}/M.md", f"{new}/run.sh"}
     assert described_by(moved) == Metadata(

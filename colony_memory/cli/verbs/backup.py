@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._values import asdict, replace
 from colony_memory.app.pick import count_texts, made_at, stamp
 from colony_memory.cli import output as outputs
-from colony_memory.cli.memory import make_unchosen, open_memory, tell_elsewhere
+from colony_memory.cli.memory import make_unchosen, open_memory
 from colony_memory.cli.tables import amount, change_lines, changes
 from colony_memory.exceptions import Hint
 from colony_memory.words import FEW, age, count, few, now_utc, shown, size, stored
@@ -66,7 +66,6 @@ def run_backup(
     """
     options = saving.parsed(common.agent)
     notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
-    tell_elsewhere(common.agent, paths, common.output)
     if dry_run:
         with open_memory(common, making=True, wire=format) as opened:
             found = _preview(opened, paths, options)
@@ -287,7 +286,6 @@ def run_watch(
         return run_backup(paths, saving=saving, ping=ping, on_error=on_error, format=format, common=common)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     place, output = choose_place(common.vault), common.output
-    tell_elsewhere(common.agent, paths, output)
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
 
     def save_again() -> Saved:

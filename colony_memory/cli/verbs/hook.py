@@ -17,7 +17,7 @@ from colony_memory._values import asdict, dataclass, replace
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.open import choose_place, refuse_vault_inside
 from colony_memory.cli import output as outputs
-from colony_memory.cli.memory import make_unchosen, open_memory, tell_elsewhere, trust_of
+from colony_memory.cli.memory import make_unchosen, open_memory, trust_of
 from colony_memory.cli.options import OPTIONS, CommonOptions, SavingOptions
 from colony_memory.exceptions import ConflictDetected, PruneIncomplete
 from colony_memory.hooks import hosts, turn
@@ -134,7 +134,6 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
         folder.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"{folder!r} has a name that settings cannot hold: it is not UTF-8 text") from error
-    tell_elsewhere(call.common.agent, [folder], call.common.output)
     refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common, asks=False)), [folder])
     if place.chosen:
         place.require()

@@ -14,7 +14,7 @@ from colony_memory.app.open import choose_place
 from colony_memory.app.pick import made_at, stamp
 from colony_memory.app.values import read_seconds, show_duration
 from colony_memory.cli import output as outputs
-from colony_memory.cli.memory import at_vault, format_of, host_of, open_memory, tell_elsewhere, tell_host, trust_of
+from colony_memory.cli.memory import at_vault, format_of, host_of, open_memory, tell_host, trust_of
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs.restore import restore_lines, restore_names, warn_of_lacks
 from colony_memory.words import errors, now_utc
@@ -85,7 +85,6 @@ def run_run(
     # What every backup would be refused for is refused before the first.
     options, label = saving.parsed(common.agent), saving.label
     output, host = common.output, host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
-    tell_elsewhere(common.agent, [directory], output)
     notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=label, output=output)
     start = partial(
         begin, directory=directory, label=label, fallback=fallback, fill=not no_fill, options=options, shape=host

@@ -10,7 +10,7 @@ from colony_memory._format.names import id_time
 from colony_memory._values import asdict
 from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
 from colony_memory.app.values import show_duration
-from colony_memory.cli.memory import open_memory, tell_elsewhere
+from colony_memory.cli.memory import open_memory
 from colony_memory.cli.output import styled
 from colony_memory.cli.tables import Column, change_lines, changes, draw, when
 from colony_memory.words import age, count, few, now_utc, shown, signer, size
@@ -87,7 +87,6 @@ def run_status(
     limit = None if max_age is None else parse_duration(max_age)
     if exclude and not paths:
         raise ValueError("--exclude is for the PATHs that are looked at: give them, or leave it out")
-    tell_elsewhere(common.agent, paths or (), common.output)
     with open_memory(common) as opened:
         place = opened.place
         given = {**asdict(common), "paths": paths}
