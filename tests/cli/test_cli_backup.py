@@ -151,9 +151,6 @@ def test_options_are_parsed_into_those_of_every_face():
         on_conflict="merge",
     )  # fmt: skip
     assert SavingOptions().parsed() == BackupOptions()
-    # As the configuration file gives it.
-    rules = Retention(keep_last=2)
-    assert SavingOptions(keep=rules).parsed() == BackupOptions(retention=rules)
     several = SavingOptions(keep=2, keep_daily=7, keep_within="12h").parsed()
     assert several == BackupOptions(retention=Retention(keep_last=2, keep_daily=7, keep_within=timedelta(hours=12)))
     assert SavingOptions(keep_yearly=1).parsed() == BackupOptions(retention=Retention(keep_yearly=1))
