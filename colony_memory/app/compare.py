@@ -263,11 +263,11 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
     raise ColonyMemoryError(f"there is no {name!r} in {where} of label {label!r}{more}")
 
 
-def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool = False) -> Histories:
+def every_history(memory: ColonyMemory, *, label: str) -> Histories:
     from colony_memory._engine.history import histories
 
     require_synchronous(memory)
-    return memory._run(histories, label=label, patch=patch, view=_files)
+    return memory._run(histories, label=label, patch=True, view=_files)
 
 
 def _files(documents: Mapping[str, str]) -> dict[str, File]:

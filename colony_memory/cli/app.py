@@ -16,7 +16,6 @@ from colony_memory.words.errors import PROGRAM, UsageError, warnings_as_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import ModuleType
 
     from colony_memory.words.errors import Asked
 
@@ -77,28 +76,28 @@ _MODULES = {
     "guard": "run",
     "mcp": "run",
     **dict.fromkeys(("list", "show", "cat", "log", "grep", "diff"), "look"),
-    "report": "verify",
     **dict.fromkeys(("prune", "delete", "rewrite", "pin", "unpin", "tag"), "tidy"),
-    **dict.fromkeys(("init", "export", "import", "copy", "keygen"), "vaults"),
+    **dict.fromkeys(("init", "export", "import", "copy", "keygen", "verify", "report"), "vaults"),
 }
 
 
-def module_of(verb: str) -> ModuleType:
-    """The module that a verb is in."""
-    return import_module(f"colony_memory.cli.verbs.{_MODULES.get(verb, verb)}")
+def run_of(verb: str) -> Callable[..., int]:
+    """The function that runs a verb; its docstring is the help, with the examples at its end."""
+    run: Callable[..., int] = getattr(
+        import_module(f"colony_memory.cli.verbs.{_MODULES.get(verb, verb)}"), f"run_{verb}"
+    )
+    return run
 
 
-def examples_of(verb: str) -> tuple[str, ...]:
+def arguments_of(verb: str) -> str:
+    """Its arguments, as its help has them."""
+    return next(section[verb][0] for section in SECTIONS.values() if verb in section)
+
+
+def examples_of(verb: str) -> list[str]:
     """How a verb is used, as its help has it."""
-    examples: tuple[str, ...] = module_of(verb).EXAMPLES[verb]
-    return examples
-
-
-def declared(verb: str) -> tuple[Callable[..., int], str, list[Any]]:
-    """What runs the verb, its arguments as its help has them, and its parameters."""
-    run: Callable[..., int] = getattr(module_of(verb), f"run_{verb}")
-    arguments = next(section[verb][0] for section in SECTIONS.values() if verb in section)
-    return run, arguments, parameters_of(verb, run, arguments)
+    lines = map(str.strip, (run_of(verb).__doc__ or "").splitlines())
+    return [line for line in lines if line.startswith(f"{PROGRAM} ")]
 
 
 class Parameter(NamedTuple):
@@ -128,8 +127,9 @@ class Parameter(NamedTuple):
         return int(self.name == "keep" and self.group == "saving")
 
 
-def parameters_of(verb: str, run: Callable[..., int], arguments: str) -> list[Parameter]:
+def parameters_of(verb: str) -> list[Parameter]:
     """The parameters of a verb: what its function takes by position are arguments, all else are options."""
+    run, arguments = run_of(verb), arguments_of(verb)
     code, words = run.__code__, arguments.split()
     places = code.co_varnames[: code.co_argcount]
     defaults = dict(zip(reversed(places), reversed(run.__defaults__ or ()), strict=False)) | (run.__kwdefaults__ or {})
@@ -142,10 +142,10 @@ def parameters_of(verb: str, run: Callable[..., int], arguments: str) -> list[Pa
         kind = GROUPS.get(name)
         if kind is None:
             found.append(option_of(verb, name, defaults.get(name, NEEDED)))
-            continue
-        left_out = ("note", "tag") if name == "saving" and verb not in ("backup", "watch") else ()
-        of_group = [each for each in names_of(kind) if each not in left_out]
-        found += [option_of(verb, each, getattr(kind, each), name) for each in of_group]
+        else:
+            left_out = ("note", "tag") if name == "saving" and verb not in ("backup", "watch") else ()
+            of_group = (each for each in names_of(kind) if each not in left_out)
+            found += [option_of(verb, each, getattr(kind, each), name) for each in of_group]
     return found
 
 
@@ -162,15 +162,8 @@ def option_of(verb: str, name: str, default: Any, group: str | None = None) -> P
 class Call:
     """A verb with what it was given."""
 
-    def __init__(
-        self,
-        verb: str,
-        run: Callable[..., int],
-        parameters: list[Parameter],
-        params: dict[str, Any],
-        given: Mapping[str, str],
-    ) -> None:
-        self.verb, self.parameters, self.params, self._run = verb, parameters, params, run
+    def __init__(self, verb: str, params: dict[str, Any], given: Mapping[str, str]) -> None:
+        self.verb, self.parameters, self.params = verb, parameters_of(verb), params
         self.given = given  # by parameter the option or variable that gave it, or for an argument its name
 
     def run(self, asked: Asked) -> int:
@@ -194,7 +187,7 @@ class Call:
         token = CURRENT.set(self)
         try:
             made = {name: GROUPS[name](**each) for name, each in grouped.items()}
-            code: int | None = self._run(**given, **made)
+            code: int | None = run_of(self.verb)(**given, **made)
         finally:
             CURRENT.reset(token)
         return code or 0
@@ -206,8 +199,9 @@ class Call:
                 raise UsageError(what, advice=f"{PROGRAM} {self.verb} --help")
 
 
-def parse(verb: str, run: Callable[..., int], parameters: list[Parameter], argv: Sequence[str]) -> Call | None:
+def parse(verb: str, argv: Sequence[str]) -> Call | None:
     """The call that plain arguments make, None where click has to look at them."""
+    parameters = parameters_of(verb)
     flags = {flag: each for each in parameters for flag in each.flags}
     words, given, texts = list[str](), dict[str, str](), dict[str, list[Any]]()
     rest = iter(argv)
@@ -241,7 +235,7 @@ def parse(verb: str, run: Callable[..., int], parameters: list[Parameter], argv:
         defaults = (None if each.default is NEEDED else each.default for each in arguments[len(words) :])
         params |= zip((each.name for each in arguments), (*words, *defaults), strict=True)
     given |= {each.name: each.name for each in arguments[: len(words)]}
-    return Call(verb, run, parameters, params, given)
+    return Call(verb, params, given)
 
 
 def _value(each: Parameter, text: Any, source: str) -> Any:
@@ -259,8 +253,7 @@ def run(asked: Asked) -> int:
     argv = list(asked.argv)
     with warnings_as_lines(asked):
         if COMPLETION not in os.environ and argv and argv[0] in VERBS:
-            run, _, parameters = declared(argv[0])
-            call = parse(argv[0], run, parameters, argv[1:])
+            call = parse(argv[0], argv[1:])
             if call is not None:
                 return call.run(asked)
         from colony_memory.cli.program import run as run_with_click

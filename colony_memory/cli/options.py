@@ -114,7 +114,6 @@ OPTIONS = {
     "fixed": ("--fixed -F", "Take PATTERN as plain text."),
     "ignore_case": ("--ignore-case -i", "Ignore case."),
     "html": ("--html FILE", "Where the page is written; - is the standard output."),
-    "no_texts": ("--no-texts", "Leave the changes of documents out, and have their sizes only."),
     "replace_text": ("--replace-text FILE", "Replace texts: a line of FILE is TEXT, or TEXT==>OTHER."),
     "sign": ("--sign", "Save anew what --key-file has not signed."),
     "source": ("--from URL", "Vault to copy from. Default: that of --vault."),
@@ -218,13 +217,6 @@ class RetentionOptions:
         if not self.rules:
             raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
         return make_retention(self.rules)
-
-    def in_words(self) -> str:
-        """The rules for people: ``the newest 20, 7 daily``."""
-        words = {"keep": "the newest {}", "keep_within": "all of the last {}"}
-        return ", ".join(
-            words.get(name, f"{{}} {name.removeprefix('keep_')}").format(value) for name, value in self.rules.items()
-        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where answers, warnings and questions go, what a terminal shows meanwhile, and what is told of runs."""
+"""Answers, warnings, questions and progress, and how runs are told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import dataclass
+from colony_memory._values import asdict, dataclass
 from colony_memory._version import __version__
 from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.words import count, draws, shown, shown_with_tabs, size
@@ -26,13 +26,14 @@ from colony_memory.words.errors import (
     exit_code,
     kind_of,
     say,
+    say_json,
     show_progress,
     warn,
     write,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from colony_memory.exceptions import Hint
     from colony_memory.schedule.last_run import LastRun
@@ -105,6 +106,13 @@ class Output:
         """Write to stdout what was done, each line on its own, for people."""
         if not self._is_silent:
             self.answer("\n".join(map(shown, lines)))
+
+    def show(self, document: object, *lines: str) -> None:
+        """Answer what was asked for: to programs by the document, to people by the lines, whole though --quiet."""
+        if self.as_json:
+            self.answer_json(document)
+        else:
+            self.answer("\n".join(lines))
 
     def done(self, document: object, *lines: str) -> None:
         """Say what was done: to programs by the document, to people by the lines."""
@@ -217,50 +225,11 @@ def first_interrupt_only() -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-def become_process_1() -> None:
-    """In a container, do what its first process owes; to be called before anything is opened."""
-    from colony_memory.schedule.child import become_init
-
-    become_init(lambda line: say(f"error: {line}"))
-
-
-def split_command(given: Sequence[str]) -> tuple[str, list[str]]:
-    """The folder, and the words of the command."""
-    directory, *program = given
-    if not directory:
-        raise ValueError("an empty path")
-    if not program or not program[0]:
-        raise ValueError("the command to start is missing: give it after the folder and --")
-    return directory, program
-
-
-@contextmanager
-def starting(program: Sequence[str]) -> Iterator[None]:
-    """Look whether the command is there before anything is done for it; an error when it is started is one line."""
-    from colony_memory.schedule.child import CommandNotFound, find_command
-
-    try:
-        find_command(program)
-        yield
-    except CommandNotFound as error:
-        # The code that a shell has for it.
-        raise Failure(f"the command cannot be run: {error}", code=error.code) from error
-
-
 class _Silent:
     """A notifier of nobody."""
 
-    def begin(self) -> None:
-        """Take no notice."""
-
-    def succeeded(self) -> None:
-        """Likewise."""
-
-    def failed(self, _reason: str, _error: BaseException | None = None) -> None:
-        """Likewise."""
-
-    def close(self, _patience: float) -> None:
-        """Wait for nothing."""
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return lambda *_: None
 
 
 def notifier_of(*, ping: str | None, on_error: str | None, label: str, output: Output) -> Notifier:
@@ -290,20 +259,25 @@ def notifying(notifier: Notifier, *, patience: float) -> Iterator[Notifier]:
         notifier.close(patience)
 
 
-def run_line(done: LastRun) -> str:
-    """A run as a line."""
+def tell_run(done: LastRun, output: Output, *, aside: bool = False) -> None:
+    """Tell of a run; ``aside``, where stdout is a command's, on stderr, and of what went well only the last."""
     from colony_memory.app.values import show_duration
 
-    line = f"{done.when:%Y-%m-%dT%H:%M:%SZ} {done.message}"
-    if done.next_run is not None:
-        line += f"; next in {show_duration((done.next_run - done.when).total_seconds())}"
-    return line
+    due, line = done.next_run, f"{done.when:%Y-%m-%dT%H:%M:%SZ} {done.message}"
+    if due is not None:
+        line += f"; next in {show_duration((due - done.when).total_seconds())}"
+    if output.as_json:
+        say_json(run_document(done)) if aside else output.answer(json.dumps(run_document(done)))
+    elif not done.ok:
+        output.warn(line)
+    elif not aside:
+        output.report(line)
+    elif due is None:
+        output.note(line)
 
 
 def run_document(done: LastRun) -> dict[str, Any]:
     """The same for programs."""
-    from colony_memory._values import asdict
-
     due = done.next_run
     return {**asdict(done), "when": done.when.isoformat(), "next_run": None if due is None else due.isoformat()}
 

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from colony_memory._values import names_of
-from colony_memory.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, Call, Parameter, declared, examples_of, option_of
+from colony_memory._version import __version__
+from colony_memory.cli import app
+from colony_memory.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, Call, Parameter, option_of
 from colony_memory.cli.options import CommonOptions
-from colony_memory.cli.output import Output, print_version
+from colony_memory.cli.output import Output
 from colony_memory.words.errors import PROGRAM, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from colony_memory.words.errors import Asked
 
 #: Verbs of restic, borg and git, and what they are called here.
@@ -51,21 +55,11 @@ class _Program(click.Group):
             raise _unknown(args[0])
         return super().resolve_command(ctx, args)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
-        """The verbs, without loading them, and the options of the program."""
-        verbs = [
-            click.shell_completion.CompletionItem(name, help=line)
-            for name, line in VERBS.items()
-            if name.startswith(incomplete)
-        ]
-        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
-        common = [option_of("", name, getattr(CommonOptions, name)) for name in names_of(CommonOptions)]
-        records = [parameter_of(each).get_help_record(ctx) for each in common]
+        common = [parameter_of(option_of("", each, getattr(CommonOptions, each))) for each in names_of(CommonOptions)]
         with formatter.section("Common options, which follow the command"):
-            formatter.write_dl([each for each in records if each is not None])
+            formatter.write_dl(list(filter(None, (each.get_help_record(ctx) for each in common))))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
         width = max(map(len, VERBS))
@@ -78,29 +72,27 @@ class Verb(click.Command):
     """One verb."""
 
     def __init__(self, name: str) -> None:
-        self._run, arguments, self._parameters = declared(name)
-        self.arguments, examples = arguments.split(), examples_of(name)
+        examples, (text, *_) = app.examples_of(name), (inspect.getdoc(app.run_of(name)) or "").split(f"\n\n{PROGRAM} ")
         super().__init__(
             name,
-            params=[*map(parameter_of, self._parameters), _help_option()],
+            params=[*map(parameter_of, app.parameters_of(name)), _help_option()],
             add_help_option=False,
-            help=f"{VERBS[name]}\n\n{inspect.getdoc(self._run)}",
+            help=f"{VERBS[name]}\n\n{text}",
             epilog="\n  ".join([f"\b\nExample{'s' if len(examples) > 1 else ''}:", *examples]),
         )
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
         """The usage line after the name of the verb."""
         # The command's own options begin with a dash too.
-        return ["[OPTIONS]", *(f"-- {each}" if each == "COMMAND..." else each for each in self.arguments)]
+        return ["[OPTIONS]", *app.arguments_of(self.name or "").replace("COMMAND", "-- COMMAND").split()]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write its own options, and in one line the names of those that every verb has."""
-        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-        shared = names_of(CommonOptions)
+        options, shared = [each for each in self.params if isinstance(each, click.Option)], names_of(CommonOptions)
         common = [each for each in options if each.name in shared]
         records = [each.get_help_record(ctx) for each in options if each not in common]
         with formatter.section("Options"):
-            formatter.write_dl([each for each in records if each is not None])
+            formatter.write_dl(list(filter(None, records)))
         formatter.write_paragraph()
         names = ", ".join(max(each.opts, key=len) for each in common)
         formatter.write_text(f"Common options, which 'colony-memory --help' describes: {names}")
@@ -124,7 +116,7 @@ class Verb(click.Command):
             source = ctx.get_parameter_source(each.name or "")
             if source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT") and each.name in ctx.params:
                 given[each.name] = str(each.envvar) if source.name == "ENVIRONMENT" else max(each.opts, key=len)
-        return Call(self.name or "", self._run, self._parameters, ctx.params, given)
+        return Call(self.name or "", ctx.params, given)
 
 
 def parameter_of(each: Parameter) -> click.Parameter:
@@ -161,22 +153,19 @@ def _not_empty(ctx: click.Context, parameter: click.Parameter, value: Any) -> An
     return value
 
 
+def _answering(flags: list[str], text: str, answer: Callable[[click.Context], str]) -> click.Option:
+    """An option that answers and ends: not click's own, as an output that is closed is reported with every answer."""
+
+    def call(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+        if asked and not ctx.resilient_parsing:
+            Output().answer(answer(ctx))
+            ctx.exit()
+
+    return click.Option(flags, is_flag=True, is_eager=True, expose_value=False, help=text, callback=call)
+
+
 def _help_option() -> click.Option:
-    # Not click's own: an output that is closed is reported as with every answer.
-    return click.Option(
-        ["-h", "--help"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        help="Show this message and exit.",
-        callback=_print_help,
-    )
-
-
-def _print_help(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-    if asked and not ctx.resilient_parsing:
-        Output().answer(ctx.get_help())
-        ctx.exit()
+    return _answering(["-h", "--help"], "Show this message and exit.", click.Context.get_help)
 
 
 @functools.cache
@@ -185,16 +174,11 @@ def verb_of(name: str) -> Verb:
     return Verb(name)
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-    if asked and not ctx.resilient_parsing:
-        ctx.exit(print_version())
-
-
 program = _Program(
     PROGRAM,
     help="Keep an agent's memory safe: snapshots of folders in a vault, and back.",
     params=[
-        click.Option(["--version"], is_flag=True, callback=_print_version, is_eager=True, help="Print the version."),
+        _answering(["--version"], "Print the version.", lambda _: f"{PROGRAM} {__version__}"),
         _help_option(),
     ],
     add_help_option=False,

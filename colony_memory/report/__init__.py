@@ -21,59 +21,24 @@ if TYPE_CHECKING:
 
     from colony_memory.app.protection import Checked
     from colony_memory.client import ColonyMemory
-    from colony_memory.reports import Change, LabelMap, SnapshotCheck, VerifyReport
-    from colony_memory.retention import PrunePlan, Retention
+    from colony_memory.reports import Change, LabelMap, SnapshotCheck
     from colony_memory.snapshot import SnapshotInfo
 
-
 _FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
-
-
-@dataclass(frozen=True)
-class LabelOverview:
-    """One label."""
-
-    label: str
-    snapshots: tuple[SnapshotInfo, ...] = ()  # what a list shows, newest first
-    plan: PrunePlan | None = None  # what the retention would keep and remove; None where the label cannot be believed
-    verified: VerifyReport | None = None  # what reading every byte showed; None where that was not asked for
-    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)  # the changes of each document
-    passed_over: Mapping[str, str] = field(default_factory=dict)  # why each snapshot that was not read was not, by id
-    problem: str | None = None  # why something is missing above, None where nothing is
-
-
-@dataclass(frozen=True)
-class Overview:
-    """A vault: whether it protects, and each label."""
-
-    checked: Checked
-    labels: tuple[LabelOverview, ...]
+_PLACES = {"added": 0, "returned": 0, "changed": 1, "removed": 2}
 
 
 def look_over(
-    memory: ColonyMemory,
-    *,
-    url: str,
-    retention: Retention,
-    label: str | None = None,
-    texts: bool = True,
-    quick: bool = False,
-    now: datetime | None = None,
-) -> Overview:
-    """Gather it. What is wrong with one label is said of it, and does not stop the others."""
+    memory: ColonyMemory, *, url: str, label: str | None = None, quick: bool = False, now: datetime | None = None
+) -> tuple[Checked, list[dict[str, Any]]]:
+    """Whether the vault protects, and each label as the page shows it. What is wrong with one label is said of it, and
+    does not stop the others.
+    """
     checked = check_protection(memory, url=url, label=label, now=now)
     with warnings.catch_warnings():
         # All that they say is in what comes back.
         warnings.simplefilter("ignore", ColonyMemoryWarning)
-        return Overview(
-            checked,
-            tuple(
-                LabelOverview(each.label, problem=next(iter(each.broken.values()), None))
-                if _is_bare(each)
-                else _look_over(memory, each.label, retention, texts, quick)
-                for each in checked.found.labels
-            ),
-        )
+        return checked, [_label(memory, each, quick=quick) for each in checked.found.labels]
 
 
 def _is_bare(found: LabelMap) -> bool:
@@ -82,87 +47,54 @@ def _is_bare(found: LabelMap) -> bool:
     return found.dangling and not found.snapshots and not found.untrusted and at_most.issuperset(found.broken)
 
 
-def _look_over(memory: ColonyMemory, label: str, retention: Retention, texts: bool, quick: bool) -> LabelOverview:
-    snapshots: tuple[SnapshotInfo, ...] = ()
-    plan = verified = None
+def _label(memory: ColonyMemory, found: LabelMap, *, quick: bool) -> dict[str, Any]:
+    label, problem, snapshots = found.label, None, list["SnapshotInfo"]()
+    checks: dict[str, SnapshotCheck] = {}
     changes: Mapping[str, tuple[Change, ...]] = {}
-    passed_over: Mapping[str, str] = {}
-    try:
-        if not quick:
-            verified = memory.verify(label=label)
-        snapshots = tuple(memory.list_snapshots(label=label))
-        plan = memory.plan_prune(label=label, retention=retention)
-        if not quick:
-            found = every_history(memory, label=label, patch=texts)
-            changes, passed_over = found.changes, found.passed_over
-    except VaultError:
-        raise
-    except ColonyMemoryError as error:
-        return LabelOverview(label, snapshots, plan, verified, changes, passed_over, message_of(error))
-    return LabelOverview(label, snapshots, plan, verified, changes, passed_over)
-
-
-def render(
-    overview: Overview,
-    *,
-    status: Mapping[str, Any],
-    retention: str,
-    now: datetime,
-    next_backups: Sequence[str] = (),
-) -> str:
-    """The page."""
-    home = files(__package__)
-    template, style, script = (home.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
-    document = {
-        "made": stamp(now),
-        "status": status,
-        "next": list(next_backups),
-        "retention": retention,
-        "labels": [_label(each) for each in overview.labels],
-    }
-    # In ASCII, and without the one character that could end the element: nothing in it is markup.
-    data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
-    # The browser runs this very script, and nothing that a text might have smuggled in.
-    digest = b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    pieces = {"{{digest}}": digest, "{{style}}": style, "{{script}}": script, "{{data}}": data}
-    # From the front, so that nothing which was put in is looked at again.
-    out: list[str] = []
-    for name, piece in pieces.items():
-        before, _, template = template.partition(name)
-        out += [before, piece]
-    return "".join([*out, template])
-
-
-def _label(overview: LabelOverview) -> dict[str, Any]:
-    plan, verified = overview.plan, overview.verified
-    changes = _changes_by_snapshot(overview.changes)
-    checks = {} if verified is None else {each.snapshot_id: each for each in verified.snapshots}
-    removed = set() if plan is None else {info.snapshot_id for info in plan.remove}
-    reasons = {} if plan is None else plan.reasons
-    shown = {info.snapshot_id for info in overview.snapshots}
-    before = {info.shrunk_from for info in overview.snapshots}
-    numbers = _documents_by_snapshot(overview, changes)
+    unread: Mapping[str, str] = {}
+    if _is_bare(found):
+        problem = next(iter(found.broken.values()), None)
+    else:
+        try:
+            if not quick:
+                verified = memory.verify(label=label)
+                problem, checks = verified.problem, {each.snapshot_id: each for each in verified.snapshots}
+            snapshots = memory.list_snapshots(label=label)
+            if not quick:
+                histories = every_history(memory, label=label)
+                changes, unread = histories.changes, histories.passed_over
+        except VaultError:
+            raise
+        except ColonyMemoryError as error:
+            problem = message_of(error)
+    numbers: dict[str, list[int]] = {}  # how many documents each snapshot added, changed and removed
+    for change in (each for history in changes.values() for each in history):
+        numbers.setdefault(change.snapshot.snapshot_id, [0, 0, 0])[_PLACES[change.kind]] += 1
+    before = {info.shrunk_from for info in snapshots}
+    rows, documents = [], 0
+    for info in reversed(snapshots):
+        added, _, removed = numbers.get(info.snapshot_id, (0, 0, 0))
+        documents += added - removed
+        # As histories tell: without the record of a folder, which is no file of it.
+        known = documents if changes and not unread else info.doc_count
+        row = {
+            "documents": known,
+            "shrank": info.snapshot_id in before,
+            "changes": numbers.get(info.snapshot_id),
+            "check": _check(checks.get(info.snapshot_id)),
+            "unread": unread.get(info.snapshot_id),
+        }
+        rows.append({**_snapshot(info), **row})
+    listed = {info.snapshot_id for info in snapshots}
     return {
-        "label": overview.label,
-        "problem": overview.problem or (verified.problem if verified else None),
-        "snapshots": [
-            {
-                **_snapshot(info),
-                "documents": numbers.get(info.snapshot_id, info.doc_count),
-                "shrank": info.snapshot_id in before,
-                "changes": changes.get(info.snapshot_id),
-                "check": _check(checks.get(info.snapshot_id)),
-                "stays": None if plan is None else info.snapshot_id not in removed,
-                "reasons": list(reasons.get(info.snapshot_id, ())),
-                "unread": overview.passed_over.get(info.snapshot_id),
-            }
-            for info in overview.snapshots
-        ],
+        "label": label,
+        "problem": problem,
+        "snapshots": rows[::-1],
         # What no list shows, since it is damaged or not trusted.
-        "others": [{"id": name, "check": _check(check)} for name, check in checks.items() if name not in shown],
+        "others": [{"id": name, "check": _check(check)} for name, check in checks.items() if name not in listed],
         "documents": [
             {"name": name, "size": history[0].size, "changes": [_change(each) for each in history]}
-            for name, history in overview.changes.items()
+            for name, history in changes.items()
         ],
     }
 
@@ -173,7 +105,6 @@ def _snapshot(info: SnapshotInfo) -> dict[str, Any]:
         "made": info.created_at,
         "bytes": info.byte_size,
         "stored": info.stored_bytes,
-        "documents": info.doc_count,
         "format": info.format,
         "issuer": info.issuer,
         "latest": bool(info.head),
@@ -188,8 +119,7 @@ def _snapshot(info: SnapshotInfo) -> dict[str, Any]:
 def _check(check: SnapshotCheck | None) -> dict[str, Any] | None:
     if check is None:
         return None
-    facts = asdict(check)
-    return {"good": bool(check), "problem": check.problem, **{name: facts[name] for name in _FACTS}}
+    return {"good": bool(check), "problem": check.problem, **{name: getattr(check, name) for name in _FACTS}}
 
 
 def _change(change: Change) -> dict[str, Any]:
@@ -204,23 +134,21 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _documents_by_snapshot(overview: LabelOverview, changes: Mapping[str, list[int]]) -> dict[str, int]:
-    """How many each snapshot has, as histories tell: without the record of a folder, which is no file of it."""
-    if not overview.changes or overview.passed_over:
-        return {}
-    out, there = {}, 0
-    for info in reversed(overview.snapshots):
-        added, _, removed = changes.get(info.snapshot_id, (0, 0, 0))
-        there += added - removed
-        out[info.snapshot_id] = there
-    return out
-
-
-def _changes_by_snapshot(changes: Mapping[str, tuple[Change, ...]]) -> dict[str, list[int]]:
-    """How many documents each snapshot added, changed and removed."""
-    out: dict[str, list[int]] = {}
-    places = {"added": 0, "returned": 0, "changed": 1, "removed": 2}
-    for history in changes.values():
-        for change in history:
-            out.setdefault(change.snapshot.snapshot_id, [0, 0, 0])[places[change.kind]] += 1
-    return out
+def render(
+    labels: Sequence[Mapping[str, Any]], *, status: Mapping[str, Any], now: datetime, next_backups: Sequence[str] = ()
+) -> str:
+    """The page."""
+    home = files(__package__)
+    template, style, script = (home.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    document = {"made": stamp(now), "status": status, "next": list(next_backups), "labels": labels}
+    # In ASCII, and without the one character that could end the element: nothing in it is markup.
+    data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+    # The browser runs this very script, and nothing that a text might have smuggled in.
+    digest = b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    pieces = {"{{digest}}": digest, "{{style}}": style, "{{script}}": script, "{{data}}": data}
+    # From the front, so that nothing which was put in is looked at again.
+    out: list[str] = []
+    for name, piece in pieces.items():
+        before, _, template = template.partition(name)
+        out += [before, piece]
+    return "".join([*out, template])

@@ -75,7 +75,7 @@ addEventListener("DOMContentLoaded", () => {
   }
 
   const colourOf = (snapshot) =>
-    snapshot.check && !snapshot.check.good ? "var(--bad)" : snapshot.latest ? "var(--good)" : snapshot.stays === false ? "var(--warn)" : "var(--mark)";
+    snapshot.check && !snapshot.check.good ? "var(--bad)" : snapshot.latest ? "var(--good)" : "var(--mark)";
 
   // Sizes over time: a point for each snapshot.
   function line(snapshots) {
@@ -116,11 +116,10 @@ addEventListener("DOMContentLoaded", () => {
   }
 
   const snapshotTable = (rows) =>
-    table(["snapshot", "made", "integrity", "changes", "size", "stored", "documents", `a prune that keeps ${data.retention}`, "remarks", "signed by"],
+    table(["snapshot", "made", "integrity", "changes", "size", "stored", "documents", "remarks", "signed by"],
       rows.map((each) => make("tr", {},
         make("td", { class: "id" }, each.id), cell(time(each.made)), factsOf(each.check), cell(changesOf(each)), cell(each.encrypted && !each.bytes ? "?" : size(each.bytes), "number"), cell(size(each.stored), "number"), cell(each.documents === null ? "?" : each.documents.toLocaleString("en"), "number"),
-        make("td", { class: each.stays === false ? "warn" : "" }, each.stays === null ? "?" : each.stays ? `keeps it: ${each.reasons.join(", ")}` : "takes it"), cell(remarksOf(each), "text"),
-        make("td", { class: "text id" }, each.issuer || "-"))));
+        cell(remarksOf(each), "text"), make("td", { class: "text id" }, each.issuer || "-"))));
 
   function patchOf(change) {
     if (change.patch === null) return make("p", { class: "dim" }, "The difference is not in this page.");
@@ -149,10 +148,9 @@ addEventListener("DOMContentLoaded", () => {
   function draw(label) {
     for (const button of at("labels").children) button.setAttribute("aria-pressed", String(button.dataset.label === label.label));
     const snapshots = label.snapshots;
-    const takes = snapshots.filter((each) => each.stays === false).length;
     at("label").replaceChildren(
       make("h2", {}, `Label ${label.label}`),
-      label.problem ? make("p", { class: "bad" }, label.problem) : make("p", {}, `${count(snapshots.length, "restore point")}. A prune that keeps ${data.retention} would take ${takes}.`),
+      label.problem ? make("p", { class: "bad" }, label.problem) : make("p", {}, `${count(snapshots.length, "restore point")}.`),
       snapshots.length > 1 ? line(snapshots) : make("span"),
       snapshots.length ? some(snapshots, snapshotTable) : make("p", { class: "dim" }, "No snapshot is listed."),
       label.others.length ? make("section", {}, make("h2", {}, "Not listed"), some(label.others, (rows) => table(["snapshot", "integrity"], rows.map((each) => make("tr", {}, make("td", { class: "id" }, each.id), factsOf(each.check)))))) : make("span"),

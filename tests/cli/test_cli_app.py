@@ -103,12 +103,12 @@ VALUES = ("a", "7", "0", "-1", "", "raise", "2", "--", "x=y")
 
 @pytest.mark.parametrize("verb", app.VERBS)
 def test_plain_arguments_are_what_click_takes_them_for(verb):
-    random, (run, _, parameters) = Random(verb), app.declared(verb)
+    random = Random(verb)
     words = [*VALUES, *(flag for each in program.verb_of(verb).params for flag in each.opts if flag[0] == "-")]
     plain = 0
     for _ in range(100):
         argv = [*(["--html", "a"] if verb == "report" else []), *random.choices(words, k=random.randrange(4))]
-        call = app.parse(verb, run, parameters, argv)
+        call = app.parse(verb, argv)
         if call is None:
             continue
         plain += 1

@@ -76,7 +76,7 @@ OTHERS = [each for each in OPTIONS if each not in QUICK and not (each[0] == "gua
 
 def arguments(verb):
     command = program.verb_of(verb)
-    needed = [each.replace("...", "") for each in command.arguments if not each.startswith("[")]
+    needed = [each.replace("...", "") for each in app.arguments_of(verb).split() if not each.startswith("[")]
     flags = {flag for each in command.params for flag in each.opts}
     needed = ["PATH" if verb == "guard" and each == "DIR" else each for each in needed]
     pair = {"copy": ["--from=vault", "--to=vault"], "tag": ["--add=release"]}.get(verb, [])

@@ -6,7 +6,7 @@ import functools
 import re
 import shutil
 import threading
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -270,9 +270,8 @@ def test_each_page_is_there_as_markdown(site: tuple[str, Path]) -> None:
 
 def _report(folder: Path, snapshots: int) -> Path:
     """The report on a vault in which whatever can be named is named to do harm."""
-    from colony_memory import ColonyMemory, Retention
+    from colony_memory import ColonyMemory
     from colony_memory.report import look_over, render
-    from colony_memory.snapshot import SnapshotInfo
     from colony_memory.vaults.memory import MemoryVault
 
     harm = "</script><img src=x onerror=alert(1)>\u202e"
@@ -280,21 +279,19 @@ def _report(folder: Path, snapshots: int) -> Path:
     for n in range(min(snapshots, 3)):
         memory.backup({harm: f"<b>{n}</b>\n", "b.md": "x" * 500}, note=harm)
     now = datetime(2026, 11, 28, tzinfo=timezone.utc)
-    found = look_over(memory, url="memory:", retention=Retention(keep_last=1), now=now)
+    checked, labels = look_over(memory, url="memory:", now=now)
     if snapshots > 3:
-        infos = tuple(
-            SnapshotInfo(f"id-{n}", "default", f"2026-11-{1 + n % 28:02}T00:00:00Z", [harm], 1, n, "", note=harm)
-            for n in range(snapshots)
-        )
-        found = replace(found, labels=(replace(found.labels[0], snapshots=infos),))
-    newest = found.checked.verdict.newest
-    status = {"state": found.checked.verdict.state, "vault": harm, "newest": newest and asdict(newest)}
+        row = labels[0]["snapshots"][0]
+        many = [{**row, "id": f"id-{n}", "made": f"2026-11-{1 + n % 28:02}T00:00:00Z"} for n in range(snapshots)]
+        labels[0]["snapshots"] = many
+    newest = checked.verdict.newest
+    status = {"state": checked.verdict.state, "vault": harm, "newest": newest and asdict(newest)}
     room = {"quota_bytes": 10_000_000, "used_bytes": 5_000_000, "available_bytes": 5_000_000}
     problem = {"label": harm, "what": harm, "mend": harm, "fallback": None}
     status = {**status, **room, "problems": [problem]}
     page = folder / f"report-{snapshots}.html"
     outlook = {"next_backups": [harm] * min(snapshots, 30)}
-    page.write_text(render(found, status=status, retention="the newest 1", now=now, **outlook), encoding="utf-8")
+    page.write_text(render(labels, status=status, now=now, **outlook), encoding="utf-8")
     return page
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from colony_memory import ColonyMemory, Retention
+from colony_memory import ColonyMemory
 from colony_memory.report import look_over, render
 from colony_memory.testing import FakeVault
 
@@ -25,8 +25,8 @@ def vault():
 
 def page_of(vault, **given):
     memory = ColonyMemory(backend=vault)
-    found = look_over(memory, url="memory:", retention=Retention(keep_last=1), now=NOW, **given)
-    return render(found, status={"state": found.checked.verdict.state}, retention="the newest 1", now=NOW)
+    checked, labels = look_over(memory, url="memory:", now=NOW, **given)
+    return render(labels, status={"state": checked.verdict.state}, now=NOW)
 
 
 def data_of(page):
@@ -43,7 +43,7 @@ def test_it_tells_all_that_there_is(vault):
     newest, oldest = label["snapshots"]
     assert [newest["id"], oldest["id"]] == [second.snapshot_id, first.snapshot_id]
     assert (newest["changes"], oldest["changes"]) == ([0, 1, 1], [2, 0, 0])
-    assert (newest["stays"], oldest["stays"], newest["latest"]) == (True, False, True)
+    assert (newest["latest"], oldest["latest"]) == (True, False)
     assert (newest["check"]["good"], newest["check"]["trust"]) == (True, "unchecked")
     assert oldest["note"] == "the first"
     names = {entry["name"]: entry for entry in label["documents"]}
@@ -52,11 +52,8 @@ def test_it_tells_all_that_there_is(vault):
     assert document["made"] == "2026-11-28T12:00:00Z"
 
 
-def test_texts_can_be_left_out_and_reading_too(vault):
-    ColonyMemory(backend=vault).backup({"a.md": "a secret thing\n"})
-    page = page_of(vault, texts=False)
-    assert "secret thing" not in page
-    assert data_of(page)["labels"][0]["documents"][0]["changes"][0]["size"] == 15
+def test_reading_can_be_left_out(vault):
+    ColonyMemory(backend=vault).backup({"a.md": "a thing\n"})
     (label,) = data_of(page_of(vault, quick=True))["labels"]
     assert (label["documents"], label["snapshots"][0]["check"]) == ([], None)
 

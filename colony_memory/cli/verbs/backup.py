@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -24,25 +23,8 @@ if TYPE_CHECKING:
     from colony_memory.capture import Capture
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.options import CommonOptions, SavingOptions
-    from colony_memory.cli.output import Output
     from colony_memory.schedule.watch import LastRun
     from colony_memory.snapshot import SnapshotInfo
-#: How each verb is used, as its help has it.
-EXAMPLES = {
-    "backup": (
-        "colony-memory backup ~/agent/memory",
-        "colony-memory backup --dry-run --exclude '*.log' ~/agent/memory",
-        "colony-memory backup --label research --keep 10 MEMORY.md notes/",
-        "colony-memory backup --git --secrets mask ~/agent/workspace",
-        "colony-memory backup --note 'before the move' --tag move ~/agent/memory",
-        "colony-memory backup --agent claude-code",
-        "colony-memory backup --quiet --ping https://hc.example.org/a1b2 ~/agent/memory",
-    ),
-    "watch": (
-        "colony-memory watch --every 15m ~/agent/memory",
-        "colony-memory watch --every 1h --keep 48 --label research MEMORY.md notes/",
-    ),
-}
 
 
 def run_backup(
@@ -63,31 +45,34 @@ def run_backup(
     the last backup, by its size, times and inode, is not read again. Where nothing has changed, nothing is written,
     unless it lacks the note or a tag that is given. What cannot be read is left out and named, and the exit code is
     then 1.
+
+    colony-memory backup ~/agent/memory
+    colony-memory backup --dry-run --exclude '*.log' ~/agent/memory
+    colony-memory backup --label research --keep 10 MEMORY.md notes/
+    colony-memory backup --git --secrets mask ~/agent/workspace
+    colony-memory backup --note 'before the move' --tag move ~/agent/memory
+    colony-memory backup --agent claude-code
+    colony-memory backup --quiet --ping https://hc.example.org/a1b2 ~/agent/memory
     """
-    options = saving.parsed(common.agent)
-    notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
+    options, output = saving.parsed(common.agent), common.output
+    notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=output)
     if dry_run:
         with open_memory(common, making=True, wire=format) as opened:
             found = _preview(opened, paths, options)
-            if common.as_json:
-                opened.output.answer_json(_document(found.capture, None, found))
-            else:
-                lines = preview_lines(found, removes=options.removes, verbose=verbose, now=now_utc())
-                opened.output.answer("\n".join(lines))
+            lines = _preview_lines(found, removes=options.removes, verbose=verbose, now=now_utc())
+            output.show(_document(found.capture, None, found), *lines)
             if saving.before is not None:
-                opened.output.note("the command of --before was not run, which may change what there is to save")
+                output.note("the command of --before was not run, which may change what there is to save")
             _tell(found.capture, common, saving, verbose=verbose)
         return 0 if found else FAILED
     with outputs.notifying(notifier, patience=outputs.AT_LEISURE):
         notifier.begin()
         with open_memory(common, making=True, wire=format) as opened:
             saved = save(opened, paths, options, index=not no_index)
-            if common.as_json:
-                opened.output.answer_json(_document(saved.capture, saved))
-            opened.output.report(*backup_lines(saved, now=now_utc()))
+            output.done(_document(saved.capture, saved), *_lines(saved, now=now_utc()))
             if saved.info.diverged_from and saved.info.reused:
                 # Not as a line of the answer: it is told under --quiet too.
-                outputs.caution(diverged_line(saved.info, joined=False))
+                outputs.caution(_diverged_line(saved.info, joined=False))
             _tell(saved.capture, common, saving, verbose=verbose)
         if saved:
             notifier.succeeded()
@@ -125,10 +110,14 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
         opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.problem}")
     info, how = saved.info, saving.options.on_conflict
     if info.diverged_from and not info.reused and how != "raise":  # else a warning has told
-        outputs.caution(diverged_line(info, joined=how == "merge"))
+        outputs.caution(_diverged_line(info, joined=how == "merge"))
     if info.shrunk_from is not None and not (info.shrunk_from == info.diverged_from and how == "raise"):
         # Else a warning has told of the same snapshot, with the command that brings it back.
-        outputs.caution(shrunk_line(saved), Hint("restore", "snapshot_id", info.shrunk_from, label=info.label))
+        less = f"less than half of the one before: {amount(saved.capture.contents)}, {size(saved.size)} now"
+        outputs.caution(
+            f"this backup holds {less}. If that was not meant, get the one before back",
+            Hint("restore", "snapshot_id", info.shrunk_from, label=info.label),
+        )
     return saved
 
 
@@ -150,15 +139,26 @@ def _preview(opened: Opened, paths: list[str], options: BackupOptions) -> Previe
 
 
 def _document(capture: Capture, saved: Saved | None, found: Preview | None = None) -> dict[str, Any]:
-    contents = capture.contents if saved is None else saved.contents
+    contents, would = capture.contents if saved is None else saved.contents, None
+    if found is not None:
+        from colony_memory.cli.verbs.status import unsaved_document
+
+        plan = found.plan
+        fields = ("label", "doc_names", "byte_size", "stored_bytes")
+        would = {
+            **{name: getattr(plan.info, name) for name in fields},
+            **{name: getattr(plan, name) for name in ("unchanged", "needed_bytes", "available_bytes", "problem")},
+            "fits": plan.problem is None,
+            "delete": list(plan.removed),
+            **unsaved_document(found.unsaved),
+        }
+    told = ("left_out", "notes", "secrets", "allowed")
     return {
         "snapshot": None if saved is None else asdict(saved.info),
         "file_count": None if contents is None else len(contents.files),
         "dry_run": found is not None,
-        "would": None if found is None else preview_document(found),
-        **{
-            key: [asdict(each) for each in getattr(capture, key)] for key in ("left_out", "notes", "secrets", "allowed")
-        },
+        "would": would,
+        **{key: [asdict(each) for each in getattr(capture, key)] for key in told},
         "ignored": list(capture.ignored),
         "masked": list(capture.masked),
     }
@@ -186,7 +186,7 @@ def _tell(capture: Capture, common: CommonOptions, saving: SavingOptions, *, ver
         output.warn(line)
 
 
-def backup_lines(saved: Saved, *, now: datetime) -> list[str]:
+def _lines(saved: Saved, *, now: datetime) -> list[str]:
     """The outcome of a backup; joined with another's, a snapshot is more than was read."""
     info, contents = saved.info, saved.contents
     named = f"snapshot {info.snapshot_id} of label {info.label}"
@@ -200,7 +200,7 @@ def backup_lines(saved: Saved, *, now: datetime) -> list[str]:
     return [f"unchanged since {stamp(made)} ({age(made, now)}); nothing written", held_by, what]
 
 
-def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
+def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
     """That another client has saved in between, and what became of its snapshot."""
     if info.reused:
         return f"nothing here is new, and the latest is snapshot {info.diverged_from}; restore to get it"
@@ -213,53 +213,26 @@ def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
     return f"saved, and the latest is {other}"
 
 
-def preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime) -> list[str]:
+def _preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime) -> list[str]:
     """The outcome that a backup would have, and whether it fits."""
     plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
     info, latest = plan.info, unsaved.latest
     more = f", {len(left_out)} left out" if left_out else ""
     what = f"{amount(found.capture.contents)}{more}, {size(found.capture.size)}"
-    since = "nothing is saved yet under it"
+    since, differ = "nothing is saved yet under it", list[str]()
     if unsaved.problem is not None:
         since = f"the latest cannot be compared: {unsaved.problem}"
     elif latest is not None:
         since = f"since {latest.snapshot_id} ({age(made_at(latest), now)}): {changes(unsaved.changes)}"
+        differ = change_lines(unsaved.changes, verbose=verbose)
     if plan.unchanged:
-        lines = [f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}", what]
-        return [*(shown(line) for line in lines), "nothing written"]
-    differ = change_lines(unsaved.changes, verbose=verbose) if latest is not None and unsaved.problem is None else []
+        first = f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}"
+        return [shown(first), shown(what), "nothing written"]
     free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
     fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
     gone = [] if not removes else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
-    first = [shown(line) for line in (f"would save {what} to label {info.label}", since)]
-    return [*first, *differ, shown(fits), *gone, "nothing written"]
-
-
-def preview_document(found: Preview) -> dict[str, Any]:
-    """The same for programs."""
-    from colony_memory.cli.verbs.status import unsaved_document
-
-    plan, unsaved = found.plan, found.unsaved
-    info = plan.info
-    return {
-        "label": info.label,
-        "doc_names": info.doc_names,
-        "byte_size": info.byte_size,
-        "stored_bytes": info.stored_bytes,
-        "unchanged": plan.unchanged,
-        "needed_bytes": plan.needed_bytes,
-        "available_bytes": plan.available_bytes,
-        "fits": plan.problem is None,
-        "problem": plan.problem,
-        "delete": list(plan.removed),
-        **unsaved_document(unsaved),
-    }
-
-
-def shrunk_line(saved: Saved) -> str:
-    """That the memory has become much smaller, which it should not unless somebody meant it to."""
-    now = f"{amount(saved.capture.contents)}, {size(saved.size)} now"
-    return f"this backup holds less than half of the one before: {now}. If that was not meant, get the one before back"
+    would = f"would save {what} to label {info.label}"
+    return [shown(would), shown(since), *differ, shown(fits), *gone, "nothing written"]
 
 
 def run_watch(
@@ -277,6 +250,9 @@ def run_watch(
     """Each run is a backup with the same options, and is told in one line. A run that fails is tried again, sooner at
     first and then less often, for as long as it takes; only a failure of the first one ends the command, unless it may
     mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
+
+    colony-memory watch --every 15m ~/agent/memory
+    colony-memory watch --every 1h --keep 48 --label research MEMORY.md notes/
     """
     from colony_memory.app.open import choose_place
     from colony_memory.app.values import read_seconds, show_duration
@@ -298,7 +274,7 @@ def run_watch(
         if greeting:
             output.note(greeting.pop())
         with suppress(Failure):  # a reader that went away must not end the backups
-            _tell_run(done, output)
+            outputs.tell_run(done, output)
 
     notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=output)
     watch = Watch(
@@ -325,12 +301,3 @@ def run_watch(
     if watch.busy:
         outputs.leave(code)
     return code
-
-
-def _tell_run(done: LastRun, output: Output) -> None:
-    if output.as_json:
-        output.answer(json.dumps(outputs.run_document(done)))
-    elif done.ok:
-        output.report(outputs.run_line(done))
-    else:
-        output.warn(outputs.run_line(done))

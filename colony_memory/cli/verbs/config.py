@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from colony_memory.app.config import Config
     from colony_memory.cli.app import Call
 
-EXAMPLES = {"config": ("colony-memory config", "colony-memory config --json")}
 _DEFAULT = ("default",)
 
 
@@ -109,6 +108,9 @@ def _host_itself(words: Sequence[str]) -> str | None:
 def run_config(*, path: bool = False, common: CommonOptions) -> int:
     """Options come before environment variables, and those before the file. The file must belong to you or root, and
     nobody else may write to it. It is never looked for in the working directory or in a folder that is saved.
+
+    colony-memory config
+    colony-memory config --json
     """
     output, call = common.output, CURRENT.get()
     given = {} if call is None else _given_of(call)
@@ -140,13 +142,13 @@ def run_config(*, path: bool = False, common: CommonOptions) -> int:
 
 def _settings(config: Config, given: Mapping[str, Setting]) -> dict[str, Setting]:
     from colony_memory.app.open import choose_place
-    from colony_memory.cli.app import declared
+    from colony_memory.cli.app import parameters_of
 
     found = effective(config, given)
     label = os.environ.get("COLONY_MEMORY_LABEL")
     if label is not None:
         found["label"] = Setting(label, ("COLONY_MEMORY_LABEL",))
-    usual = {each.name: each.default or None for verb in ("status", "watch") for each in declared(verb)[2]}
+    usual = {each.name: each.default or None for verb in ("status", "watch") for each in parameters_of(verb)}
     usual["vault"] = choose_place().url if "vault" not in found else None
     return {name: found.get(name) or Setting(usual.get(name), _DEFAULT) for name in settings.SETTINGS}
 

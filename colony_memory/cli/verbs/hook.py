@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from colony_memory.app.save import Saved
     from colony_memory.schedule.notify import Notifier
 
-#: How each verb is used, as its help has it.
-EXAMPLES = {
-    "hook": (
-        "colony-memory hook install claude-code",
-        "colony-memory hook install claude-code ~/agent/memory",
-        "colony-memory hook install codex --dry-run --keep 96 ~/agent/memory",
-        "colony-memory hook uninstall claude-code",
-        "colony-memory hook --format gemini ~/agent/memory",
-    )
-}
-
 
 def run_hook(
     words: list[str],
@@ -66,6 +55,12 @@ def run_hook(
     of its memory is; at any other event DIR is saved as 'backup' does it. Nothing in that JSON says what is read or
     written. What fails is told in the answer and noted for 'status', and the exit code is 0: a host is never kept from
     going on without --block, and never held up for longer than --timeout.
+
+    colony-memory hook install claude-code
+    colony-memory hook install claude-code ~/agent/memory
+    colony-memory hook install codex --dry-run --keep 96 ~/agent/memory
+    colony-memory hook uninstall claude-code
+    colony-memory hook --format gemini ~/agent/memory
     """
     from colony_memory.app.values import read_seconds
 

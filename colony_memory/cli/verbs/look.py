@@ -27,20 +27,15 @@ if TYPE_CHECKING:
 
 # Characters of names that are written although a row above has the same.
 _AGAIN_CHARS = 2**22
-#: How each verb is used, as its help has it.
-EXAMPLES = {
-    "list": ("colony-memory list", "colony-memory list --label research --json", "colony-memory list --tag release"),
-    "show": ("colony-memory show latest", "colony-memory show --label research 20261101"),
-    "cat": ("colony-memory cat notes/a.md", "colony-memory cat latest~1 notes/a.md"),
-    "log": ("colony-memory log notes/a.md", "colony-memory log -p notes/a.md"),
-    "grep": ("colony-memory grep 'two years'", "colony-memory grep -F -i 'two years.'"),
-    "diff": ("colony-memory diff latest~1 latest", "colony-memory diff -p latest ~/agent/memory"),
-}
 
 
 def run_list(*, label: str | None = None, tag: list[str] | None = None, common: CommonOptions) -> int:
     """Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
     called latest, the one before it latest~1.
+
+    colony-memory list
+    colony-memory list --label research --json
+    colony-memory list --tag release
     """
     from colony_memory._format.manifest import check_tags
     from colony_memory.app.pick import latest_ids, nothing_saved
@@ -54,16 +49,15 @@ def run_list(*, label: str | None = None, tag: list[str] | None = None, common: 
         infos = [info for info in infos if wanted.issubset(info.tags)]
         if common.as_json:
             opened.output.answer_json({"snapshots": list(_documents(infos))})
-        elif label is not None and not infos and not tag:
-            opened.output.answer(f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}")
-        else:
-            opened.output.answer(snapshot_table(infos, latest=latest, now=now_utc()))
-            refused = {info.label: info.snapshot_id for info in reversed(infos) if info.label not in followed}
-            for name, newest in islice(refused.items(), FEW):
-                restore = command("restore", newest, "DIR", label=name, given=vars(common))
-                opened.output.answer(
-                    f"label {shown(name)}: restore refuses the latest; it takes a snapshot by its id: {restore}"
-                )
+            return 0
+        lines = [snapshot_table(infos, latest=latest, now=now_utc())]
+        if label is not None and not infos and not tag:
+            lines = [f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}"]
+        refused = {info.label: info.snapshot_id for info in reversed(infos) if info.label not in followed}
+        for name, newest in islice(refused.items(), FEW):
+            restore = command("restore", newest, "DIR", label=name, given=vars(common))
+            lines.append(f"label {shown(name)}: restore refuses the latest; it takes a snapshot by its id: {restore}")
+        opened.output.answer("\n".join(lines))
     return 0
 
 
@@ -84,6 +78,9 @@ def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) ->
     """ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it. The snapshot is read
     in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and the
     exit code is 4.
+
+    colony-memory show latest
+    colony-memory show --label research 20261101
     """
     from colony_memory.app.pick import completed, find, with_pin
     from colony_memory.app.restore import fetch
@@ -101,17 +98,24 @@ def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) ->
                 raise
             except (SnapshotCorrupt, DecryptionError) as error:
                 damage = error
-        if common.as_json:
-            opened.output.answer_json({"snapshot": asdict(info), **_document(contents)})
-        else:
-            opened.output.answer("\n".join(snapshot_lines(info, contents, now=now_utc())))
+        files: dict[str, Any] = dict.fromkeys(("file_count", "files", "links", "empty_dirs"))
+        if contents is not None:
+            files = {
+                "file_count": len(contents.files),
+                "files": sorted((*contents.texts, *contents.others)),
+                "links": dict(contents.links),
+                "empty_dirs": list(contents.empty_dirs),
+            }
+        opened.output.show({"snapshot": asdict(info), **files}, *_snapshot_lines(info, contents, now=now_utc()))
         if damage is not None:
             raise damage
     return 0
 
 
-def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datetime) -> list[str]:
+def _snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datetime) -> list[str]:
     """One snapshot, and the names in it; of one that cannot be read (None) those that its summary gives."""
+    from colony_memory.capture._metadata import METADATA_NAMES
+
     made = made_at(info)
     parts = f" in {count(info.part_count, 'part')}" if info.part_count else ""
     facts = {
@@ -138,34 +142,22 @@ def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: dateti
             more = "  (no text)" if name in contents.others else ""
             lines.append(name + (f" -> {contents.links[name]}" if name in contents.links else more))
         lines += [f"{name}/" for name in contents.empty_dirs]
+    elif info.doc_names:
+        names = sorted(name for name in info.doc_names if name not in METADATA_NAMES)
+        lines += ["", f"{count(len(names), 'text')}:", *names]
     else:
-        lines += ["", *_texts_of(info)]
+        lines += ["", "its names are encrypted too"]
     if info.incomplete:
         lines += ["", "left out:", *info.incomplete]
     return list(map(shown, lines))
 
 
-def _texts_of(info: SnapshotInfo) -> list[str]:
-    from colony_memory.capture._metadata import METADATA_NAMES
-
-    names = sorted(name for name in info.doc_names if name not in METADATA_NAMES)
-    return [f"{count(len(names), 'text')}:", *names] if info.doc_names else ["its names are encrypted too"]
-
-
-def _document(contents: Contents | None) -> dict[str, Any]:
-    if contents is None:
-        return dict.fromkeys(("file_count", "files", "links", "empty_dirs"))
-    return {
-        "file_count": len(contents.files),
-        "files": sorted((*contents.texts, *contents.others)),
-        "links": dict(contents.links),
-        "empty_dirs": list(contents.empty_dirs),
-    }
-
-
 def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) -> int:
     """NAME is one that 'show' lists, ID a snapshot as 'show' takes it, by default the latest. On a terminal control
     characters are spelled out, and what is no text is not printed.
+
+    colony-memory cat notes/a.md
+    colony-memory cat latest~1 notes/a.md
     """
     from colony_memory.app.content import content_of
     from colony_memory.app.restore import fetch
@@ -181,12 +173,9 @@ def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) 
         if common.as_json:
             from base64 import b64encode
 
-            text = (
-                {"text": content, "base64": None}
-                if isinstance(content, str)
-                else {"text": None, "base64": b64encode(content).decode("ascii")}
-            )
-            opened.output.answer_json({"snapshot": asdict(found.info), "name": name, **text})
+            encoded = None if isinstance(content, str) else b64encode(content).decode("ascii")
+            document = {"snapshot": asdict(found.info), "name": name, "text": content if encoded is None else None}
+            opened.output.answer_json({**document, "base64": encoded})
         else:
             opened.output.answer_content(content, name=name)
     return 0
@@ -195,6 +184,9 @@ def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) 
 def run_log(name: str, *, label: str = "default", patch: bool = False, common: CommonOptions) -> int:
     """NAME is one that 'show' lists. The newest change comes first. Every snapshot of the label is read, two files for
     most; those that cannot be are named, and what changed there shows in the next.
+
+    colony-memory log notes/a.md
+    colony-memory log -p notes/a.md
     """
     from colony_memory.app.compare import file_history
 
@@ -203,12 +195,10 @@ def run_log(name: str, *, label: str = "default", patch: bool = False, common: C
     with open_memory(common) as opened:
         with opened.working():
             found = file_history(opened.memory, name, label=label, patch=patch)
-        if common.as_json:
-            opened.output.answer_json(asdict(found))
-        elif patch:
-            opened.output.answer_patch(history_patches(found, now=now_utc()))
+        if patch and not common.as_json:
+            opened.output.answer_patch(_patches(found, now=now_utc()))
         else:
-            opened.output.answer("\n".join(history_lines(found, now=now_utc())))
+            opened.output.show(asdict(found), *history_lines(found, now=now_utc()))
     return 0
 
 
@@ -239,7 +229,7 @@ def history_lines(found: FileHistory, *, now: datetime) -> list[str]:
     return [*draw(_CHANGES, rows).split("\n"), total]
 
 
-def history_patches(found: FileHistory, *, now: datetime) -> str:
+def _patches(found: FileHistory, *, now: datetime) -> str:
     """Each change with what differs, newest first."""
     parts = []
     for each in found.changes:
@@ -262,6 +252,9 @@ def run_grep(
     """PATTERN is a regular expression of Python, looked for in each line. Every snapshot of the label is read, two
     files for most. The exit code is 0 if anything is found, 1 if nothing is, and 4 if nothing is and some snapshots
     could not be read.
+
+    colony-memory grep 'two years'
+    colony-memory grep -F -i 'two years.'
     """
     from colony_memory.app.compare import search_files
 
@@ -272,16 +265,14 @@ def run_grep(
             told = len(found.matches)
             lines = "line is" if told == 1 else f"{told} lines are"
             opened.output.warn(f"only the newest {lines} told: look for something rarer")
-        if common.as_json:
-            opened.output.answer_json({"pattern": pattern, **asdict(found)})
-        elif found:
-            opened.output.answer("\n".join(match_lines(found, now=now_utc())))
+        if found or common.as_json:
+            opened.output.show({"pattern": pattern, **asdict(found)}, *_match_lines(found, now=now_utc()))
         else:
             opened.output.note(f"nothing found in {count(found.searched, 'snapshot')}")
     return 0 if found else NOT_PROVEN if found.passed_over else FAILED
 
 
-def match_lines(found: SearchReport, *, now: datetime) -> Iterator[str]:
+def _match_lines(found: SearchReport, *, now: datetime) -> Iterator[str]:
     """The lines that were found, those of a file that came and went together under one head."""
     times = attrgetter("name", "first.snapshot_id", "last.snapshot_id", "in_latest")
     for (name, *_), matches in groupby(found.matches, key=times):
@@ -314,6 +305,9 @@ def run_diff(
 ) -> int:
     """A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
     snapshot. Without A, it is shown what has changed since then in the folder that this host saves under the label.
+
+    colony-memory diff latest~1 latest
+    colony-memory diff -p latest ~/agent/memory
     """
     from colony_memory.app.compare import patch_of, read_own_folder, read_side
     from colony_memory.capture._metadata import compare_files
@@ -328,13 +322,15 @@ def run_diff(
         left_out = [f"left out: {each.name}: {each.reason}" for each in (*before.left_out, *after.left_out)]
         for line in few(left_out, verbose=verbose):
             opened.output.warn(line)
-        if common.as_json:
-            sides = {"a": before.name, "b": after.name, "differs": bool(found)}
-            opened.output.answer_json({**sides, **asdict(found), "patch": text})
-        elif text is not None:
+        if text is not None and not common.as_json:
             opened.output.answer_patch(text)
         else:
-            heads = [shown(f"from {before.title}"), shown(f"to   {after.title}")]
-            total = f"{changes(found)}, {found.unchanged} the same"
-            opened.output.answer("\n".join([*heads, *change_lines(found, verbose=verbose), total]))
+            sides = {"a": before.name, "b": after.name, "differs": bool(found)}
+            opened.output.show(
+                {**sides, **asdict(found), "patch": text},
+                shown(f"from {before.title}"),
+                shown(f"to   {after.title}"),
+                *change_lines(found, verbose=verbose),
+                f"{changes(found)}, {found.unchanged} the same",
+            )
     return FAILED if exit_code and found else 0

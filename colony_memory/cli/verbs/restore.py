@@ -18,20 +18,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from colony_memory.app.content import Filled
+    from colony_memory.app.restore import RestoredFolder
     from colony_memory.capture import Written
     from colony_memory.cli.options import CommonOptions
     from colony_memory.reports import Salvaged
     from colony_memory.snapshot import SnapshotInfo
-#: How each verb is used, as its help has it.
-EXAMPLES = {
-    "restore": (
-        "colony-memory restore ~/agent/memory",
-        "colony-memory restore latest~1 ./before",
-        "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
-        "colony-memory restore --at '3h ago' --snapshot-first ~/agent/memory",
-        "colony-memory restore --dry-run --agent claude-code --project ~/work/app",
-    )
-}
+
+_SHOWN = 10
+_SALVAGED = ("snapshot_id", "sources", "missing", "damage", "doc_count")  # without the texts
 
 
 def run_restore(
@@ -61,6 +55,12 @@ def run_restore(
     unless --delete is given. What it lacks because it never stood still or could not be read comes from the newest
     snapshot that has it. A file whose text would be lost stops the restore: one that no snapshot has which this folder
     was restored from or saved as; --snapshot-first saves it first. So does what a program has open.
+
+    colony-memory restore ~/agent/memory
+    colony-memory restore latest~1 ./before
+    colony-memory restore --dry-run --only 'notes/*' ~/agent/memory
+    colony-memory restore --at '3h ago' --snapshot-first ~/agent/memory
+    colony-memory restore --dry-run --agent claude-code --project ~/work/app
     """
     from colony_memory.app.restore import restore_folder
 
@@ -100,8 +100,7 @@ def run_restore(
                 shape=host,
                 on_progress=opened.steps("writing"),
             )
-        info, written, before = restored.info, restored.written, restored.before
-        left = restored.salvaged
+        info, written, before, left = restored.info, restored.written, restored.before, restored.salvaged
         document = {
             "snapshot": asdict(info),
             "before": None if before is None else asdict(before.info),
@@ -116,33 +115,35 @@ def run_restore(
             opened.output.report(f"saved what was here as {before.info.snapshot_id} of label {before.info.label}")
             for each in before.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
-        opened.output.done(
-            document,
-            *restore_names(written, dry_run=dry_run, verbose=verbose),
-            *restore_lines(info, written, directory=directory, dry_run=dry_run, now=now_utc()),
-        )
+        lines = restore_lines(restored, directory, dry_run=dry_run, verbose=verbose, now=now_utc())
+        opened.output.done(document, *lines)
         warn_of_lacks(info, written, restored.filled)
-        warn_of_salvage(left)
+        if left is not None and left.damage is not None:
+            _warn_of_salvage(left)
         if host is not None:
             tell_host(host, opened.output)
     if not restored:
         hint = Hint("restore_folder", "snapshot_first", value=True) if written.unsaved and not written.in_use else None
-        raise Failure(refusal_line(written), code=FAILED, hint=hint)
+        unsaved, in_use = len(written.unsaved), len(written.in_use)
+        lost = f"what {count(unsaved, 'file')} {'has' if unsaved == 1 else 'have'} here is saved nowhere"
+        busy = f"{count(in_use, 'file')} {'is' if in_use == 1 else 'are'} open in {users_line(written)}"
+        reasons = filter(None, [unsaved and lost, in_use and f"{busy}, to be stopped first"])
+        raise Failure(f"it would be refused: {' and '.join(map(str, reasons))}", code=FAILED, hint=hint)
     return 0 if left is None or left else FAILED
 
 
-_SHOWN = 10
-_SALVAGED = ("snapshot_id", "sources", "missing", "damage", "doc_count")  # without the texts
-
-
-def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str]:
-    """The files that a restore wrote, or would write, and what stops it: the first of each kind, or all.
+def restore_lines(
+    restored: RestoredFolder, directory: str, told: Iterable[str] = (), *, dry_run: bool, verbose: bool, now: datetime
+) -> list[str]:
+    """What a restore did, or would do: the names, the first of each kind or all, what was told, and the sum.
 
     What one decides by is named in any case: what would be removed, and what is saved nowhere or in use. A plan says of
     each file that goes where its text is.
     """
+    info, written = restored.info, restored.written
     why = {name: f" ({where})" for name, where in written.why.items()} if dry_run else {}
-    lines = []
+    folders, removed = len(written.directories), len(written.removed)
+    lines = list[str]()
     for planned, done, names, all_of_them in (
         ("would create ", "created ", [*written.created, *(f"{name}/" for name in written.directories)], False),
         ("would replace", "replaced", [f"{name}{why.get(name, '')}" for name in written.replaced], False),
@@ -153,15 +154,9 @@ def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str
     masked = [f"left as it is {name} (the snapshot has its secrets masked)" for name in written.left]
     lines += few(masked, verbose=verbose)
     lines += [f"saved nowhere {name}" for name in written.unsaved]
-    return [*lines, *(f"is in use     {name} ({written.why[name]})" for name in written.in_use)]
-
-
-def restore_lines(info: SnapshotInfo, written: Written, *, directory: str, dry_run: bool, now: datetime) -> list[str]:
-    """The sum of what a restore did, or would do."""
-    named = f"snapshot {info.snapshot_id} of label {info.label}"
+    lines += [f"is in use     {name} ({written.why[name]})" for name in written.in_use]
     words = ("to create", "to replace", "to remove") if dry_run else ("created", "replaced", "removed")
-    folders, removed = len(written.directories), len(written.removed)
-    figures = [
+    figures = (
         f"{len(written.created)} {words[0]}",
         count(folders, "empty folder") if folders else "",
         f"{len(written.replaced)} {words[1]}",
@@ -170,23 +165,15 @@ def restore_lines(info: SnapshotInfo, written: Written, *, directory: str, dry_r
         f"{len(written.unsaved)} saved nowhere" if written.unsaved else "",
         f"{len(written.in_use)} in use" if written.in_use else "",
         f"{len(written.unchanged)} unchanged",
-    ]
+    )
+    named = f"snapshot {info.snapshot_id} of label {info.label}"
     return [
+        *lines,
+        *told,
         f"would restore {named}; nothing written" if dry_run else f"restored {named}",
         f"made {stamp(made_at(info))} ({age(made_at(info), now)})",
         f"{directory}: {', '.join(filter(None, figures))}",
     ]
-
-
-def refusal_line(written: Written) -> str:
-    """Why the restore would be refused."""
-    reasons, unsaved, in_use = [], len(written.unsaved), len(written.in_use)
-    if unsaved:
-        reasons.append(f"what {count(unsaved, 'file')} {'has' if unsaved == 1 else 'have'} here is saved nowhere")
-    if in_use:
-        open_ones = f"{count(in_use, 'file')} {'is' if in_use == 1 else 'are'} open"
-        reasons.append(f"{open_ones} in {users_line(written)}, to be stopped first")
-    return f"it would be refused: {' and '.join(reasons)}"
 
 
 def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled] = ()) -> None:
@@ -201,28 +188,21 @@ def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled]
         caution(each)
 
 
-def warn_of_salvage(salvaged: Salvaged | None) -> None:
+def _warn_of_salvage(salvaged: Salvaged) -> None:
     """Say what is damaged, from when what was written instead is, and what is missing."""
     from colony_memory._format.names import id_order, id_time
     from colony_memory._format.record import ATTRIBUTES_NAME
     from colony_memory.capture._filenames import listed
 
-    if salvaged is None or salvaged.damage is None:
-        return
     wanted = salvaged.snapshot_id
-    lines = [f"snapshot {wanted} is damaged: {salvaged.damage}"]
-    by_source: dict[str, list[str]] = {}
-    for name, source in sorted(salvaged.sources.items()):
-        if name != ATTRIBUTES_NAME:
-            by_source.setdefault(source, []).append(name)
-    for source in sorted(by_source, key=id_order, reverse=True):
-        made, names = id_time(source), by_source[source]
+    caution(f"snapshot {wanted} is damaged: {salvaged.damage}")
+    sources = {name: source for name, source in sorted(salvaged.sources.items()) if name != ATTRIBUTES_NAME}
+    for source in sorted({*sources.values()}, key=id_order, reverse=True):
+        names, made = [name for name in sources if sources[name] == source], id_time(source)
         when = "" if made is None else f" of {stamp(made)}"
         whose = "its own, as it was saved" if source == wanted else f"as of snapshot {source}{when}"
-        lines.append(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
+        caution(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
     if salvaged.missing:
-        lines.append(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
+        caution(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
     elif (lost := (salvaged.doc_count or 0) - len(salvaged.sources)) > 0:
-        lines.append(f"missing: {count(lost, 'document')} whose names are not known any more")
-    for line in lines:
-        caution(line)
+        caution(f"missing: {count(lost, 'document')} whose names are not known any more")

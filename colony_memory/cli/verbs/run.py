@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,12 @@ from colony_memory.app.values import read_seconds, show_duration
 from colony_memory.cli import output as outputs
 from colony_memory.cli.memory import at_vault, format_of, host_of, open_memory, tell_host, trust_of
 from colony_memory.cli.verbs import backup
-from colony_memory.cli.verbs.restore import restore_lines, restore_names, warn_of_lacks
+from colony_memory.cli.verbs.restore import restore_lines, warn_of_lacks
 from colony_memory.words import errors, now_utc
-from colony_memory.words.errors import FAILED, INTERRUPTED, cut, say, say_json
+from colony_memory.words.errors import FAILED, INTERRUPTED, Failure, cut, say, say_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from colony_memory.app.options import BackupOptions
     from colony_memory.app.run import Begun
@@ -30,23 +30,33 @@ if TYPE_CHECKING:
     from colony_memory.cli.options import CommonOptions, SavingOptions
     from colony_memory.cli.output import Output
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.watch import BackgroundWatch, LastRun
-#: How each verb is used, as its help has it.
-EXAMPLES = {
-    "mcp": (
-        "colony-memory mcp ~/agent/memory",
-        "colony-memory mcp --label research --keep 50 --allow-restore ~/agent/memory",
-    ),
-    "run": (
-        "colony-memory run ~/agent/memory -- python agent.py",
-        "colony-memory run --agent claude-code -- claude",
-        "colony-memory run --every 5m --keep 96 --label research ~/agent/memory -- agent",
-    ),
-    "guard": (
-        "colony-memory guard ~/agent/memory -- rm -r notes",
-        "colony-memory guard --label research ~/agent/memory -- agent tidy-up",
-    ),
-}
+    from colony_memory.schedule.watch import BackgroundWatch
+
+
+def _split(given: Sequence[str]) -> tuple[str, list[str]]:
+    """The folder, and the words of the command; in a container, do what its first process owes, before all else."""
+    from colony_memory.schedule.child import become_init
+
+    become_init(lambda line: say(f"error: {line}"))
+    directory, *program = given
+    if not directory:
+        raise ValueError("an empty path")
+    if not program or not program[0]:
+        raise ValueError("the command to start is missing: give it after the folder and --")
+    return directory, program
+
+
+@contextmanager
+def _starting(program: Sequence[str]) -> Iterator[None]:
+    """Look whether the command is there before anything is done for it; an error when it is started is one line."""
+    from colony_memory.schedule.child import CommandNotFound, find_command
+
+    try:
+        find_command(program)
+        yield
+    except CommandNotFound as error:
+        # The code that a shell has for it.
+        raise Failure(f"the command cannot be run: {error}", code=error.code) from error
 
 
 def run_run(
@@ -73,18 +83,21 @@ def run_run(
     The command has this terminal, and gets every signal that is sent here. DIR is saved now, then every so often, at
     once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
     signal ended it. Where it succeeded and its memory is not saved, it is 1.
+
+    colony-memory run ~/agent/memory -- python agent.py
+    colony-memory run --agent claude-code -- claude
+    colony-memory run --every 5m --keep 96 --label research ~/agent/memory -- agent
     """
     from colony_memory.app.run import begin
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.last_run import alone, last_run_path
     from colony_memory.schedule.watch import BackgroundWatch, Watch
 
-    outputs.become_process_1()
-    directory, program = outputs.split_command(command)
+    directory, program = _split(command)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     # What every backup would be refused for is refused before the first.
-    options, label = saving.parsed(common.agent), saving.label
-    output, host = common.output, host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
+    options, label, output = saving.parsed(common.agent), saving.label, common.output
+    host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
     notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=label, output=output)
     start = partial(
         begin, directory=directory, label=label, fallback=fallback, fill=not no_fill, options=options, shape=host
@@ -92,18 +105,24 @@ def run_run(
     if dry_run:
         with open_memory(common) as opened, outputs.first_interrupt_only():
             begun = start(opened.memory, dry_run=True)
-            _tell_plan(begun, directory, output, verbose=verbose)
+        if begun.restored is not None:
+            lines = restore_lines(begun.restored, directory, begun.told, dry_run=True, verbose=verbose, now=now_utc())
+        else:
+            stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
+            lines = [*begun.told, f"{directory} would stay as it is: {stays}"]
+        output.report(*lines)
         return FAILED if begun.failed else 0
+    again = partial(errors.command, label=label, given=asdict(common))
     with ExitStack() as stack:
         stack.enter_context(outputs.notifying(notifier, patience=outputs.LAST_WORDS))
-        stack.enter_context(outputs.starting(program))
+        stack.enter_context(_starting(program))
         state = last_run_path(choose_place(common.vault).url, label)
         stack.enter_context(alone(state))
         opened = stack.enter_context(open_memory(replace(common, quiet=True)))
         with outputs.first_interrupt_only():
             begun = start(opened.memory)
-        again = errors.command("restore", directory, options=["--snapshot-first"], label=label, given=asdict(common))
-        _tell_start(begun, directory, output, where=opened.place.title, again=again)
+        hint = again("restore", directory, options=["--snapshot-first"])
+        _tell_start(begun, directory, output, where=opened.place.title, again=hint)
         if host is not None and begun.restored is not None:
             tell_host(host, output)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
@@ -112,15 +131,14 @@ def run_run(
             every=interval,
             final_timeout=patience,
             state=state,
-            on_run=lambda done: _tell(done, output),
+            on_run=lambda done: outputs.tell_run(done, output, aside=True),
             notifier=notifier,
             background=True,
         )
         # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
         child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
         background = stack.enter_context(BackgroundWatch(watch, final_timeout=patience))
-        save_again = errors.command("backup", directory, label=label, given=asdict(common))
-        code = _supervise(child, background, output, again=save_again)
+        code = _supervise(child, background, output, again=again("backup", directory))
     if background.busy:
         outputs.leave(code)
     return code or (FAILED if begun.failed else 0)
@@ -145,19 +163,6 @@ def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, aga
         )
 
 
-def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -> None:
-    found = begun.restored
-    if found is None:
-        stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
-        output.report(*begun.told, f"{directory} would stay as it is: {stays}")
-        return
-    output.report(
-        *restore_names(found.written, dry_run=True, verbose=verbose),
-        *begun.told,
-        *restore_lines(found.info, found.written, directory=directory, dry_run=True, now=now_utc()),
-    )
-
-
 def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: bool) -> Callable[[], Saved | None]:
     """Makes one backup each time that it is called, always by the client that has restored: so it knows of others."""
     nothing_yet = first
@@ -173,16 +178,6 @@ def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: boo
         return saved
 
     return save
-
-
-def _tell(done: LastRun, output: Output) -> None:
-    """Say on stderr what went wrong and how the last backup went: stdout is the command's, and so is the terminal."""
-    if output.as_json:
-        say_json(outputs.run_document(done))
-    elif not done.ok:
-        output.warn(outputs.run_line(done))
-    elif done.next_run is None:
-        output.note(outputs.run_line(done))
 
 
 def _supervise(child: Child, background: BackgroundWatch, output: Output, *, again: str) -> int:
@@ -210,14 +205,16 @@ def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOption
     command is not started. The command has this terminal, and every signal that is sent here. After it, stderr tells
     the command that restores what was there. The exit code is the command's, 128 and the number where a signal ended
     it.
+
+    colony-memory guard ~/agent/memory -- rm -r notes
+    colony-memory guard --label research ~/agent/memory -- agent tidy-up
     """
     from colony_memory.app.run import keep_for_way_back
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.notify import clean
 
-    outputs.become_process_1()
-    directory, program = outputs.split_command(command)
-    with outputs.starting(program):
+    directory, program = _split(command)
+    with _starting(program):
         with open_memory(common, making=True) as opened:
             # What the snapshot is from before, without what looks like a secret.
             options = replace(saving, note=clean(f"before: {shlex.join(program)}")[:200]).parsed(common.agent)
@@ -228,9 +225,8 @@ def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOption
         with Child(program) as child:
             child.start()
             code = child.wait()
-    back = errors.command(
-        "restore", info.snapshot_id, directory, options=("--snapshot-first",), label=saving.label, given=asdict(common)
-    )
+    words, first = ("restore", info.snapshot_id, directory), ("--snapshot-first",)
+    back = errors.command(*words, options=first, label=saving.label, given=asdict(common))
     if common.as_json:
         say_json({"snapshot": asdict(info), "exit_code": code, "way_back": back})
     else:
@@ -254,6 +250,9 @@ def run_mcp(
     and this vault, and none takes a path. What is saved is what 'backup' with these options would save.
 
     A host starts this command itself and speaks to it on its input and output.
+
+    colony-memory mcp ~/agent/memory
+    colony-memory mcp --label research --keep 50 --allow-restore ~/agent/memory
     """
     from colony_memory.mcp import require_mcp
 

@@ -11,7 +11,7 @@ from colony_memory._values import asdict
 from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
 from colony_memory.app.values import show_duration
 from colony_memory.cli.memory import open_memory
-from colony_memory.cli.output import styled
+from colony_memory.cli.output import run_document, styled
 from colony_memory.cli.tables import Column, change_lines, changes, draw, when
 from colony_memory.words import age, count, few, now_utc, shown, signer, size
 from colony_memory.words.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure, command
@@ -47,16 +47,6 @@ _LABELS = (
 _MANY = 10_000  # more restore points than that, nobody counts
 _RUN = timedelta(minutes=1)  # a run that saves ends a little after the snapshot was made
 
-#: How each verb is used, as its help has it.
-EXAMPLES = {
-    "status": (
-        "colony-memory status",
-        "colony-memory status --quick",
-        "colony-memory status ~/agent/memory",
-        "colony-memory status --label research --max-age 26h --quiet",
-    )
-}
-
 
 def run_status(
     paths: list[str] | None = None,
@@ -80,6 +70,11 @@ def run_status(
     they are ahead of its latest snapshot, what in them has come, gone or changed, and whether the vault is on their
     disk. That something is ahead is no failure, however old it is: how long it may stay so is what --max-age says.
     Where nothing that is there is saved, that is one.
+
+    colony-memory status
+    colony-memory status --quick
+    colony-memory status ~/agent/memory
+    colony-memory status --label research --max-age 26h --quiet
     """
     from colony_memory.app.protection import check_protection
     from colony_memory.app.values import parse_duration
@@ -88,8 +83,7 @@ def run_status(
     if exclude and not paths:
         raise ValueError("--exclude is for the PATHs that are looked at: give them, or leave it out")
     with open_memory(common) as opened:
-        place = opened.place
-        given = {**asdict(common), "paths": paths}
+        place, now = opened.place, now_utc()
         with opened.working():
             checked = check_protection(
                 opened.memory,
@@ -100,33 +94,24 @@ def run_status(
                 agent=common.agent,
                 quick=quick,
                 max_age=limit,
-                now=now_utc(),
+                now=now,
             )
-        given |= {"paths_label": checked.verdict.label, "folders": checked.folders}
-        if common.as_json:
-            opened.output.answer_json(status_document(checked, url=place.url, max_age=limit, given=given))
-        elif not (common.quiet and limit):
-            lines = status_lines(checked, place=place, now=now_utc(), given=given, verbose=verbose)
-            opened.output.answer("\n".join(lines))
-        failure = failing(checked, place=place, max_age=limit, given=given)
-        if failure is not None:
-            raise failure
+        # What the options of this run came to, which the commands repeat.
+        given = {**asdict(common), "paths": paths, "paths_label": checked.verdict.label, "folders": checked.folders}
+        if common.as_json or not (common.quiet and limit):
+            lines = _lines(checked, place, now, given, verbose=verbose)
+            opened.output.show(status_document(checked, url=place.url, max_age=limit, given=given), *lines)
+        _raise_what_fails(checked, place, limit, given)
     return 0
 
 
-def status_lines(
-    checked: Checked, *, place: Place, now: datetime, given: Mapping[str, Any], verbose: bool
-) -> list[str]:
-    """The answer first, then the vault, its labels, and what is wrong with the command that mends it.
-
-    ``given`` is what the options of this run came to, which the commands repeat.
-    """
+def _lines(checked: Checked, place: Place, now: datetime, given: Mapping[str, Any], *, verbose: bool) -> list[str]:
+    """The answer first, then the vault, its labels, and what is wrong with the command that mends it."""
     found, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
-    state, ahead = verdict.state, ""
+    state, told, limits = verdict.state, str(verdict.state), ""
     if unsaved and unsaved.files_ahead and not verdict.empty:
         ahead = f"ahead by {count(unsaved.files_ahead, 'file')}, {count(unsaved.lines_ahead, 'line')}"
-    told = ", ".join(filter(None, ("" if state == "ahead" else state, ahead)))
-    limits = ""
+        told = ahead if state == "ahead" else f"{state}, {ahead}"
     if state == "saved":
         limits = " (not read, so damage would not show)"
         if verdict.closed:
@@ -140,8 +125,8 @@ def status_lines(
         "",
         f"vault  {shown(place.url)}{', on the same disk as the memory' if checked.same_disk else ''}",
         f"used   {size(found.used_bytes)}{of}, in {count(found.files, 'vault file')}{later}",
+        *few([f"next   {each}" for each in next_backups(found)], verbose=False),
     ]
-    lines += few([f"next   {each}" for each in next_backups(found)], verbose=False)
     if checked.points is not None and checked.points[1] > 2 * checked.points[0]:
         one, other = checked.points
         again = command("backup", "PATH", options=("--format", "2"), label=verdict.label, given=given)
@@ -153,7 +138,8 @@ def status_lines(
     elif found.operations_spent:
         lines.append(f"spent  at least {found.operations_spent} uploads and deletes of the last hour")
     lines += [f"watch  {_watch(label, log, now)}" for label, log in checked.runs.items()]
-    lines += ["", _label_table(found, checked.verdicts, now=now)]
+    rows = [_row(each, checked.verdicts[each.label], now) for each in found.labels]
+    lines += ["", draw(_LABELS, rows) if rows else "no snapshots"]
     if unsaved is not None:
         lines += ["", *_unsaved_lines(unsaved, label=verdict.label or "default", verbose=verbose)]
     for problem in checked.problems:
@@ -163,38 +149,30 @@ def status_lines(
     return lines
 
 
-def _label_table(found: VaultMap, verdicts: Mapping[str, Protection], *, now: datetime) -> str:
-    rows = [
-        (
-            shown(each.label),
-            verdicts[each.label].state,
-            str(each.snapshots),
-            when(made_at(each.newest), now) if each.newest else "-",
-            when(made_at(each.oldest), now) if each.oldest else "-",
-            "not told" if each.snapshots and not each.plain_bytes else size(each.plain_bytes),
-            size(each.stored_bytes),
-            "; ".join(_problems(each)) or ("see below" if verdicts[each.label].problems else "none found"),
-        )
-        for each in found.labels
-    ]
-    return draw(_LABELS, rows) if rows else "no snapshots"
-
-
-def _problems(label: LabelMap) -> list[str]:
-    refused = refused_latest(label)
+def _row(label: LabelMap, verdict: Protection, now: datetime) -> tuple[str, ...]:
+    refused, newest = refused_latest(label), label.newest
     broken = sum(file != refused for file in label.broken)
-    lacks = number_left_out(label.newest) if label.newest and label.newest.incomplete else ""
-    found = (
-        (broken, f"{broken} broken"),
-        (refused, "latest refused"),
-        (label.dangling, "no usable pointer"),
-        (lacks, f"newest: {lacks} left out"),
-        (label.orphans, count(len(label.orphans), "leftover file")),
-        (label.unmerged, f"{len(label.unmerged)} unmerged"),
-        (label.unsigned, f"{len(label.unsigned)} older than signing"),
-        (label.shrunk, f"{label.shrunk.snapshot_id if label.shrunk else ''} kept, as much less followed"),
+    lacks = number_left_out(newest) if newest and newest.incomplete else ""
+    problems = (
+        broken and f"{broken} broken",
+        refused and "latest refused",
+        label.dangling and "no usable pointer",
+        lacks and f"newest: {lacks} left out",
+        label.orphans and count(len(label.orphans), "leftover file"),
+        label.unmerged and f"{len(label.unmerged)} unmerged",
+        label.unsigned and f"{len(label.unsigned)} older than signing",
+        label.shrunk and f"{label.shrunk.snapshot_id} kept, as much less followed",
     )
-    return [text for is_so, text in found if is_so]
+    return (
+        shown(label.label),
+        verdict.state,
+        str(label.snapshots),
+        when(made_at(newest), now) if newest else "-",
+        when(made_at(label.oldest), now) if label.oldest else "-",
+        "not told" if label.snapshots and not label.plain_bytes else size(label.plain_bytes),
+        size(label.stored_bytes),
+        "; ".join(str(each) for each in problems if each) or ("see below" if verdict.problems else "none found"),
+    )
 
 
 def _unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
@@ -248,11 +226,7 @@ def status_document(
         else {**unsaved_document(unsaved), "left_out": [asdict(each) for each in unsaved.capture.left_out]},
         "watch": {
             label: {
-                "when": log.last.when.isoformat(),
-                "ok": log.last.ok,
-                "message": log.last.message,
-                "snapshot_id": log.last.snapshot_id,
-                "next_run": log.last.next_run.isoformat() if log.last.next_run else None,
+                **{key: value for key, value in run_document(log.last).items() if key != "pid"},
                 "last_success": log.last_success.when.isoformat() if log.last_success else None,
                 "failed_since": log.failed_since,
             }
@@ -333,26 +307,28 @@ def _fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
     return command("restore", "DIR", options=("--fallback",), label=problem.label, given=given)
 
 
-def failing(checked: Checked, *, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> Failure | None:
-    """The failure that a monitor is told, None where there is none; without ``max_age`` only that nothing is saved."""
-    verdict = checked.verdict
+def _raise_what_fails(checked: Checked, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> None:
+    """Raise what a monitor is told; without ``max_age`` only that nothing is saved."""
+    verdict, code = checked.verdict, FAILED
     if verdict.empty:
-        return Failure(_nothing(checked, place), code=NOTHING_SAVED)
+        raise Failure(_nothing(checked, place), code=NOTHING_SAVED)
     if max_age is None:
-        return None
+        return
     if verdict.stale and verdict.newest is not None and verdict.age is not None and verdict.age > max_age:
         old, most = (show_duration(each.total_seconds()) for each in (verdict.age, max_age))
-        return Failure(f"the last good backup{_of(verdict)} is {old} old, and at most {most} is allowed", code=FAILED)
-    if verdict.state == "not protected" and verdict.newest is not None:
-        return Failure(f"nothing that is there now is saved{_of(verdict)}", code=FAILED)
-    if verdict.state in ("at risk", "not protected"):
+        what = f"the last good backup{_of(verdict)} is {old} old, and at most {most} is allowed"
+    elif verdict.state == "not protected" and verdict.newest is not None:
+        what = f"nothing that is there now is saved{_of(verdict)}"
+    elif verdict.state in ("at risk", "not protected"):
         label = next(each for each in checked.found.labels if each.label == verdict.label)
-        lost = verdict.newest is None and (label.broken or label.unsigned)
         first, *more = verdict.problems
         others = f" (and {count(len(more), 'more problem')})" if more else ""
         what = f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
-        return Failure(what, code=NOT_PROVEN if checked.damaged or lost else FAILED)
-    return None
+        if checked.damaged or (verdict.newest is None and (label.broken or label.unsigned)):
+            code = NOT_PROVEN
+    else:
+        return
+    raise Failure(what, code=code)
 
 
 def _named(problem: Problem) -> str:

@@ -28,22 +28,6 @@ if TYPE_CHECKING:
 #: What stands in the place of a text that is taken out.
 _REMOVED = "***REMOVED***"
 _CHUNK = 1 << 20
-#: How each verb is used, as its help has it.
-EXAMPLES = {
-    "prune": (
-        "colony-memory prune --keep 10 --dry-run",
-        "colony-memory prune --keep-daily 7 --keep-weekly 8 --keep-within 2d --yes",
-    ),
-    "delete": ("colony-memory delete --yes latest~3",),
-    "rewrite": (
-        "colony-memory rewrite --replace-text secrets.txt --dry-run",
-        "colony-memory rewrite --exclude notes/keys.md --yes",
-        "colony-memory rewrite --label research --format 2 --yes",
-    ),
-    "pin": ("colony-memory pin latest", "colony-memory pin --label research 20261101"),
-    "unpin": ("colony-memory unpin latest",),
-    "tag": ("colony-memory tag --add release latest", "colony-memory tag --remove draft --label research 20261101"),
-}
 
 
 def run_prune(
@@ -58,37 +42,34 @@ def run_prune(
     """A snapshot stays if any rule keeps it. The newest good one and the one that restore gives always stay, and what
     cannot be read is not touched. On a terminal the plan is shown and you are asked; elsewhere, as in cron, --yes is
     needed.
+
+    colony-memory prune --keep 10 --dry-run
+    colony-memory prune --keep-daily 7 --keep-weekly 8 --keep-within 2d --yes
     """
     retention = rules.retention(leftovers=leftovers)
     with open_memory(common) as opened:
         with opened.working():
             plan = opened.memory.plan_prune(label=label, retention=retention)
+        lines, output = _plan_lines(plan, label=label, now=now_utc()), opened.output
         if plan and not dry_run:
-            told = plan_lines(plan, label=label, now=now_utc())
-            confirm("go on?", yes=yes, as_json=common.as_json, told=told)
+            confirm("go on?", yes=yes, as_json=common.as_json, told=lines)
         deleted = 0
         if not dry_run:
             with opened.working("Pruning"):
                 deleted = opened.memory.prune(label=label, retention=retention)
-        if common.as_json:
-            opened.output.answer_json(
-                {
-                    "label": label,
-                    "dry_run": dry_run,
-                    "deleted": deleted,
-                    "keep": [info.snapshot_id for info in plan.keep],
-                    "remove": [info.snapshot_id for info in plan.remove],
-                    "reasons": plan.reasons,
-                    "unread": plan.unread,
-                    "orphans": plan.orphans,
-                }
-            )
-        elif not (plan or plan.keep or plan.unread):
-            opened.output.report(f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}")
+        document = {
+            "label": label,
+            "dry_run": dry_run,
+            "deleted": deleted,
+            **{name: [info.snapshot_id for info in getattr(plan, name)] for name in ("keep", "remove")},
+            **{name: getattr(plan, name) for name in ("reasons", "unread", "orphans")},
+        }
+        if not common.as_json and not (plan or plan.keep or plan.unread):
+            output.report(f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}")
         elif dry_run:
-            opened.output.answer("\n".join([*plan_lines(plan, label=label, now=now_utc()), "nothing deleted"]))
+            output.show(document, *lines, "nothing deleted")
         else:
-            opened.output.report(f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
+            output.done(document, f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
             _tell_stays(opened, label, [info.snapshot_id for info in plan.remove])
     return 0
 
@@ -96,9 +77,7 @@ def run_prune(
 def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
     from colony_memory._engine.rewrite import stays
 
-    if not deleted:
-        return
-    left = opened.memory._run(stays, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
+    left = opened.memory._run(stays, label=label, snapshot_ids=tuple(deleted)) if deleted else ()  # noqa: SLF001
     if left:
         opened.output.report(
             f"what {left[0] if len(left) == 1 else f'{len(left)} of them'} held stays readable in packs that other "
@@ -106,7 +85,7 @@ def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
         )
 
 
-def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
+def _plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
     """The plan of a prune, each snapshot with the reason."""
     lines, going = list[str](), {info.snapshot_id for info in plan.remove}
     for info in newest_first([*plan.keep, *plan.remove]):
@@ -125,19 +104,20 @@ def run_delete(
 ) -> int:
     """ID is a snapshot as 'show' takes it; one that is damaged goes by its whole id. Where it is the latest, restore
     then gives the newest good one that is left. On a terminal you are asked; elsewhere --yes is needed.
+
+    colony-memory delete --yes latest~3
     """
     with open_memory(common) as opened:
         with opened.working():
             snapshot_id = find_id(opened.memory, snapshot, label=label)
+        named, document = f"snapshot {snapshot_id} of label {label}", {"label": label, "deleted": snapshot_id}
         if dry_run:
-            would = f"would delete snapshot {snapshot_id} of label {label}; nothing deleted"
-            opened.output.done({"label": label, "deleted": snapshot_id, "dry_run": True}, would)
+            opened.output.done({**document, "dry_run": True}, f"would delete {named}; nothing deleted")
             return 0
-        confirm(f"delete snapshot {snapshot_id} of label {label} for good?", yes=yes, as_json=common.as_json)
+        confirm(f"delete {named} for good?", yes=yes, as_json=common.as_json)
         with opened.working("Deleting from"), naming_the_label(opened.memory, snapshot):
             opened.memory.delete_snapshot(label=label, snapshot_id=snapshot_id)
-        document = {"label": label, "deleted": snapshot_id, "dry_run": False}
-        opened.output.done(document, f"deleted snapshot {snapshot_id} of label {label}")
+        opened.output.done({**document, "dry_run": False}, f"deleted {named}")
         _tell_stays(opened, label, [snapshot_id])
     return 0
 
@@ -157,6 +137,10 @@ def run_rewrite(
     what is younger than an hour goes with a later prune, which is said. Folders of this host that still hold the text
     are named. With --encrypt-to everything is encrypted. It may be stopped anywhere: do it again to go on. On a
     terminal the plan is shown and you are asked; elsewhere --yes is needed.
+
+    colony-memory rewrite --replace-text secrets.txt --dry-run
+    colony-memory rewrite --exclude notes/keys.md --yes
+    colony-memory rewrite --label research --format 2 --yes
     """
     from colony_memory._engine.rewrite import require_work
 
@@ -177,26 +161,22 @@ def run_rewrite(
         ]
         if not dry_run and any(plan.writes for plan in plans):
             confirm("save anew, and delete what is there?", yes=yes, as_json=common.as_json, told=told)
-        reports = plans
+        reports, lines = plans, [*told, "nothing written"]
         if not dry_run:
             with opened.working("Rewriting"):
                 reports = [rewrite(label=each) for each in labels]
-        holders = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
-        if common.as_json:
-            output.answer_json(
-                {"rewritten": [asdict(each) for each in reports], "held_by": [str(each) for each in holders]}
-            )
-        elif dry_run:
-            output.answer("\n".join([*told, "nothing written"]))
-        else:
+            lines = []
             for each in reports:
-                done = count(len(each.rewritten), "snapshot"), count(each.deleted, "snapshot")
-                output.report(f"label {each.label}: {done[0]} saved anew, {done[1]} deleted")
+                saved, gone = count(len(each.rewritten), "snapshot"), count(each.deleted, "snapshot")
+                lines.append(f"label {each.label}: {saved} saved anew, {gone} deleted")
                 if each.left:
-                    output.report(
+                    lines.append(
                         f"{count(len(each.left), 'file')} may hold it until {each.until}: then run {PROGRAM} prune "
                         f"--leftovers --label {each.label} --yes"
                     )
+        holders = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
+        document = {"rewritten": [asdict(each) for each in reports], "held_by": [str(each) for each in holders]}
+        (output.show if dry_run else output.done)(document, *lines)
         for file in holders:
             output.warn(f"{file} on this host still holds it, and the next backup saves it again")
     return FAILED if holders else 0
@@ -256,21 +236,28 @@ def _holds(file: Path, texts: list[bytes]) -> bool:
 def run_pin(snapshot: str, *, label: str = "default", common: CommonOptions) -> int:
     """ID is a snapshot as 'show' takes it. Neither 'backup --keep' nor 'prune' deletes it; 'delete' does. 'list' marks
     it.
+
+    colony-memory pin latest
+    colony-memory pin --label research 20261101
     """
-    return _set_pin(common, label, snapshot, pinned=True)
+    with open_memory(common) as opened:
+        with opened.named(snapshot, label=label) as snapshot_id:
+            opened.memory.pin(label=label, snapshot_id=snapshot_id)
+        document = {"label": label, "pinned": snapshot_id}
+        opened.output.done(document, f"pinned snapshot {snapshot_id} of label {label}")
+    return 0
 
 
 def run_unpin(snapshot: str, *, label: str = "default", common: CommonOptions) -> int:
-    """ID is a snapshot as 'show' takes it. Nothing is deleted; that it was not pinned is no error."""
-    return _set_pin(common, label, snapshot, pinned=False)
+    """ID is a snapshot as 'show' takes it. Nothing is deleted; that it was not pinned is no error.
 
-
-def _set_pin(common: CommonOptions, label: str, snapshot: str, *, pinned: bool) -> int:
-    done = "pinned" if pinned else "unpinned"
+    colony-memory unpin latest
+    """
     with open_memory(common) as opened:
         with opened.named(snapshot, label=label) as snapshot_id:
-            (opened.memory.pin if pinned else opened.memory.unpin)(label=label, snapshot_id=snapshot_id)
-        opened.output.done({"label": label, done: snapshot_id}, f"{done} snapshot {snapshot_id} of label {label}")
+            opened.memory.unpin(label=label, snapshot_id=snapshot_id)
+        document = {"label": label, "unpinned": snapshot_id}
+        opened.output.done(document, f"unpinned snapshot {snapshot_id} of label {label}")
     return 0
 
 
@@ -284,6 +271,9 @@ def run_tag(
 ) -> int:
     """ID is a snapshot as 'show' takes it. The tags that it was saved with stay in its own file; 'list' shows and finds
     those of now. An export tells the former.
+
+    colony-memory tag --add release latest
+    colony-memory tag --remove draft --label research 20261101
     """
     from colony_memory._engine.prune import require_tags
     from colony_memory.capture.secrets import judge_words
