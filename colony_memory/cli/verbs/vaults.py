@@ -346,7 +346,7 @@ def run_report(
         if html == "-":
             output.answer(page)
             return 0
-        save_own(Path(html), page.encode("utf-8"), overwrite=force)
+        save_own(html, page.encode("utf-8"), "the page", overwrite=force)
         number = sum(len(each["snapshots"]) for each in labels)
         document = {"file": html, "snapshot_count": number, "state": checked.verdict.state}
         output.done(document, f"the report on {count(number, 'snapshot')} is in {html}")
