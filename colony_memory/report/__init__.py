@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import latest_filename, manifest_filename, stamp
-from colony_memory._values import asdict, dataclass, field
 from colony_memory.app.compare import every_history
 from colony_memory.app.protection import check_protection
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, VaultError, message_of
