@@ -138,5 +138,4 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
     if name in ("signing", "snapshot"):  # modules that 0.1.1 loads at once
         return import_module(f"{__name__}.{name}")
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -86,9 +86,9 @@ def require_as_meant(argument: str, value: str) -> str:
     return value
 
 
-def several(argument: str, value: Any) -> list[Any]:
+def several(argument: str, value: Any, *, one: tuple[type, ...] = (str,)) -> list[Any]:
     """One text, or each of several; what each has to be is for the caller to see to."""
-    if isinstance(value, str):
+    if isinstance(value, one):
         return [value]
     if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
         raise ValueError(f"{argument} must be a string or several, not {type(value).__name__}")  # noqa: TRY004

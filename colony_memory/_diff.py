@@ -26,11 +26,11 @@ _SHARE = 4
 _CONTEXT = 3
 
 
+@dataclass
 class Steps:
     """A budget of lines and pairs of equal lines to look at, shared by all documents of two memories."""
 
-    def __init__(self, left: int = MAX_STEPS) -> None:
-        self.left = left
+    left: int = MAX_STEPS
 
 
 class Matcher(difflib.SequenceMatcher[str]):
@@ -212,17 +212,7 @@ PLAIN, EXECUTABLE, LINK = "100644", "100755", "120000"
 
 # git takes what has a NUL there for no text.
 _LOOKED_AT = 8000
-_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
+_ESCAPES = dict(zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True))
 _NOWHERE = "/dev/null"
 
 
@@ -264,7 +254,14 @@ def file_patch(name: str, before: File | None, after: File | None, steps: Steps 
         return file_patch(name, before, None) + file_patch(name, None, after)
     old, new = (quoted(f"{side}/{name}") for side in "ab")
     from_, to = _NOWHERE if before is None else old, _NOWHERE if after is None else new
-    head = [f"diff --git {old} {new}\n", *_modes(before, after)]
+    head = [f"diff --git {old} {new}\n"]
+    was, is_now = (None if file is None else file.mode for file in (before, after))
+    if was is None:
+        head.append(f"new file mode {is_now}\n")
+    elif is_now is None:
+        head.append(f"deleted file mode {was}\n")
+    elif was != is_now:
+        head += [f"old mode {was}\n", f"new mode {is_now}\n"]
     texts = ["" if file is None else file.text for file in (before, after)]
     if None in texts:
         differ = before is None or after is None or before.content != after.content
@@ -281,16 +278,6 @@ def file_patch(name: str, before: File | None, after: File | None, steps: Steps 
     if hunks:
         head += [f"--- {_ended(from_, name)}\n", f"+++ {_ended(to, name)}\n"]
     return "".join((*head, *hunks))
-
-
-def _modes(before: File | None, after: File | None) -> Iterator[str]:
-    if before is None and after is not None:
-        yield f"new file mode {after.mode}\n"
-    elif after is None and before is not None:
-        yield f"deleted file mode {before.mode}\n"
-    elif before is not None and after is not None and before.mode != after.mode:
-        yield f"old mode {before.mode}\n"
-        yield f"new mode {after.mode}\n"
 
 
 def _hunks(matcher: Matcher, *, above: int) -> Iterator[str]:
@@ -324,7 +311,7 @@ def quoted(name: str) -> str:
 
 def _escaped(char: str) -> str:
     if char in _ESCAPES:
-        return _ESCAPES[char]
+        return f"\\{_ESCAPES[char]}"
     if char.isprintable() or char == " ":
         return char
     return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))

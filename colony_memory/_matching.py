@@ -55,8 +55,7 @@ class Pattern:
             ValueError: It is empty, has a line feed in it, or is not a regular expression.
         """
         if not isinstance(pattern, str):
-            msg = f"a pattern must be a string, not {type(pattern).__name__}"
-            raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
+            raise ValueError(f"a pattern must be a string, not {type(pattern).__name__}")  # noqa: TRY004
         if not pattern:
             raise ValueError("an empty pattern is in every line: say what to look for")
         if "\n" in pattern:
@@ -140,8 +139,7 @@ def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
             warnings.simplefilter("ignore")  # of what another version of Python may take it for
             return re.compile(pattern, flags)
     except (re.error, RecursionError, OverflowError) as error:
-        msg = f"{shown(pattern)} is not a regular expression: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"{shown(pattern)} is not a regular expression: {error}") from error
 
 
 def _key(line: str) -> str | bytes:

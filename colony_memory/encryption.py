@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import string
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from colony_memory._boundary import read_written
+from colony_memory._boundary import read_written, require_text, several
 from colony_memory._format import age
 from colony_memory._os.machine import free_memory
 from colony_memory._ownfiles import read_key_file, write_key_file
@@ -46,6 +45,9 @@ class Passphrase:
         return self._text
 
 
+_ONE = (str, os.PathLike, Passphrase)
+
+
 def read_recipients(given: object) -> age.Recipients | None:
     """What ``encrypt_to`` asks for, None where that is nothing.
 
@@ -56,18 +58,16 @@ def read_recipients(given: object) -> age.Recipients | None:
     if given is None:
         return None
     names, passphrases = list[str](), list[str]()
-    several = _several("what to encrypt to", given)
-    if not several:
+    wanted = several("what to encrypt to", given, one=_ONE)
+    if not wanted:
         raise ValueError("there is nobody to encrypt to: give at least one recipient, or leave it out")
     age.require_age("encryption is asked for")
-    for at, each in enumerate(several):
+    for at, each in enumerate(wanted):
         if isinstance(each, Passphrase):
             passphrases.append(each.reveal())
             continue
-        if not isinstance(each, str):
-            raise ValueError(f"recipient {at + 1} must be a string or a Passphrase, not {type(each).__name__}")  # noqa: TRY004
         try:
-            names.append(age.spell_recipient(each))
+            names.append(age.spell_recipient(require_text("it", each)))
         except ValueError as error:
             raise ValueError(f"recipient {at + 1} cannot be used: {error}") from None
     if len(passphrases) > 1:
@@ -87,13 +87,12 @@ def read_identities(given: object, recipients: age.Recipients | None = None) -> 
     own = () if recipients is None or recipients.passphrase is None else (recipients.passphrase,)
     if given is None:
         return age.Identities((), own, free_memory) if own else None
-    several = _several("identities", given)
-    if not several:
+    keys = several("identities", given, one=_ONE)
+    if not keys:
         raise ValueError("identities is empty: give one, or leave it out")
     age.require_age("identities are given")
     secrets, passphrases = list[str](), list[str](own)
-    for at, each in enumerate(several):
-        where = f"identities[{at}]"
+    for at, each in enumerate(keys):
         if isinstance(each, Passphrase):
             passphrases.append(each.reveal())
             continue
@@ -102,7 +101,7 @@ def read_identities(given: object, recipients: age.Recipients | None = None) -> 
             for key in found:
                 age.read_identity(key)
         except ValueError as error:
-            raise ValueError(f"{where} cannot be used: {error}") from None
+            raise ValueError(f"identities[{at}] cannot be used: {error}") from None
         secrets += found
     return age.Identities(secrets, dict.fromkeys(passphrases), free_memory)
 
@@ -114,7 +113,7 @@ def _keys_of(given: object) -> Sequence[str]:
     if isinstance(given, str):
         if age.looks_secret(given):
             return age.split_identities(given.strip())
-        if not _is_there(given):
+        if not os.path.lexists(given):
             # Not repeated: it may be a passphrase.
             raise ValueError(
                 "it is neither an AGE-SECRET-KEY-1…, an SSH private key, nor a key file that is there; a passphrase is "
@@ -127,21 +126,6 @@ def _keys_of(given: object) -> Sequence[str]:
         raise ValueError(f"key file {os.fspath(given)!r} is no text") from None
     except ValueError as error:
         raise ValueError(f"key file {os.fspath(given)!r}: {error}") from None
-
-
-def _is_there(path: str) -> bool:
-    try:
-        return os.path.lexists(path)
-    except ValueError:  # a NUL
-        return False
-
-
-def _several(argument: str, value: Any) -> list[Any]:
-    if isinstance(value, (str, os.PathLike, Passphrase)):
-        return [value]
-    if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
-        raise ValueError(f"{argument} must be one or several, not {type(value).__name__}")  # noqa: TRY004
-    return list(value)
 
 
 def make_identity(path: str | os.PathLike[str]) -> str:

@@ -25,6 +25,7 @@ A bad argument is a plain :class:`ValueError`, a missing extra a plain :class:`C
 
 from __future__ import annotations
 
+import copyreg
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass
@@ -83,7 +84,7 @@ class _Hinted(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Attributes are keyword-only, which the way exceptions are pickled and copied by default does not know.
-        return _rebuild, (type(self), self.args, self.__dict__)
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class ColonyMemoryError(_Hinted, RuntimeError):
@@ -118,12 +119,6 @@ def bad_argument(message: str, *, hint: Hint) -> ValueError:
 def message_of(error: BaseException) -> str:
     """What happened, in words for every face: an error's or warning's text without its hint."""
     return error.message if isinstance(error, _Hinted) else str(error)
-
-
-def _rebuild(kind: type[_Hinted], args: tuple[Any, ...], state: dict[str, Any]) -> _Hinted:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(state)
-    return error
 
 
 class ColonyMemoryWarning(_Hinted, UserWarning):

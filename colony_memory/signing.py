@@ -8,7 +8,6 @@ public key is the multicodec prefix ``ed01`` and the 32 bytes, in base58btc afte
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import os
 import re
@@ -16,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colony_memory._boundary import read_written, require_text
 from colony_memory._format.json import canonical, holds_fraction, shown
+from colony_memory._format.names import TEXT, expect
 from colony_memory._values import pattern
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from typing_extensions import Self
 
 _T = TypeVar("_T")
@@ -100,7 +99,7 @@ class Ed25519Signer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The signer whose key a file holds: a PEM (PKCS#8), 32 raw bytes, or 64 hex digits.
+        """The signer whose key a file holds: 32 raw bytes, or a text as :meth:`from_env` takes it.
 
         Raises:
             ColonyMemoryError: The file is not there or cannot be read, anyone but its owner has access to it, it holds
@@ -128,7 +127,9 @@ class Ed25519Signer:
 
     def to_pem(self) -> str:
         """The private key as PEM (PKCS#8), not encrypted: as secret as the seed."""
-        return _write_pem(self._key)
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
 
     @property
     def seed(self) -> bytes:
@@ -150,13 +151,6 @@ def _parse(read: Callable[[_T], bytes], given: _T) -> bytes:
         raise ColonyMemoryError(_MISSING) from error
 
 
-def _write_pem(key: Ed25519PrivateKey) -> str:
-    """The key as PKCS#8 PEM, not encrypted."""
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
-
-
 def _read_pem(text: str) -> bytes:
     """The 32-byte seed in a PEM of an Ed25519 private key."""
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -165,8 +159,10 @@ def _read_pem(text: str) -> bytes:
 
     if not isinstance(text, str) or _PEM not in text:
         raise ValueError("it is not PEM: a line such as '-----BEGIN PRIVATE KEY-----' is missing")
+    if f"{_PEM}ENCRYPTED PRIVATE KEY" in text or "Proc-Type: 4,ENCRYPTED" in text:
+        raise ValueError("the PEM key is encrypted; openssl pkey -in KEY -out NEW writes it without its password")
     if f"{_PEM}PRIVATE KEY-----" not in text:
-        raise ValueError(_explain_pem(text))
+        raise ValueError(f"the PEM holds no private key of a kind that is read here; {_MAKE_ONE}")
     key: object = None
     # Not a cause of what is raised below: it could quote what it could not read.
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
@@ -176,14 +172,6 @@ def _read_pem(text: str) -> bytes:
     if not isinstance(key, Ed25519PrivateKey):
         raise ValueError(f"the PEM key does not sign with Ed25519; {_MAKE_ONE}")  # noqa: TRY004 - what was read is wrong
     return key.private_bytes_raw()
-
-
-def _explain_pem(text: str) -> str:
-    if f"{_PEM}ENCRYPTED PRIVATE KEY" in text or "Proc-Type: 4,ENCRYPTED" in text:
-        return "the PEM key is encrypted; openssl pkey -in KEY -out NEW writes it without its password"
-    if "PUBLIC KEY" in text or "CERTIFICATE" in text:
-        return "the PEM holds no private key, which is what signs"
-    return f"the PEM key is of a kind that is not read here; {_MAKE_ONE}"
 
 
 def _read_text(text: str) -> bytes:
@@ -196,29 +184,22 @@ def _read_text(text: str) -> bytes:
         return bytes.fromhex(text)
     if _BASE64.fullmatch(text):
         spelled = text.rstrip("=").translate(str.maketrans("-_", "+/"))
-        try:
-            seed = base64.b64decode(f"{spelled}=", validate=True)
-        except binascii.Error:  # pragma: no cover - the pattern lets nothing through that does not decode
-            seed = b""
+        seed = base64.b64decode(f"{spelled}=")
         # The last digit has two bits that say nothing: where they are set, something was changed.
         if base64.b64encode(seed).decode("ascii") == f"{spelled}=":
             return seed
-    raise ValueError("it is not 64 hex digits, 32 bytes in base64, or a PEM private key")
+    raise ValueError("it is not a PEM private key, 64 hex digits, or 32 bytes in base64")
 
 
 def _read_file(data: bytes) -> bytes:
-    """The seed in a key file: a PEM, 32 raw bytes, or 64 hex digits."""
+    """The seed in a key file: 32 raw bytes, or what is read as text."""
     if len(data) == 32:
         return data
-    text = ""
-    with contextlib.suppress(UnicodeDecodeError):
+    try:
         text = read_written(data)
-    if _PEM in text:
-        return _read_pem(text)
-    digits = text.removesuffix("\n")  # what an editor or a shell adds
-    if _HEX.fullmatch(digits):
-        return bytes.fromhex(digits)
-    raise ValueError("it is not a PEM private key, 32 raw bytes, or 64 hex digits")
+    except UnicodeDecodeError:
+        text = ""
+    return _read_text(text)
 
 
 def encode_did_key(public_key: bytes) -> str:
@@ -295,14 +276,12 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
         ColonyMemoryError: The extra ``sign`` is not installed, so it cannot be checked.
     """
     signature = manifest.get("signature")
-    if not isinstance(signature, dict):
-        raise UntrustedSnapshot("the signature is malformed")
-    if signature.get("alg") != "ed25519":
-        raise UntrustedSnapshot(f"unsupported signature alg: {shown(signature.get('alg'))}")
-    key_id, sig = signature.get("key_id"), signature.get("sig")
-    if not isinstance(key_id, str) or not isinstance(sig, str):
-        raise UntrustedSnapshot("the signature is malformed")
     try:
+        if not isinstance(signature, dict):
+            raise ValueError("it is no object")  # noqa: TRY004 - what was read is wrong
+        if signature.get("alg") != "ed25519":
+            raise ValueError(f"unsupported signature alg: {shown(signature.get('alg'))}")
+        key_id, sig = expect(signature, "key_id", TEXT), expect(signature, "sig", TEXT)
         public_key = decode_did_key(key_id)
         y = int.from_bytes(public_key, "little") % 2**255
         if y % _P in _SMALL_ORDER:
@@ -319,15 +298,13 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
         raise ColonyMemoryError(f"this snapshot is signed and the signature cannot be checked: {_MISSING}") from error
     try:
         message = _message(manifest)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UntrustedSnapshot(f"the signature cannot be checked: {error}") from error
-    except RecursionError as error:
-        raise UntrustedSnapshot("the signature cannot be checked: the manifest is nested too deeply") from error
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(raw, message)
     except InvalidSignature as error:
         raise UntrustedSnapshot("snapshot signature does not verify") from error
-    return key_id
+    return str(key_id)
 
 
 def _message(manifest: Mapping[str, Any]) -> bytes:

@@ -149,14 +149,8 @@ class Identities:
         # What a passphrase's key holds, None where none of the passphrases opens it: it takes a second to find out.
         self._keys: dict[str, PassphraseKey | None] = {}
 
-    def __repr__(self) -> str:
-        return f"Identities({len(self._own)} keys, {len(self._passphrases)} passphrases)"
-
-    def told(self) -> str:
-        keys, words = len(self._own), len(self._passphrases)
-        several = [f"{keys} identit{'y' if keys == 1 else 'ies'}"] if keys else []
-        several += [f"{words} passphrase{'' if words == 1 else 's'}"] if words else []
-        return " and ".join(several)
+    def __repr__(self) -> str:  # nothing of the keys
+        return f"identities: {len(self._own)}, passphrases: {len(self._passphrases)}"
 
     def open(self, sealed: bytes, key: str = "") -> bytes:
         """The content of an age file; ``key`` is base64 of a passphrase's key. NoFit where nothing opens it."""

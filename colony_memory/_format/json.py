@@ -90,18 +90,14 @@ def exact_documents(documents: object) -> dict[str, str]:
     """
     # By their classes: a mock of a dict or of a text says that it is one.
     if isinstance(documents, Mapping) and not issubclass(type(documents), dict):
-        msg = f"documents must be a dict {{name: text}}, not a {type(documents).__name__}: give dict(documents)"
-        raise ValueError(msg)  # noqa: TRY004 - published behaviour
-    if not isinstance(documents, dict) or not documents:
-        raise ValueError("documents must be a non-empty {name: text} mapping; there is nothing to back up")
+        kind = type(documents).__name__
+        raise ValueError(f"documents must be a dict {{name: text}}, not a {kind}: give dict(documents)")  # noqa: TRY004
     exact: dict[str, str] = {}
-    for name, text in list(documents.items()):  # at once: another thread may change it
+    for name, text in list(documents.items()) if isinstance(documents, dict) else ():  # at once: a thread may change it
         if not issubclass(type(name), str):
-            msg = f"document names must be strings, {name!r} is a {type(name).__name__}"
-            raise ValueError(msg)  # noqa: TRY004 - published behaviour
+            raise ValueError(f"document names must be strings, {name!r} is a {type(name).__name__}")  # noqa: TRY004
         if not issubclass(type(text), str):
-            msg = f"document {name!r} must be a string, not {type(text).__name__}"
-            raise ValueError(msg)  # noqa: TRY004 - published behaviour
+            raise ValueError(f"document {name!r} must be a string, not {type(text).__name__}")  # noqa: TRY004
         plain = str.__str__(name)
         if plain in exact:
             raise ValueError(f"document {plain!r} is there twice")
@@ -176,11 +172,9 @@ def decode_documents(plaintext: bytes | bytearray, *, at_most: int | None = None
         while True:
             name = reader.string()
             if name in documents:
-                msg = f"document {name[:80]!r} is there twice"
-                raise ValueError(msg)
+                raise ValueError(f"document {name[:80]!r} is there twice")
             if len(documents) == at_most:
-                msg = f"there are more than the {at_most} documents that the manifest lists"
-                raise ValueError(msg)
+                raise ValueError(f"there are more than the {at_most} documents that the manifest lists")
             reader.take(":")
             documents[name] = reader.string()
             if reader.next() == "}":
@@ -207,7 +201,6 @@ class _Reader:
     def __init__(self, data: bytearray) -> None:
         self._data = data
         self._window, self._at = '""', 1
-        self._start = self._end = 0  # of the window, in bytes
 
     def next(self) -> str:
         while True:
@@ -219,12 +212,12 @@ class _Reader:
 
     def take(self, token: str) -> None:
         if self.next() != token:
-            raise self._wrong(f"be {token!r}")
+            raise ValueError(f"{token!r} is missing")
         self._at += 1
 
     def string(self) -> str:
         if self.next() != '"':
-            raise self._wrong("begin a string")
+            raise ValueError("a string is missing")
         text, end = _scan(self._window, self._at)
         if end < len(self._window):
             self._at = end
@@ -252,13 +245,8 @@ class _Reader:
         safe = _SAFE.search(self._data, _WINDOW)
         end = safe.end() if safe else len(self._data)
         self._window, self._at = f'"{self._data[:end].decode("utf-8", "surrogatepass")}"', 1
-        self._start, self._end = self._end, self._end + end
         del self._data[:end]
         return True
-
-    def _wrong(self, what: str) -> ValueError:
-        byte = self._start + len(self._window[1 : self._at].encode("utf-8", "surrogatepass"))
-        return ValueError(f"byte {byte} should {what}")
 
 
 def weight(text: str) -> int:
@@ -281,11 +269,9 @@ def load_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text, object_pairs_hook=_no_duplicates, parse_int=_integer, parse_constant=_no_constant)
     except RecursionError:
-        msg = "nested too deeply"
-        raise ValueError(msg) from None
+        raise ValueError("nested too deeply") from None
     if not isinstance(value, dict):
-        msg = f"a JSON object was expected, not a {type(value).__name__}"
-        raise ValueError(msg)  # noqa: TRY004 - what was read is wrong, not what was passed
+        raise ValueError(f"a JSON object was expected, not a {type(value).__name__}")  # noqa: TRY004 - was read, not passed
     # A bound of its own, since Python's depends on its version and on how deep the caller is.
     if next(islice(_levels(value), MAX_DEPTH, None), None):
         raise ValueError("nested too deeply")
@@ -311,19 +297,16 @@ def _children(node: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 def _integer(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
-        msg = f"a number has more than {_MAX_DIGITS} digits"
-        raise ValueError(msg)
+        raise ValueError(f"a number has more than {_MAX_DIGITS} digits")
     return int(digits)
 
 
 def _no_constant(name: str) -> NoReturn:
-    msg = f"{name} is no JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is no JSON")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) != len(pairs):
-        msg = "a key is there twice"
-        raise ValueError(msg)
+        raise ValueError("a key is there twice")
     return out

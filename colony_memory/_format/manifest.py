@@ -52,8 +52,7 @@ def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
     ('2.0', 'release')
     """
     if not isinstance(tags, Iterable):
-        msg = f"tags must be strings, not {tags!r}"
-        raise ValueError(msg)  # noqa: TRY004 - one type for bad arguments
+        raise ValueError(f"tags must be strings, not {tags!r}")  # noqa: TRY004 - one type for bad arguments
     found = set()
     for tag in [tags] if isinstance(tags, str) else tags:
         if not is_tag(tag):

@@ -59,8 +59,7 @@ def _folded(label: str) -> str:
 
 def require_label(label: object) -> str:
     if not isinstance(label, str):
-        msg = f"label must be a string, not {type(label).__name__}"
-        raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
+        raise ValueError(f"label must be a string, not {type(label).__name__}")  # noqa: TRY004
     folded = label.strip().lower()
     usable = sanitize_label(label)
     if folded != usable:
@@ -71,8 +70,7 @@ def require_label(label: object) -> str:
             msg += "give the label a name in those characters"
         raise ValueError(msg)
     if not _IS_LABEL.fullmatch(usable):
-        msg = f"label {label[:20]!r}… is too long: file names hold {MAX_LABEL} characters of one"
-        raise ValueError(msg)
+        raise ValueError(f"label {label[:20]!r}… is too long: file names hold {MAX_LABEL} characters of one")
     return usable
 
 

@@ -106,19 +106,16 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
                 out.append(unpacker.decompress(data, min(left + 1, _PIECE)))
                 left -= len(out[-1])
                 if left < 0:
-                    msg = f"there is more than the {size} bytes that the manifest says"
-                    raise ValueError(msg)
+                    raise ValueError(f"there is more than the {size} bytes that the manifest says")
                 data = unpacker.unconsumed_tail or unpacker.unused_data
                 if unpacker.eof:
                     unpacker = None
     except zlib.error as error:
-        msg = f"the gzip stream is damaged: {str(error).rpartition(': ')[2]}"
-        raise ValueError(msg) from error
+        raise ValueError(f"the gzip stream is damaged: {str(error).rpartition(': ')[2]}") from error
     if unpacker is not None or not members:
         raise ValueError("the gzip stream is cut short")
     if left:
-        msg = f"there are {size - left} bytes, not the {size} that the manifest says"
-        raise ValueError(msg)
+        raise ValueError(f"there are {size - left} bytes, not the {size} that the manifest says")
     return bytearray().join(out)
 
 
@@ -134,8 +131,7 @@ def decode_base64(chunks: Iterable[str]) -> Iterator[bytes]:
         try:
             yield base64.b64decode(whole, validate=True)
         except binascii.Error as error:
-            msg = f"the base64 is damaged: {error}"
-            raise ValueError(msg) from error
+            raise ValueError(f"the base64 is damaged: {error}") from error
         ended = ended or whole.endswith("=")
     if carry:
         raise ValueError("the base64 is cut short")

@@ -149,14 +149,12 @@ def read_pointer(
             raise ValueError("it is larger than one may be")
         raw = load_object(text)
         if raw.get("format") != LATEST_FORMAT or raw.get("label") != label:
-            msg = f"it is not a pointer of label {label!r}"
-            raise ValueError(msg)
+            raise ValueError(f"it is not a pointer of label {label!r}")
         named = None if raw.get("snapshot_id") == "" else require_id(raw.get("snapshot_id"))
         if raw.get("manifest_file") != _manifest_file(label, named):
             raise ValueError("manifest_file is not the one of the snapshot")
     except ValueError as error:
-        msg = f"pointer {file} is not readable: {error}"
-        raise SnapshotCorrupt(msg, file=file) from error
+        raise SnapshotCorrupt(f"pointer {file} is not readable: {error}", file=file) from error
     updated_at, generation = raw.get("updated_at"), raw.get("generation")
     removed, stream = raw.get("removed"), raw.get("stream")
     entries, damage = _read_catalog(raw, label, files, whole=strict)

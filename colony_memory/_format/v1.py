@@ -50,19 +50,16 @@ def read_documents(
     except ValueError as error:
         if isinstance(error, SnapshotCorrupt):
             raise
-        msg = f"the parts of {file} do not unpack: {error}"
-        raise SnapshotCorrupt(msg, file=file) from error
+        raise SnapshotCorrupt(f"the parts of {file} do not unpack: {error}", file=file) from error
     if sha256(plaintext) != info.plaintext_sha256:
         msg = f"integrity check failed: the parts of {file} hold different text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     try:
         documents = decode_documents(plaintext, at_most=len(info.doc_names))
     except ValueError as error:
-        msg = f"the parts of {file} do not hold documents: {error}"
-        raise SnapshotCorrupt(msg, file=file) from error
+        raise SnapshotCorrupt(f"the parts of {file} do not hold documents: {error}", file=file) from error
     if sorted(map(printable, documents)) != sorted(map(printable, info.doc_names)):
-        msg = f"{file} lists other documents than its parts hold"
-        raise SnapshotCorrupt(msg, file=file)
+        raise SnapshotCorrupt(f"{file} lists other documents than its parts hold", file=file)
     check_tree(manifest.tree, digests_of(documents), file=file)
     return documents
 
@@ -72,20 +69,16 @@ def _chunks(manifest: Manifest, parts: dict[str, str | None]) -> Iterator[str]:
     for seq, file in enumerate(manifest.part_files):
         text = parts.pop(file, None)
         if text is None:
-            msg = f"missing part file: {file}"
-            raise SnapshotCorrupt(msg, file=file)
+            raise SnapshotCorrupt(f"missing part file: {file}", file=file)
         try:
             part = load_object(text)
         except ValueError as error:
-            msg = f"part file {file} is damaged: {error}"
-            raise SnapshotCorrupt(msg, file=file) from error
+            raise SnapshotCorrupt(f"part file {file} is damaged: {error}", file=file) from error
         chunk = part.get("b64")
         place = (part.get("format"), part.get("snapshot_id"), part.get("seq"), type(part.get("seq")))
         if place != (FORMAT, info.snapshot_id, seq, int) or not isinstance(chunk, str):
-            msg = f"part file {file} is not part {seq} of this snapshot"
-            raise SnapshotCorrupt(msg, file=file)
+            raise SnapshotCorrupt(f"part file {file} is not part {seq} of this snapshot", file=file)
         total += len(chunk)
         yield chunk
     if total != manifest.blob_chars:
-        msg = f"the parts hold {total} characters, not the {manifest.blob_chars} that the manifest says"
-        raise ValueError(msg)
+        raise ValueError(f"the parts hold {total} characters, not the {manifest.blob_chars} that the manifest says")

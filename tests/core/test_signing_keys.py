@@ -119,8 +119,8 @@ def test_what_is_no_pem_of_an_ed25519_key_is_refused_by_its_reason(signer: Ed255
         (pem_of(SEED).encode(), "not PEM"),
         (mine.private_bytes(pem, pkcs8, locked).decode(), "is encrypted; openssl pkey"),
         (curve.private_bytes(pem, sec1, locked).decode(), "is encrypted; openssl pkey"),
-        (mine.private_bytes(pem, ssh, plain).decode(), "kind that is not read"),
-        (curve.private_bytes(pem, sec1, plain).decode(), "kind that is not read"),
+        (mine.private_bytes(pem, ssh, plain).decode(), "no private key"),
+        (curve.private_bytes(pem, sec1, plain).decode(), "no private key"),
         (curve.private_bytes(pem, pkcs8, plain).decode(), "does not sign with Ed25519"),
         (x25519.X25519PrivateKey.from_private_bytes(SEED).private_bytes(pem, pkcs8, plain).decode(), "does not sign"),
         (mine.public_key().public_bytes(pem, PublicFormat.SubjectPublicKeyInfo).decode(), "no private key"),
@@ -128,7 +128,7 @@ def test_what_is_no_pem_of_an_ed25519_key_is_refused_by_its_reason(signer: Ed255
         (pem_of(SEED).replace(body, body[:20] + "!" + body[21:]), "damaged"),
         (pem_of(SEED[:31]), "damaged"),
         (pem_of(SEED).partition("-----END")[0], "damaged"),
-        (pem_of(SEED).replace("BEGIN PRIVATE", "BEGIN PRIVATE\ud800"), "kind that is not read"),
+        (pem_of(SEED).replace("BEGIN PRIVATE", "BEGIN PRIVATE\ud800"), "no private key"),
     ]
     for given, reason in cases:
         with pytest.raises(ValueError, match=reason) as caught:
@@ -265,11 +265,8 @@ def test_a_key_file_is_a_pem_raw_bytes_or_hex_digits(key_file: Callable[..., Pat
         (b"\n", "not a PEM"),
         (SEED + b"\n", "not a PEM"),
         (SEED[:31], "not a PEM"),
-        (SEED.hex() + "\n\n", "not a PEM"),
-        (" " + SEED.hex(), "not a PEM"),
         (SEED.hex()[:63] + "g", "not a PEM"),
         (SEED.hex()[:63] + "\N{ARABIC-INDIC DIGIT SIX}", "not a PEM"),
-        (base64.b64encode(SEED), "not a PEM"),
         ("-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIGbMFcG\n-----END ENCRYPTED PRIVATE KEY-----\n", "is encrypted"),
         (pem_of(SEED)[:60], "damaged"),
         (SEED * 300, "larger than 8192 bytes"),
@@ -447,13 +444,13 @@ SLACK = TIGHT[:-1] + DIGITS[DIGITS.index(TIGHT[-1]) + 1]
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (SEED.hex()[:-1], "not 64 hex digits"),
-        (f"0x{SEED.hex()}", "not 64 hex digits"),
-        (base64.b64encode(SEED[:31]).decode(), "not 64 hex digits"),
-        (base64.b64encode(SEED).decode() + "=", "not 64 hex digits"),
-        (SLACK, "not 64 hex digits"),
+        (SEED.hex()[:-1], "not a PEM private key, 64 hex digits"),
+        (f"0x{SEED.hex()}", "not a PEM private key, 64 hex digits"),
+        (base64.b64encode(SEED[:31]).decode(), "not a PEM private key, 64 hex digits"),
+        (base64.b64encode(SEED).decode() + "=", "not a PEM private key, 64 hex digits"),
+        (SLACK, "not a PEM private key, 64 hex digits"),
         (pem_of(SEED[:30]), "damaged"),
-        ("/home/agent/key.pem", "not 64 hex digits"),
+        ("/home/agent/key.pem", "not a PEM private key, 64 hex digits"),
     ],
 )
 def test_a_value_that_is_no_key_is_not_repeated(

@@ -208,7 +208,9 @@ def test_a_passphrase_for_writing_and_reading(vault):
     assert len(manifest_of(vault, info).packs) == 3
     assert ColonyMemory(backend=vault, encrypt_to=words).backup(HISTORY[2]).reused
     assert ColonyMemory(backend=vault, identities=[keys.SECRET, words]).restore() == HISTORY[2]
-    with pytest.raises(DecryptionError, match=r"none of what is given opens it \(1 passphrase\).*its passphrase"):
+    with pytest.raises(
+        DecryptionError, match=r"none of what is given opens it \(identities: 0, passphrases: 1\).*its passphrase"
+    ):
         ColonyMemory(backend=vault, identities=Passphrase("wrong")).restore()
     # Who has another passphrase begins anew, and never writes what the first one does not open.
     other = ColonyMemory(backend=vault, encrypt_to=[Passphrase("other"), keys.RECIPIENT]).backup(HISTORY[3])
@@ -219,7 +221,10 @@ def test_a_passphrase_for_writing_and_reading(vault):
 
 @pytest.mark.parametrize(
     ("identities", "why"),
-    [(None, "no identity is given"), (keys.OTHER_SECRET, r"none of what is given opens it \(1 identity\)")],
+    [
+        (None, "no identity is given"),
+        (keys.OTHER_SECRET, r"none of what is given opens it \(identities: 1, passphrases: 0\)"),
+    ],
 )
 def test_without_a_key_that_fits(vault, identities, why):
     ColonyMemory(backend=vault).backup(HISTORY[0])
@@ -413,8 +418,8 @@ def test_identities_that_do_not_open_what_is_written_are_told_of(vault):
     [
         ({"encrypt_to": keys.RECIPIENT, "format": 1}, "format 1 cannot be encrypted"),
         ({"encrypt_to": []}, "nobody to encrypt to"),
-        ({"encrypt_to": [keys.RECIPIENT, 7]}, r"recipient 2 must be a string or a Passphrase, not int"),
-        ({"encrypt_to": b"x"}, "what to encrypt to must be one or several, not bytes"),
+        ({"encrypt_to": [keys.RECIPIENT, 7]}, r"recipient 2 cannot be used: it must be a string, not int"),
+        ({"encrypt_to": b"x"}, "what to encrypt to must be a string or several, not bytes"),
         ({"encrypt_to": [Passphrase("a"), Passphrase("b")]}, "two passphrases"),
         ({"encrypt_to": keys.SECRET}, "private key"),
         ({"identities": ()}, "identities is empty"),

@@ -200,7 +200,7 @@ def locked(manifest: ChainManifest, identities: Identities | None) -> Decryption
             hint=Hint("open", "identities"),
         )
     return DecryptionError(
-        f"{which}, and none of what is given opens it ({identities.told()}): reading it needs {wanted}",
+        f"{which}, and none of what is given opens it ({identities!r}): reading it needs {wanted}",
         hint=Hint("open", "identities"),
     )
 

@@ -76,8 +76,7 @@ def require_reader(what: str, *, file: str | None = None, wanted: str = WANTED) 
     try:
         _zstd()
     except ImportError as error:
-        msg = f"{what} is of format 2, and reading that needs {wanted}"
-        raise UnsupportedFormat(msg, file=file) from error
+        raise UnsupportedFormat(f"{what} is of format 2, and reading that needs {wanted}", file=file) from error
 
 
 class Prefix:
