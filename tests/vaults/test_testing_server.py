@@ -22,7 +22,7 @@ from colony_sdk import (
 )
 from faces import Clock
 
-from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
+from colony_memory.testing import FakeVault, VaultServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,13 +75,6 @@ def ask(
         return reply.status, reply.headers, json.loads(text) if text else None
     finally:
         connection.close()
-
-
-class TestColonyClientAsAVault(VaultBackendTests):
-    @pytest.fixture
-    def vault(self, server: VaultServer) -> ColonyClient:
-        server.vault.operations_per_hour = None
-        return connect(server)
 
 
 # What the API does.

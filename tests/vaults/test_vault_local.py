@@ -18,7 +18,6 @@ import pytest
 
 from colony_memory._os.files import locked
 from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
-from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
 from colony_memory.vaults import local as local_module
 from colony_memory.vaults.local import LocalVault
 
@@ -61,25 +60,6 @@ for turn in itertools.count():
 @pytest.fixture
 def vault(tmp_path):
     return LocalVault(tmp_path / "vault", create=True)
-
-
-class TestConformance(VaultBackendTests):
-    @pytest.fixture
-    def vault(self, tmp_path):
-        return LocalVault(tmp_path / "vault", create=True)
-
-
-class TestConformanceWhereNoneWasMade(UnmadeVaultTests):
-    @pytest.fixture
-    def unmade(self, tmp_path):
-        (tmp_path / "mount-point").mkdir()
-        return LocalVault(tmp_path / "mount-point")
-
-
-class TestConformanceWithLimits(VaultBackendTests):
-    @pytest.fixture
-    def vault(self, tmp_path):
-        return LocalVault(tmp_path / "vault", create=True, quota_bytes=4_000_000, max_file_bytes=1_000_000)
 
 
 def names(vault):

@@ -9,43 +9,11 @@ import pytest
 from faces import Clock
 
 from colony_memory.exceptions import ColonyMemoryError, VaultError
-from colony_memory.testing import FakeVault, FaultyVault, VaultBackendTests
+from colony_memory.testing import VaultBackendTests
 from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-
-class TestMemoryVault(VaultBackendTests):
-    @pytest.fixture
-    def vault(self) -> MemoryVault:
-        return MemoryVault()
-
-
-class TestMemoryVaultWithLimits(VaultBackendTests):
-    @pytest.fixture
-    def vault(self) -> MemoryVault:
-        return MemoryVault(quota_bytes=4_000_000, max_file_bytes=1_000_000)
-
-
-class TestFakeVault(VaultBackendTests):
-    @pytest.fixture
-    def vault(self) -> FakeVault:
-        return FakeVault(operations_per_hour=None)
-
-
-class TestFaultyVaultWithoutFaults(VaultBackendTests):
-    @pytest.fixture
-    def vault(self) -> FaultyVault:
-        return FaultyVault(MemoryVault())
-
-
-class TestOnlyTheFiveMethods(VaultBackendTests):
-    """The suite also serves a vault without the optional methods, with other envelopes."""
-
-    @pytest.fixture
-    def vault(self) -> Plain:
-        return Plain()
 
 
 class Plain:

@@ -6,12 +6,9 @@ pytest.importorskip("obstore")
 
 import object_server
 from object_server import error
-from obstore.store import LocalStore, MemoryStore
 
 from colony_memory import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultUnavailable
-from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
-from colony_memory.vaults import ConditionalUpload, PrefixListing
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.objects import ObjectVault
 
@@ -19,49 +16,6 @@ running, server, vault = object_server.running, object_server.server, object_ser
 NOTES = {"MEMORY.md": "two years of notes"}
 LATEST = "cmem.default.latest.json"
 MARKER = "agents/a/.cmem-vault.json"
-
-
-class TestInMemory(VaultBackendTests):
-    @pytest.fixture
-    def vault(self):
-        return ObjectVault(MemoryStore(), create=True)
-
-
-class TestNoneInMemory(UnmadeVaultTests):
-    @pytest.fixture
-    def unmade(self):
-        return ObjectVault(MemoryStore())
-
-
-class TestOnDisk(VaultBackendTests):
-    """A store that does not write on condition."""
-
-    @pytest.fixture
-    def vault(self, tmp_path):
-        with pytest.warns(ColonyMemoryWarning, match="has no conditional writes: let one program"):
-            made = ObjectVault(LocalStore(tmp_path), create=True)
-        assert not isinstance(made, ConditionalUpload)
-        return made
-
-
-class TestOverHttp(VaultBackendTests):
-    @pytest.fixture
-    def vault(self, vault):
-        assert isinstance(vault, ConditionalUpload)
-        assert isinstance(vault, PrefixListing)
-        return vault
-
-
-class TestNoneOverHttp(UnmadeVaultTests):
-    @pytest.fixture
-    def unmade(self, server):
-        return ObjectVault(server.store())
-
-
-class TestWithoutItsBucket(UnmadeVaultTests):
-    @pytest.fixture
-    def unmade(self, server):
-        return ObjectVault(server.store(bucket="another"))
 
 
 def test_names_lie_in_a_folder_for_each_label(server, vault):
@@ -226,9 +180,3 @@ def test_conditions_that_are_none(vault):
     assert caught.value.status == 412
     vault.vault_upload_file_if(LATEST, "x")
     assert vault.vault_get_file(LATEST)["content"] == "x"
-
-
-class TestByVersion(VaultBackendTests):
-    @pytest.fixture
-    def vault(self):
-        return ObjectVault(object_server.Versioned(), create=True)
