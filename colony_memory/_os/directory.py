@@ -54,9 +54,9 @@ _OF_A_GROUP = stat.S_ISGID | stat.S_IRWXG
 _CLOSED = 2**31 - 1  # no descriptor that a system gives; Python takes -1 for none, which is the current directory
 #: What opening a link without following it fails with: Linux and macOS; FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
-_EXCHANGE = 2  # RENAME_EXCHANGE of <linux/fs.h>
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 #: Of file systems that exchange no names, of older systems, and of a container that lets nobody ask.
-_NO_EXCHANGE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP})
+_NO_EXCHANGE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP})
 #: By which systems refuse to unlink a directory.
 _IS_A_DIRECTORY = frozenset({errno.EISDIR, errno.EPERM, errno.EACCES})
 
@@ -223,7 +223,7 @@ class Directory:
 
     def exchange(self, name: str, other: Directory, other_name: str) -> bool:
         """Let two names change places in one step; False where the system or the file system cannot."""
-        call = _linux("renameat2")
+        call = _native("renameat2") or _native("renameatx_np", "darwin")
         if call is None or self.descriptor is None or other.descriptor is None:
             return False
         sys.audit("os.rename", name, other_name, self.descriptor, other.descriptor)  # as os.rename() does
@@ -437,21 +437,21 @@ def syncs_together(count: int) -> bool:
 
     With few of them it does not: it also waits for what others are writing.
     """
-    return count >= _MANY and _linux("syncfs") is not None
+    return count >= _MANY and _native("syncfs") is not None
 
 
 def sync_file_system(descriptor: int) -> None:
     """Make all that was written to the file system of an open file or directory last, by whoever wrote it."""
-    call = _linux("syncfs")
+    call = _native("syncfs")
     if call is None:
         raise NotImplementedError
     call(descriptor)
 
 
 @functools.cache
-def _linux(name: str) -> Callable[..., None] | None:
-    """A call of Linux that Python does not have; it raises what the system says."""
-    if sys.platform != "linux":
+def _native(name: str, system: str = "linux") -> Callable[..., None] | None:
+    """A call of a system that Python does not have; it raises what the system says."""
+    if sys.platform != system:
         return None
     try:
         import ctypes

@@ -18,9 +18,9 @@ from colony_memory.app.restore import RestoredFolder, Writing, restore_folder
 from colony_memory.app.save import FolderSave
 from colony_memory.app.target import Target, has_all_lines, same_files
 from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._moves import FolderChanged
 from colony_memory.capture._question import FileInUse, Unsaved
 from colony_memory.capture._recover import Unsettled
-from colony_memory.capture._swap import FolderChanged
 from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
 
 if TYPE_CHECKING:

@@ -10,34 +10,30 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import stat
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.json import load_object
+from colony_memory._format.payload import sha256
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import locked, locked_in, make_directory, open_files, read_file, replace_file
 from colony_memory._os.machine import state_directory
-from colony_memory._os.paths import Identity, local_bytes
-from colony_memory._values import NamedTuple, dataclass, getLogger, names_of, pattern, replace
-from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
+from colony_memory._os.paths import Identity
+from colony_memory._values import NamedTuple, dataclass, getLogger, names_of, replace
 from colony_memory.capture._identity import boot_id
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 logger = getLogger(__name__)
 
-JOURNAL_FORMAT = "colony-memory/restore/2"
+# What the first line of the file begins with; a digest of all other lines follows.
+_FORMAT = "colony-memory/restore/3"
 # Only the staging directory changes; the folder does, and would have to be put back; all is in place.
 PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
-_STAGING = pattern(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
-_PHASE = pattern(f"{PREPARING}|{MOVING}|{DONE}")
-_NUMBER = pattern("[0-9]+(-[a-z]+)?")
 _LOCK, _DRAFT, _ALONE = ".lock", ".draft", "lock"
 _LARGEST = 1 << 30  # bytes: a hundred or so for each file of a folder
 
@@ -60,17 +56,15 @@ class Version(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One file that is put in place or taken away.
-
-    In the staging directory it waits under its number in ``new``, and what it replaces is in ``kept`` then.
-    """
+    """One file that is put in place, or one or an empty directory that is taken away."""
 
     name: str  # path in the folder, with /
     new: Version | None  # the file that is put there, or None where one is taken away
     old: Version | None  # the file that it replaces, or None
-    number: str  # its name in both; the log of a database has the number of that, and its own ending
+    number: (
+        str  # the new one's name in ``new`` of the staging directory until then, the old one's in ``kept`` from then
+    )
     volume: str = ""  # which of the journal's volumes its staging directory is in
-    shared: bool = False  # what it replaces had a second name in kept beforehand, and is not moved there
 
 
 class ModeChange(NamedTuple):
@@ -80,19 +74,6 @@ class ModeChange(NamedTuple):
     inode: int
     old: int
     new: int
-
-
-class Dropped(NamedTuple):
-    """A directory that is removed, with what it takes to make it again."""
-
-    name: str
-    mode: int
-    owner: int
-    group: int
-
-    @classmethod
-    def of(cls, name: str, status: os.stat_result) -> Dropped:
-        return cls(name, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
 
 @dataclass(frozen=True)
@@ -107,22 +88,25 @@ class Journal:
     phase: str = PREPARING
     made: tuple[str, ...] = ()  # directories that are made, those above first
     steps: tuple[Step, ...] = ()  # in the order in which they are taken
-    dropped: tuple[Dropped, ...] = ()  # directories that are removed, inner ones first
     modes: tuple[ModeChange, ...] = ()  # permissions that are set
     lent: tuple[ModeChange, ...] = ()  # read-only directories of this user that may be written to until the end
     # Directories of the folder that there is a staging directory in, the folder itself first: files are moved within
     # one file system
     volumes: tuple[str, ...] = ("",)
-    note: dict[str, Any] | None = None  # what is to be remembered once all is in place, None for nothing
+    emptied: tuple[str, ...] = ()  # directories that are removed once all is in place, inner ones first
+    note: dict[str, Any] | None = None  # what is to be remembered then, None for nothing
 
-    def done(self, *, note: bool = True) -> Journal:
-        """The same when the moves are over: what is left to do is told by the staging directory alone, and the note."""
-        kept = self.note if note else None
-        return replace(self, phase=DONE, made=(), steps=(), dropped=(), modes=(), note=kept)
+    def done(self) -> Journal:
+        """The same when the moves are over."""
+        return replace(self, phase=DONE, made=(), steps=(), modes=())
+
+    def undone(self) -> Journal:
+        """The same when there is nothing left to do but to clear away."""
+        return replace(self.done(), emptied=(), note=None)
 
     @property
     def leaving(self) -> list[Step]:
-        """The steps that take a file away, which come first: a directory may take its name, or its directory go."""
+        """The steps that take something away, which come first: a directory may take its name, or its directory go."""
         return [step for step in self.steps if step.new is None]
 
     @property
@@ -130,8 +114,8 @@ class Journal:
         return [step for step in self.steps if step.new is not None]
 
     def names(self) -> list[str]:
-        """Of all that comes to be in the folder or goes."""
-        return [*(step.name for step in self.steps), *self.made, *(each.name for each in self.dropped)]
+        """Of all that comes to be in the folder or goes, before it is done."""
+        return [*(step.name for step in self.steps), *self.made]
 
     def is_at(self, status: os.stat_result) -> bool:
         """A directory is the one that the staging directory is in."""
@@ -139,57 +123,30 @@ class Journal:
         return status.st_ino == self.identity.inode and same_device
 
 
+def dump_journal(journal: Journal) -> bytes:
+    body = json.dumps({name: getattr(journal, name) for name in names_of(Journal)}).encode("ascii")
+    return _head(body) + body
+
+
 def load_journal(data: bytes) -> Journal:
-    """Read the file, every path, name and number in it checked; ValueError where it is no journal."""
-    known = load_object(data.decode("ascii"))
-    try:
-        journal = Journal(
-            **{name: known[name] for name in ("folder", "place", "staging", "boot", "phase", "note")},
-            identity=Identity(*known["identity"]),
-            made=tuple(known["made"]),
-            steps=tuple(
-                Step(name, _version(new), _version(old), number, volume, shared is True)
-                for name, new, old, number, volume, shared in known["steps"]
-            ),
-            dropped=tuple(Dropped(*each) for each in known["dropped"]),
-            modes=tuple(ModeChange(*each) for each in known["modes"]),
-            lent=tuple(ModeChange(*each) for each in known["lent"]),
-            volumes=tuple(known["volumes"]),
-        )
-        changes, versions = [*journal.modes, *journal.lent], [step[1:3] for step in journal.steps]
-        names = [*journal.names(), *(each.name.removesuffix("/") for each in changes if each.name != "/")]
-        names += filter(None, [*journal.volumes, *(step.volume for step in journal.steps)])
-        numbers = [*journal.identity, *(number for each in [*changes, *journal.dropped] for number in each[1:])]
-        numbers += [number for pair in versions for each in pair for number in each or ()]
-        permissions = [*(mode for each in changes for mode in each[2:]), *(each.mode for each in journal.dropped)]
-        owners = [number for each in journal.dropped for number in each[2:]]
-        for text in (journal.folder, journal.place, *names):
-            local_bytes(text)
-        valid = (
-            known["format"] == JOURNAL_FORMAT
-            and _STAGING.fullmatch(journal.staging)
-            and _PHASE.fullmatch(journal.phase)
-            and all(
-                Path(path).is_absolute() and os.path.normpath(path) == path and "\0" not in path
-                for path in (journal.folder, journal.place)
-            )
-            and all(isinstance(name, str) and not name_problem(name) for name in names)
-            and all(type(number) is int for number in numbers)
-            and all(0 <= mode <= 0o7777 for mode in permissions)
-            and all(0 <= number < 1 << 32 for number in owners)
-            and all(any(pair) for pair in versions)
-            and {step.volume for step in journal.steps} <= {*journal.volumes}
-            and all(_NUMBER.fullmatch(step.number) for step in journal.steps)
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a journal: {error!r}") from error
-    if not valid:
-        raise ValueError("a path, name or number that no restore has")
-    return journal
+    """Read what :func:`dump_journal` gave; ValueError where it is something else, or was damaged."""
+    body = data[data.find(b"\n") + 1 :]
+    if not data.startswith(_head(body)):
+        raise ValueError("damaged, or of another version")
+    known = json.loads(body)
+    known["identity"] = Identity(*known["identity"])
+    known["steps"] = tuple(
+        Step(name, new and Version(*new), old and Version(*old), *where) for name, new, old, *where in known["steps"]
+    )
+    for changes in ("modes", "lent"):
+        known[changes] = tuple(ModeChange(*each) for each in known[changes])
+    for names in ("made", "volumes", "emptied"):
+        known[names] = tuple(known[names])
+    return Journal(**known)
 
 
-def _version(found: Any) -> Version | None:
-    return None if found is None else Version(*found)
+def _head(body: bytes) -> bytes:
+    return f"{_FORMAT} {sha256(body)}\n".encode()
 
 
 # --- on disk
@@ -200,13 +157,13 @@ class Record:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.journal: Journal | None = None  # as it was last written, with what is left to do
         self.needed = False  # the restore that began it has come to the folder itself, and has not ended there
 
     def write(self, journal: Journal) -> None:
         """Put it on disk, whole or not at all."""
-        known = {name: getattr(journal, name) for name in names_of(Journal)}
-        data = json.dumps({**known, "format": JOURNAL_FORMAT}).encode("ascii")
-        replace_file(self.path, data, temp=self.path.with_suffix(_DRAFT).name)
+        self.journal = journal
+        replace_file(self.path, dump_journal(journal), temp=self.path.with_suffix(_DRAFT).name)
 
     def read(self) -> Journal | None:
         """The journal; None where it is gone, or is not this user's; ValueError where it makes no sense."""
@@ -244,7 +201,7 @@ class Record:
                 yield
             finally:
                 if not os.path.lexists(self.path):
-                    with contextlib.suppress(OSError):  # an empty file that the next restore removes
+                    with contextlib.suppress(OSError):  # an empty file, that nobody asks for again
                         lock.unlink(missing_ok=True)
 
 
@@ -273,19 +230,12 @@ def begin_record(journal: Journal) -> Iterator[Record]:
 @contextlib.contextmanager
 def start_lock() -> Iterator[None]:
     """Keep other processes of this user from beginning a restore at the same moment."""
-    place = _records(making=True)
     with contextlib.ExitStack() as stack:
         try:
-            directory = stack.enter_context(open_files(place, keep_owner=True))
+            directory = stack.enter_context(open_files(_records(making=True), keep_owner=True))
             stack.enter_context(locked_in(directory, _ALONE))
         except TimeoutError as error:
             raise ColonyMemoryError(f"another restore is about to begin: {error}; try again") from error
-        # Processes that were killed have left locks of restores that never began, or had ended.
-        for lock in place.glob(f"*{_LOCK}"):
-            record = Record(lock.with_suffix(".json"))
-            if not os.path.lexists(record.path):
-                with contextlib.suppress(TimeoutError), record.locked():
-                    record.remove()
         yield
 
 

@@ -17,7 +17,6 @@ from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, Identity, is_file, is_link
 from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state, whole_of
-from colony_memory.capture._journal import Dropped
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._question import Displaced, find_users
 from colony_memory.capture._sparse import Sparse
@@ -65,7 +64,7 @@ class Plan:
     databases: set[str] = field(default_factory=set)  # of what is replaced or taken away, the databases
     # What somebody had open when the plan was made, or the store that it would be put in, and who
     in_use: dict[str, str] = field(default_factory=dict)
-    dropped: list[Dropped] = field(default_factory=list)  # directories that hold nothing else, inner ones first
+    dropped: Statuses = field(default_factory=dict)  # directories that hold nothing else, inner ones first
     found: Identity | None = None  # the folder when the plan was made, None where it was not there
     force: bool = False  # masked text may replace the real one, and a program may have open what is replaced
     question: Question | None = None  # about what was displaced, when all is in place; None where all may go
@@ -81,6 +80,10 @@ class Plan:
                 if parent not in seen:
                     seen.add(parent)
                     yield parent, name
+
+    def makes_way(self) -> list[str]:
+        """The directories that go where a file comes to be."""
+        return [name for name in self.dropped if not self.files.keys().isdisjoint((name, *parents_of(name)))]
 
     def users(self) -> dict[str, str]:
         """Files that would change although somebody has them open, or the store that they are of, and who."""
@@ -226,7 +229,7 @@ class _Comparison:
             raise ColonyMemoryError(
                 f"the files to delete in {str(plan.target)!r} are not known ({error}); nothing was written"
             ) from error
-        gone = {*plan.removed, *(each.name for each in plan.dropped)}
+        gone = plan.removed.keys() | plan.dropped.keys()
         for name, (document, what) in self._giving_way.items():
             if name not in gone:
                 raise self._refusal(document, name, f"{what}, with something in it that no backup saves")
@@ -269,7 +272,7 @@ class _Comparison:
             if self._is_mounted(name):  # it stays, and so do those that it is in
                 needed.update(parents_of(name))
             else:
-                plan.dropped.append(Dropped.of(name, tree.directories[name]))
+                plan.dropped[name] = tree.directories[name]
 
     def _is_mounted(self, name: str) -> bool:
         above = mount_of(self._reach.directory(name.rpartition("/")[0]))

@@ -7,32 +7,26 @@ restore that was interrupted and for one that was killed, and may itself be cut 
 from __future__ import annotations
 
 import contextlib
-import errno
-import itertools
 import os
 import shlex
-import stat
 import warnings
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colony_memory._boundary import require_named
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.held import settling
-from colony_memory._os.paths import UnfitFile, encode_name, is_directory, real_path
+from colony_memory._os.paths import is_directory, real_path
 from colony_memory._values import getLogger, replace
-from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of, quoted
-from colony_memory.capture._journal import DONE, MOVING, ModeChange, Version, list_records
-from colony_memory.capture._stage import KEPT, is_root, open_staging
+from colony_memory.capture._filenames import quoted
+from colony_memory.capture._journal import DONE, MOVING, list_records
+from colony_memory.capture._moves import Moves, remove_empty, set_mode, succeeds
+from colony_memory.capture._stage import KEPT, open_staging
 from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from colony_memory.capture._journal import Dropped, Journal, Record, Step
-    from colony_memory.capture._stage import Staging
+    from colony_memory.capture._journal import Journal, Record
 
 logger = getLogger(__name__)
 
@@ -187,7 +181,7 @@ def _end(record: Record, seen: Journal, warned: list[str]) -> bool:
             journal = _read(record)
             if journal is None:
                 return False
-            journal = replace(journal, folder=seen.folder, place=seen.place)
+            journal = record.journal = replace(journal, folder=seen.folder, place=seen.place)
             place = None
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 place = stack.enter_context(Directory.open(Path(journal.place)))
@@ -218,7 +212,7 @@ def _finish(record: Record, journal: Journal, place: Directory, warned: list[str
         remember(journal)
     elif journal.phase == MOVING:
         with open_staging(place, journal.volumes, journal.staging) as places:
-            stranded = Undo(journal, place, places).put_back(record) if places else []
+            stranded = Moves(journal, place, places).put_back(record) if places else []
         if stranded:
             raise Unsettled(
                 f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
@@ -227,8 +221,9 @@ def _finish(record: Record, journal: Journal, place: Directory, warned: list[str
         ended = ": all files are as they were before it"
         if not places:
             ended = ", and what it had replaced is not there any more: nothing was put back"
+            record.journal = journal.undone()
         warned.append(f"a restore was cut off in {journal.folder!r}{ended}")
-    clear(record, journal, place)
+    clear(record, place)
 
 
 def remember(journal: Journal) -> None:
@@ -241,18 +236,22 @@ def remember(journal: Journal) -> None:
         logger.warning("what %s is based on could not be noted: %s", journal.folder, error)
 
 
-def clear(record: Record, journal: Journal, place: Directory) -> None:
-    """Remove the staging directories and forget the restore, unless its record says that they still are needed."""
-    if record.needed:
+def clear(record: Record, place: Directory) -> None:
+    """Remove what is left of a restore and forget it, unless what it replaced is still needed."""
+    journal = record.journal
+    if record.needed or journal is None:
         return
-    discarded = discard(place, journal)
+    cleared = discard(place, journal)
     with Reach(place) as reach:
-        closed = [_succeeds(change.name, set_mode, reach, change, True) for change in journal.lent]
-    if discarded and all(closed):
+        for name in journal.emptied:
+            cleared &= succeeds(name, remove_empty, reach, name)
+        for change in journal.lent:
+            cleared &= succeeds(change.name, set_mode, reach, change, True)
+    if cleared:
         record.remove()
     elif journal.note is not None:
         try:  # It is found again, and by then the folder may be based on something newer.
-            record.write(journal.done(note=False))
+            record.write(replace(journal, note=None))
         except OSError as error:
             logger.warning("%s is noted again when it is found: %s", record.path, error)
 
@@ -271,205 +270,3 @@ def discard(place: Directory, journal: Journal) -> bool:
                 logger.warning("%s is no longer needed and could not be removed: %s", left, error)
                 done = False
     return done
-
-
-# --- the way back
-
-
-class Undo:
-    """Takes back the steps of a journal in an open folder, with the staging directory of each volume that has one."""
-
-    def __init__(self, journal: Journal, folder: Directory, places: Mapping[str, Staging]) -> None:
-        self.journal = journal
-        self.folder = folder
-        self.places = places
-
-    def changed_originals(self) -> list[str]:
-        """Names whose original was written to after it was judged."""
-        return [step.name for step in self.journal.steps if step.old and not step.old.fits(self._original(step))]
-
-    def put_back(self, record: Record) -> list[str]:
-        """Put everything back, and say so before anything that leads there is removed; names for which that failed."""
-        stranded = self.roll_back()
-        if not stranded:
-            try:
-                record.write(self.journal.done(note=False))
-                record.needed = False
-            except OSError as error:
-                logger.debug("the journal of the restore goes at once: %s", error)
-                record.needed = not record.remove()
-        return stranded
-
-    def roll_back(self) -> list[str]:
-        """Put everything back; return the names for which that failed.
-
-        What was written into the folder since, by others, stays: next to the original, or where it is. What was
-        never done is not undone, and nothing is touched that is as it was.
-        """
-        journal = self.journal
-        with Reach(self.folder) as reach:
-            tasks: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
-                *((change.name, set_mode, (change, True)) for change in journal.modes),
-                # They have the permissions of the snapshot already, and may be closed by them.
-                *((f"{name}/", _open_up, (name,)) for name in journal.made),
-                *((step.name, self._take_back, (step,)) for step in reversed(journal.coming)),
-                *((f"{name}/", self._remove_made, (name,)) for name in reversed(journal.made)),
-                *((f"{each.name}/", _make_again, (each,)) for each in reversed(journal.dropped)),
-                *((step.name, self._take_back, (step,)) for step in reversed(journal.leaving)),
-                # With what was in them: they may be read-only.
-                *((f"{each.name}/", _close_again, (each,)) for each in journal.dropped),
-            ]
-            failed = [name for name, act, about in tasks if not _succeeds(name, act, reach, *about)]
-            if not failed:
-                try:
-                    reach.sync(journal.names(), one_by_one=len(self.places) > 1)
-                except OSError as error:
-                    path = self.folder.path
-                    logger.warning("%s is as it was, but may not survive a power cut right now: %s", path, error)
-        return failed
-
-    def _original(self, step: Step) -> os.stat_result | None:
-        place = self.places.get(step.volume)
-        return None if place is None else place.kept.look(step.number)
-
-    def _take_back(self, reach: Reach, step: Step) -> None:
-        there = _look(reach, step.name)
-        if step.volume not in self.places:
-            path = os.path.join(self.folder.path, step.volume)  # noqa: PTH118 - of text, for a message
-            raise FileNotFoundError(errno.ENOENT, "what was mounted there is not any more", path)
-        if step.old is None:
-            if there is not None and Version.of(there) == step.new:
-                directory, last = reach.parent(step.name)
-                directory.clear(last)
-            return
-        original = self._original(step)
-        if original is None or (there is not None and there.st_ino == step.old.inode):
-            return
-        place = self.places[step.volume]
-        if original.st_ino != step.old.inode:
-            raise FileExistsError(errno.EEXIST, "a different file is where the original was kept", str(place.kept.path))
-        waits = place.new.look(step.number) if step.shared else None
-        if waits is not None and step.new == Version.of(waits):
-            return  # it was never replaced: what is there, or is not any more, is the doing of others
-        if waits is not None and waits.st_ino != step.old.inode:
-            # Others had replaced it at that moment, and theirs came out.
-            if there is None or Version.of(there) == step.new:
-                place.new.move(step.number, *_nearest(reach, step.name))
-            return
-        # A directory that has its name by now is no file that another has put there.
-        if step.shared and step.new is None and waits is None and there is not None and not is_directory(there):
-            return  # nor was it taken away
-        directory, last = _nearest(reach, step.name)
-        if there is not None and Version.of(there) != step.new:
-            _set_aside(directory, last)
-        place.kept.move(step.number, directory, last)
-
-    def _remove_made(self, reach: Reach, name: str) -> None:
-        if not is_directory(_look(reach, name)):
-            return
-        try:
-            directory, last = reach.parent(name)
-            directory.remove_directory(last)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            logger.info("%s stays: there is something of others in it", name)
-
-
-def set_mode(reach: Reach, change: ModeChange, back: bool = False) -> None:
-    """Set permissions, or set them ``back``, of what still is what was meant, and as it was."""
-    before, after = (change.new, change.old) if back else (change.old, change.new)
-    with _if_there(), contextlib.ExitStack() as stack:
-        if change.name.endswith("/"):
-            descriptor = reach.directory(change.name.rstrip("/")).descriptor
-        else:
-            directory, last = reach.parent(change.name)
-            descriptor, _ = stack.enter_context(directory.file(last))
-        if descriptor is not None:
-            there = os.fstat(descriptor)
-            if (there.st_ino, stat.S_IMODE(there.st_mode)) == (change.inode, before):
-                os.fchmod(descriptor, after)
-
-
-def _succeeds(name: str, act: Callable[..., None], *about: Any) -> bool:
-    try:
-        act(*about)
-    except OSError:
-        logger.warning("%r could not be put back", name, exc_info=True)
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def _if_there() -> Iterator[None]:
-    """Pass over that nothing is there any more, or something else, or that the way there is gone."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) and not isinstance(error, UnfitFile):
-            raise
-
-
-def _look(reach: Reach, name: str) -> os.stat_result | None:
-    with _if_there():
-        return reach.look(name)
-    return None
-
-
-def _open_up(reach: Reach, name: str) -> None:
-    with _if_there():
-        directory, last = reach.parent(name)
-        directory.open_up(last)
-
-
-def _make_again(reach: Reach, each: Dropped) -> None:
-    if _look(reach, each.name) is None:
-        directory, last = _nearest(reach, each.name)
-        directory.make(last)
-
-
-def _close_again(reach: Reach, each: Dropped) -> None:
-    """Give a directory that is made again its owner and permissions."""
-    there = _look(reach, each.name)
-    if there is None or not is_directory(there):
-        return
-    made = reach.directory(each.name).descriptor
-    if made is not None and is_root() and (there.st_uid, there.st_gid) == (os.geteuid(), os.getegid()):
-        with contextlib.suppress(PermissionError):  # of a file system that keeps no owners
-            os.fchown(made, each.owner, each.group)
-    set_mode(reach, ModeChange(f"{each.name}/", there.st_ino, stat.S_IMODE(there.st_mode), each.mode))
-
-
-def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
-    """The place of an original: as it was, in directories made anew, or beside what is in the way of that."""
-    for parent in parents_of(name):
-        with _if_there():
-            directory, last = reach.parent(parent)
-            if directory.look(last) is None:
-                directory.make(last)
-            reach.directory(parent)
-            continue
-        directory = reach.directory(parent.rpartition("/")[0])
-        other = _free_name(directory, name.rpartition("/")[2])
-        logger.warning("%r cannot be where it was: it is kept as %s", name, directory.path / other)
-        return directory, other
-    return reach.parent(name)
-
-
-def _set_aside(directory: Directory, name: str) -> None:
-    """Give what others wrote a name of its own, next to where it was."""
-    other = _free_name(directory, name)
-    logger.warning("%s was changed since a restore was cut off: it is kept as %s", directory.path / name, other)
-    directory.move(name, directory, other)
-
-
-def _free_name(directory: Directory, name: str) -> str:
-    """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
-    ending = f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
-    for end in itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2))):
-        fitted = name
-        while len(encode_name(fitted + end)) > LONGEST_COMPONENT:
-            fitted = fitted[:-1]
-        if directory.look(fitted + end) is None:
-            return fitted + end
-    raise AssertionError  # there are names without end

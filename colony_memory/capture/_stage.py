@@ -142,7 +142,7 @@ class Stage:
     """Writes the files of a plan. What root makes belongs to the owner of the directory ``above``."""
 
     def __init__(self, plan: Plan, above: os.stat_result) -> None:
-        self._plan = plan
+        self.plan = plan
         self.owner = (above.st_uid, above.st_gid) if is_root() else None
         self._each = not disk.syncs_together(len(plan.files))
         self._done = 0
@@ -152,12 +152,12 @@ class Stage:
         """Write everything under the names that it is to have, directories with their attributes."""
         made = []
         with Reach(new) as reach:
-            for parent, name in self._plan.parents():
+            for parent, name in self.plan.parents():
                 with self.blaming(name):
                     directory, last = reach.parent(parent)
                     directory.make(last)
                     made.append(parent)
-            for name in self._plan.files:
+            for name in self.plan.files:
                 with self.blaming(name):
                     directory, last = reach.parent(name)
                 self.write(directory, last, name)
@@ -168,16 +168,16 @@ class Stage:
     def write(self, directory: Directory, at: str, name: str) -> Version:
         """Write one file where it is to wait."""
         with self.blaming(name):
-            status = (self._link if name in self._plan.metadata.links else self._fill)(directory, at, name)
+            status = (self._link if name in self.plan.metadata.links else self._fill)(directory, at, name)
         self._done += 1
-        if self._plan.on_progress:
-            self._plan.on_progress(self._done, len(self._plan.files), name)
+        if self.plan.on_progress:
+            self.plan.on_progress(self._done, len(self.plan.files), name)
         return Version.of(status)
 
     def finish_directory(self, directory: Directory, name: str) -> None:
         """Give a directory that was made its attributes, when all is in it, and make its names last."""
         if directory.descriptor is not None:
-            name, metadata = f"{name}/", self._plan.metadata
+            name, metadata = f"{name}/", self.plan.metadata
             mode, changed = metadata.modes.get(name), metadata.times.get(name)
             self.give(directory.descriptor, name, owner=self.owner, mode=mode, changed=changed)
             if self._each:
@@ -194,10 +194,10 @@ class Stage:
             disk.sync_names(directory.descriptor)
 
     def blaming(self, name: str) -> blaming:
-        return blaming(f"document {name!r}", self._plan.target)
+        return blaming(f"document {name!r}", self.plan.target)
 
     def _fill(self, directory: Directory, at: str, name: str) -> os.stat_result:
-        plan, metadata = self._plan, self._plan.metadata
+        plan, metadata = self.plan, self.plan.metadata
         text, there, executable = plan.files[name], plan.replaced.get(name), name in metadata.executable
         if isinstance(text, str) and _SURROGATE.search(text):
             _warn(f"document {name!r} has half of a surrogate pair in its text: the file is not valid UTF-8")
@@ -221,10 +221,10 @@ class Stage:
         return status
 
     def _link(self, directory: Directory, at: str, name: str) -> os.stat_result:
-        directory.make_link(at, str(self._plan.files[name]))
+        directory.make_link(at, str(self.plan.files[name]))
         if directory.descriptor is not None:
             (path, where), owner = directory.address(at), self._owner_of(name)
-            changed = self._plan.metadata.times.get(name)
+            changed = self.plan.metadata.times.get(name)
             if owner is not None:
                 with self.attempt("owner", name):
                     os.chown(path, *owner, follow_symlinks=False, **where)
@@ -240,7 +240,7 @@ class Stage:
 
     def _owner_of(self, name: str) -> tuple[int, int] | None:
         """That of the file it replaces; others than root can give it to a group of theirs, and to nobody else."""
-        there = self._plan.replaced.get(name)
+        there = self.plan.replaced.get(name)
         if there is None:
             return self.owner
         if is_root():
@@ -286,7 +286,7 @@ class Stage:
         """Warn of what was refused, and of what replacing takes: other names, an owner that this user cannot give."""
         for (what, why), names in self._refused.items():
             _warn(f"the {what} could not be kept of {quoted(names, most=3)} ({why}); the content is restored")
-        replaced = self._plan.replaced.items()
+        replaced = self.plan.replaced.items()
         linked = [name for name, there in replaced if there.st_nlink > 1 and not stat.S_ISDIR(there.st_mode)]
         if linked:
             _warn(f"{quoted(linked, most=3)} had other names (hard links), under which the old text stays")

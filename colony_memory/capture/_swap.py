@@ -19,19 +19,19 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory, Reach
-from colony_memory._os.paths import Identity, is_directory, is_link
+from colony_memory._os.paths import Identity, is_link
 from colony_memory._values import getLogger, replace
 from colony_memory.capture._filenames import INDEX, STAGING_PREFIX, parents_of, quoted, whole_of
 from colony_memory.capture._identity import boot_id
 from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, begin_record, start_lock
-from colony_memory.capture._question import Displaced, FileInUse
-from colony_memory.capture._recover import Undo, clear, discard, find_in_the_way, kept_of, remember, set_mode
+from colony_memory.capture._moves import Moves, set_mode
+from colony_memory.capture._question import FileInUse
+from colony_memory.capture._recover import clear, discard, find_in_the_way, kept_of, remember
 from colony_memory.capture._stage import Stage, blaming, find_read_only, find_volumes, nearest, open_staging
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from colony_memory.capture._journal import Record
     from colony_memory.capture._plan import Plan
@@ -40,13 +40,6 @@ if TYPE_CHECKING:
 logger = getLogger(__name__)
 
 _WHOLE = "whole"
-
-
-class FolderChanged(ColonyMemoryError):
-    """The folder is not any more as it was looked at."""
-
-    def __init__(self, name: str, path: Path) -> None:
-        super().__init__(f"document {name!r}: {str(path)!r} was changed in the meantime; nothing was written")
 
 
 def put_in_place(plan: Plan) -> None:
@@ -100,8 +93,8 @@ def _file_by_file(plan: Plan) -> None:
             if plan.found not in (None, Identity.of(above)):
                 raise ColonyMemoryError(f"{str(plan.target)!r} is another folder by now; nothing was written")
             with Reach(folder) as reach:
-                changing = [*plan.files, *plan.directories, *plan.removed, *plan.logs]
-                changing += [each.name for each in plan.dropped]
+                changing = [*plan.files, *plan.directories, *plan.removed, *plan.logs, *plan.dropped]
+                changing += [f"{name}/" for name in plan.makes_way()]
                 volumes = find_volumes(reach, changing)
                 tops = tuple(dict.fromkeys(volumes.values()))
                 closed = find_read_only(reach, [*changing, *(f"{top}/" for top in tops)], volumes)
@@ -119,9 +112,9 @@ def _file_by_file(plan: Plan) -> None:
                     set_mode(reach, change)
             places = stack.enter_context(open_staging(folder, tops, journal.staging, making=True))
         stage = Stage(plan, above)
-        moves = Moves(plan, folder, places, stage)
-        planned = moves.prepare(journal, volumes)
-        undo = Undo(planned, folder, places)
+        with Reach(folder) as reach:
+            planned = _prepare(stage, journal, reach, places, volumes)
+        moves = Moves(planned, folder, places)
         with where:
             in_use = {} if plan.force else plan.users()
         if in_use:
@@ -130,23 +123,24 @@ def _file_by_file(plan: Plan) -> None:
             with blaming("the state of the restore", plan.target):
                 record.needed = True
                 record.write(planned)
-            moves.take(planned)
-            moves.sync(planned)
+            moves.take(stage)
+            moves.sync(plan.target)
             with where:
-                moves.ask(planned)
-                for name in undo.changed_originals():
-                    raise FolderChanged(name, folder.path / name)
+                # To be judged when it is moved aside: what is written to its names changes it no more.
+                if plan.question is not None:
+                    plan.question.require_saved(plan.target, moves.displaced())
+                moves.displaced()
                 record.write(planned.done())
                 record.needed = False
         except BaseException as error:
-            stranded = undo.put_back(record)
+            stranded = moves.put_back(record)
             if stranded:
                 raise ColonyMemoryError(
                     f"restoring into {str(folder.path)!r} failed, and so did putting back {quoted(stranded)}; "
                     f"the originals are in {kept_of(journal)}, and the next restore or backup tries again"
                 ) from error
             raise
-        remember(journal)
+        remember(planned)
     stage.warn()
 
 
@@ -168,7 +162,7 @@ def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> 
         if other is not None:
             raise ColonyMemoryError(f"a restore into {other!r} is under way: try again when it has ended")
         record = stack.enter_context(begin_record(journal))
-    stack.callback(clear, record, journal, place)
+    stack.callback(clear, record, place)
     return record
 
 
@@ -179,152 +173,44 @@ def _made(above: Directory, name: str) -> Iterator[Directory]:
         yield directory
 
 
-class Moves:
-    """Moves files between an open folder and its staging directories."""
-
-    def __init__(self, plan: Plan, folder: Directory, places: Mapping[str, Staging], stage: Stage) -> None:
-        self._plan = plan
-        self._stage = stage
-        self._folder = folder
-        self._places = places
-
-    def prepare(self, journal: Journal, volumes: dict[str, str]) -> Journal:
-        """Stage what is new and keep what is going to be replaced; return the journal of what is to be done then."""
-        plan, stage = self._plan, self._stage
-        going = {**plan.removed, **plan.logs}
-        numbers = {name: str(number) for number, name in enumerate([*going, *plan.files])}
-        for name in numbers:  # The log of a database is told by the name that it has beside it.
-            whole = whole_of(name)
-            if whole in numbers:
-                numbers[name] = numbers[whole] + name[len(whole) :]
-        steps, made = [], []
-        with Reach(self._folder) as reach:
-            for name, number in numbers.items():
-                volume = volumes[nearest(name, volumes)]
-                there = going.get(name) or plan.replaced.get(name)
-                old = None if there is None else Version.of(there)
-                if old is not None and name in going and name.endswith(INDEX):
-                    old = old._replace(size=-1, changed=-1)  # it is written to by whoever only reads
-                new = stage.write(self._places[volume].new, number, name) if name in plan.files else None
-                steps.append(Step(name, new, old, number, volume))
-            for index, step in enumerate(steps):  # What is replaced gets a second name, where it can have one.
-                if step.old is not None:
-                    kept = self._places[step.volume].kept
-                    with stage.blaming(step.name):
-                        if _shares(*reach.parent(step.name), kept, step.number):
-                            steps[index] = step._replace(shared=True)
-                            if not step.old.fits(kept.look(step.number)):
-                                raise self._changed(step.name)
-            for parent, name in plan.parents():
-                with stage.blaming(name):
-                    if self._is_missing(reach, parent):
-                        made.append(parent)
-        with blaming(f"directory {str(plan.target)!r}", plan.target):
-            for place in self._places.values():
-                stage.settle(place.new, place.kept)
-        modes = (
+def _prepare(
+    stage: Stage, journal: Journal, reach: Reach, places: Mapping[str, Staging], volumes: Mapping[str, str]
+) -> Journal:
+    """Stage what is new; return the journal of what is to be done then."""
+    plan = stage.plan
+    going = {**plan.removed, **plan.logs, **{f"{name}/": plan.dropped[name] for name in plan.makes_way()}}
+    numbers = {name: str(number) for number, name in enumerate([*going, *plan.files])}
+    for name in numbers:  # The log of a database is told by the name that it has beside it.
+        whole = whole_of(name)
+        if whole in numbers:
+            numbers[name] = numbers[whole] + name[len(whole) :]
+    steps, made = [], []
+    for name, number in numbers.items():
+        volume = volumes[nearest(name, volumes)]
+        there = going.get(name) or plan.replaced.get(name)
+        old = None if there is None else Version.of(there)
+        if old is not None and name in going and name.endswith((INDEX, "/")):
+            old = old._replace(size=-1, changed=-1)  # whoever only reads writes to it; and what is in it goes first
+        new = stage.write(places[volume].new, number, name) if name in plan.files else None
+        steps.append(Step(name.rstrip("/"), new, old, number, volume))
+    for parent, name in plan.parents():
+        with stage.blaming(name):
+            # Where it is a file, that makes way.
+            there = None if {*parents_of(parent), parent} & plan.removed.keys() else reach.look(parent)
+            if there is not None and is_link(there):
+                raise OSError(errno.ELOOP, "is a symbolic link", parent)
+            if there is None:
+                made.append(parent)
+    with blaming(f"directory {str(plan.target)!r}", plan.target):
+        for place in places.values():
+            stage.settle(place.new, place.kept)
+    return replace(
+        journal,
+        phase=MOVING,
+        made=tuple(made),
+        steps=tuple(steps),
+        emptied=tuple(name for name in plan.dropped if name not in plan.makes_way()),
+        modes=tuple(
             ModeChange(name, old.st_ino, stat.S_IMODE(old.st_mode), new) for name, (old, new) in plan.modes.items()
-        )
-        return replace(
-            journal, phase=MOVING, made=tuple(made), steps=tuple(steps), dropped=tuple(plan.dropped), modes=tuple(modes)
-        )
-
-    def take(self, journal: Journal) -> None:
-        """Take every step of the journal."""
-        stage = self._stage
-        with Reach(self._folder) as reach:
-            for step in journal.leaving:
-                with stage.blaming(step.name):
-                    self._take(reach, step)
-            for each in journal.dropped:
-                with stage.blaming(f"{each.name}/"):
-                    directory, last = reach.parent(each.name)
-                    directory.remove_directory(last)
-            for name in journal.made:
-                with stage.blaming(f"{name}/"):
-                    directory, last = reach.parent(name)
-                    try:
-                        directory.make(last)
-                    except FileExistsError:
-                        if not is_directory(directory.look(last)):
-                            raise self._changed(f"{name}/") from None
-            for step in journal.coming:
-                with stage.blaming(step.name):
-                    self._take(reach, step)
-            for change in journal.modes:
-                with stage.blaming(change.name), stage.attempt("permissions", change.name):
-                    set_mode(reach, change)
-            for name in reversed(journal.made):
-                with stage.blaming(f"{name}/"):
-                    stage.finish_directory(reach.directory(name), name)
-
-    def sync(self, journal: Journal) -> None:
-        """Make the moves last."""
-        with blaming(f"directory {str(self._folder.path)!r}", self._plan.target), Reach(self._folder) as reach:
-            reach.sync(journal.names(), one_by_one=len(self._places) > 1)
-
-    def ask(self, journal: Journal) -> None:
-        """Have it judged whether what was displaced may go: what is written to its names changes it no more."""
-        if self._plan.question is None:
-            return
-        with ExitStack() as stack:
-            kept = {volume: stack.enter_context(Reach(place.kept)) for volume, place in self._places.items()}
-            there = [(step, kept[step.volume].look(step.number)) for step in journal.steps if step.old is not None]
-            displaced = [Displaced(step.name, kept[step.volume], step.number, at) for step, at in there if at]
-            self._plan.question.require_saved(self._plan.target, displaced)
-
-    def _is_missing(self, reach: Reach, parent: str) -> bool:
-        if any(above in self._plan.removed for above in (*parents_of(parent), parent)):
-            return True  # a file that makes way
-        there = reach.look(parent)
-        if there is not None and is_link(there):
-            raise OSError(errno.ELOOP, "is a symbolic link", parent)
-        return there is None
-
-    def _take(self, reach: Reach, step: Step) -> None:
-        """Put one file in place, or take it away; FolderChanged where is not any more what the plan was made for."""
-        place = self._places[step.volume]
-        directory, last = reach.parent(step.name)
-        if step.old is None:
-            # A second name, unlike a rename, never takes the place of a file that has come to be there.
-            if not _shares(place.new, step.number, directory, last):
-                if directory.look(last) is not None:
-                    raise self._changed(step.name)
-                place.new.move(step.number, directory, last)
-            return
-        kept = place.kept.look(step.number)
-        there = directory.look(last)
-        if there is None or not step.old.fits(there) or (kept and not os.path.samestat(there, kept)):
-            raise self._changed(step.name)
-        if kept is None:
-            directory.move(last, place.kept, step.number)
-            kept = place.kept.look(step.number)
-            if kept is None or not os.path.samestat(there, kept):
-                place.kept.move(step.number, directory, last)
-                raise self._changed(step.name)
-        elif step.new is None:
-            directory.move(last, place.new, step.number)
-            if not os.path.samestat(kept, place.new.look(step.number) or there):
-                _shares(place.new, step.number, directory, last)
-                raise self._changed(step.name)
-        elif place.new.exchange(step.number, directory, last):
-            # What somebody put there by a rename, after it was looked at, comes out and goes back.
-            if not os.path.samestat(kept, place.new.look(step.number) or there):
-                place.new.exchange(step.number, directory, last)
-                raise self._changed(step.name)
-            return
-        if step.new is not None:
-            place.new.move(step.number, directory, last)
-
-    def _changed(self, name: str) -> FolderChanged:
-        return FolderChanged(name, self._folder.path / name)
-
-
-def _shares(one: Directory, name: str, other: Directory, other_name: str) -> bool:
-    """Give a file a second name, where that is possible and the name is free."""
-    try:
-        one.share(name, other, other_name)
-    except (OSError, NotImplementedError) as error:
-        logger.debug("%s has no second name %s: %s", one.path / name, other_name, error)
-        return False
-    return True
+        ),
+    )

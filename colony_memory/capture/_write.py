@@ -174,7 +174,7 @@ def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Map
         unchanged=tuple(plan.unchanged),
         directories=tuple(plan.directories),
         permissions=tuple(plan.modes),
-        removed=tuple(sorted([*removed, *(f"{each.name}/" for each in plan.dropped)])),
+        removed=tuple(sorted([*removed, *(f"{name}/" for name in plan.dropped)])),
         left=tuple(plan.left),
         masked=tuple(name for name in plan.metadata.masked if name in plan.files),
         unsaved=tuple(unsaved),

@@ -25,7 +25,7 @@ from colony_memory import (
 )
 from colony_memory.app.run import begin
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._swap import Moves
+from colony_memory.capture._moves import Moves
 from colony_memory.testing import FaultyVault
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault

@@ -15,8 +15,8 @@ from cut_off import cut_off
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ConflictDetected, open_vault, restore_folder, save_folder
 from colony_memory.capture import _recover
+from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
-from colony_memory.capture._swap import Moves
 from colony_memory.capture.folder import read_by_index, read_folder
 from colony_memory.capture.index import open_index, peek_index
 from colony_memory.exceptions import ColonyMemoryWarning
@@ -200,17 +200,16 @@ def test_what_an_agent_writes_between_the_question_and_the_answer_is_kept(url, o
 
 def test_what_is_written_through_an_open_file_before_it_is_moved_is_asked_for(url, ours, tmp_path, monkeypatch):
     the_basis(url, ours, tmp_path)
-    real = Moves.prepare
+    real = Moves.take
     status = (ours / "a.md").stat()
 
-    def late(moves, *args):
-        journal = real(moves, *args)
+    def late(*args):
         with (ours / "a.md").open("r+") as file:
             file.write("ONE\n")  # of the same size
         os.utime(ours / "a.md", ns=(status.st_atime_ns, status.st_mtime_ns))
-        return journal
+        real(*args)
 
-    monkeypatch.setattr(Moves, "prepare", late)
+    monkeypatch.setattr(Moves, "take", late)
     with pytest.raises(ColonyMemoryError, match="saved nowhere"):
         restore_folder(client(url), ours)
     assert texts(ours)["a.md"] == "ONE\n"

@@ -7,10 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import files, make, metadata, posix, tree
+from capture_trees import files, make, metadata, posix, traces, tree
 
 from colony_memory._os.directory import Directory
 from colony_memory.capture import _walk, write_folder
+from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -75,36 +76,40 @@ def test_a_directory_that_cannot_be_looked_into_stops_it(tmp_path: Path, monkeyp
     assert write_folder({"a.md": "a", **known}, dst, delete=True).removed == ("x",)
 
 
-def test_a_deletion_that_fails_brings_all_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dst = make(tmp_path / "dst", {"a.md": b"a", "old/b.md": b"b", "old/c.md": b"c"})
-    (dst / "old").chmod(0o750)
-    before = tree(dst)
-    real = Directory.remove_directory
+def test_a_directory_that_is_not_removed_at_once_goes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "b.md": b"b", "old/c.md": b"c"})
 
-    def fails(directory: Directory, name: str) -> None:
-        if name == "old":
-            real(directory, name)
-            raise OSError(errno.EIO, "Input/output error")
-        real(directory, name)
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(Directory, "remove_directory", fails)
-    with pytest.raises(ColonyMemoryError, match=r"'old/' cannot be written \(Input/output error\); nothing"):
-        write_folder({"a.md": "new", "d.md": "d"}, dst, delete=True)
-    assert tree(dst) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "remove_directory", fails)
+        assert write_folder({"a.md": "new", "d.md": "d"}, dst, delete=True).removed == ("b.md", "old/", "old/c.md")
+    assert files(dst) == {"a.md": b"new", "d.md": b"d"}
+    assert (dst / "old").is_dir()
+    assert not recover(dst)
+    assert set(tree(dst)) == {"a.md", "d.md"}
+    assert traces() == []
 
 
+@pytest.mark.parametrize("kind", ["file", "directory"])
 @pytest.mark.parametrize("when", ["changed", "added"])
-def test_what_comes_to_be_there_meanwhile_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_what_comes_to_be_there_meanwhile_is_not_taken_away(tmp_path: Path, when: str, kind: str) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"a", "old/b.md": b"b"})
+    late = {"old/b.md": b"changed"} if when == "changed" else {"old/in/new.md": b"new"}
+    documents = {"a.md": "new", **({"old": "a file"} if kind == "file" else {})}
 
     def meanwhile(done: int, total: int, name: str) -> None:
-        make(dst, {"old/b.md": b"changed"} if when == "changed" else {"old/new.md": b"new"})
+        make(dst, late)
 
-    with pytest.raises(ColonyMemoryError, match=r"in the meantime|not empty"):
-        write_folder({"a.md": "new"}, dst, delete=True, on_progress=meanwhile)
-    assert files(dst) == {"a.md": b"a", "old/b.md": b"b"} | (
-        {"old/b.md": b"changed"} if when == "changed" else {"old/new.md": b"new"}
-    )
+    if (when, kind) == ("added", "directory"):
+        write_folder(documents, dst, delete=True, on_progress=meanwhile)
+        assert files(dst) == {"a.md": b"new", **late}
+    else:
+        with pytest.raises(ColonyMemoryError, match="in the meantime"):
+            write_folder(documents, dst, delete=True, on_progress=meanwhile)
+        assert files(dst) == {"a.md": b"a", "old/b.md": b"b", **late}
+    assert traces() == []
 
 
 def test_what_changed_its_kind_makes_way(tmp_path: Path) -> None:

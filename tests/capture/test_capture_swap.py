@@ -13,8 +13,8 @@ from forks import as_user
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
 from colony_memory.capture import _stage, _write, write_folder
+from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
-from colony_memory.capture._swap import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:

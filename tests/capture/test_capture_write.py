@@ -14,7 +14,7 @@ from capture_trees import files, make, metadata, names, posix, rows, tree
 from colony_memory._os.directory import Directory
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.capture._metadata import METADATA_NAME
-from colony_memory.capture._swap import Moves
+from colony_memory.capture._moves import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:

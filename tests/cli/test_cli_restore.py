@@ -189,7 +189,7 @@ def test_what_cannot_be_saved_first_stops_the_restore(cli, refused, vault, tmp_p
 
 SLOW = """
 import os, sys, time
-from colony_memory.capture._swap import Moves
+from colony_memory.capture._moves import Moves
 from colony_memory.__main__ import main
 
 real = Moves._take

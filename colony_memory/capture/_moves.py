@@ -1,0 +1,309 @@
+"""The steps of a restore, taken and taken back by what stands on disk and what the journal says.
+
+A file that is replaced changes places with the new one, or is moved aside first where the file system exchanges no
+names. Each step may be cut off anywhere, and so may the way back: it is taken up again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._os.directory import Directory, Reach
+from colony_memory._os.paths import UnfitFile, encode_name, is_directory
+from colony_memory._values import getLogger
+from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
+from colony_memory.capture._question import Displaced
+from colony_memory.capture._stage import blaming
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from colony_memory.capture._journal import Journal, ModeChange, Record, Step
+    from colony_memory.capture._stage import Stage, Staging
+
+    Task = tuple[str, Callable[..., object], Any]  # the name for a message, what to do, and about what
+
+logger = getLogger(__name__)
+
+
+class FolderChanged(ColonyMemoryError):
+    """The folder is not any more as it was looked at."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        super().__init__(f"document {name!r}: {str(path)!r} was changed in the meantime; nothing was written")
+
+
+class Moves:
+    """Moves files between an open folder and the staging directory of each volume that has one."""
+
+    def __init__(self, journal: Journal, folder: Directory, places: Mapping[str, Staging]) -> None:
+        self.journal = journal
+        self._folder = folder
+        self._places = places
+
+    def take(self, stage: Stage) -> None:
+        """Take every step of the journal."""
+        journal = self.journal
+
+        def set_permissions(reach: Reach, change: ModeChange) -> None:
+            with stage.attempt("permissions", change.name):
+                set_mode(reach, change)
+
+        def finish(reach: Reach, name: str) -> None:
+            stage.finish_directory(reach.directory(name), name)
+
+        tasks: list[Task] = [
+            *((step.name, self._take, step) for step in journal.leaving),
+            *((f"{name}/", self._make, name) for name in journal.made),
+            *((step.name, self._take, step) for step in journal.coming),
+            *((change.name, set_permissions, change) for change in journal.modes),
+            *((f"{name}/", finish, name) for name in reversed(journal.made)),
+        ]
+        with Reach(self._folder) as reach:
+            for name, act, about in tasks:
+                with stage.blaming(name):
+                    act(reach, about)
+
+    def sync(self, target: Path) -> None:
+        """Make the moves last."""
+        with blaming(f"directory {str(self._folder.path)!r}", target), Reach(self._folder) as reach:
+            reach.sync(self.journal.names(), one_by_one=len(self._places) > 1)
+
+    def displaced(self) -> list[Displaced]:
+        """What was moved aside; FolderChanged where something was written to it after it was looked at."""
+        found = []
+        for step in self.journal.steps:
+            if step.old is not None:
+                kept = self._places[step.volume].kept
+                there = kept.look(step.number)
+                if there is None or not step.old.fits(there):
+                    raise self._changed(step.name)
+                if not is_directory(there):
+                    found.append(Displaced(step.name, Reach(kept), step.number, there))
+        return found
+
+    def _changed(self, name: str) -> FolderChanged:
+        return FolderChanged(name, self._folder.path / name)
+
+    def _take(self, reach: Reach, step: Step) -> None:
+        """Put one file in place, or take it away; FolderChanged where is not any more what the plan was made for."""
+        place = self._places[step.volume]
+        directory, last = reach.parent(step.name)
+        if step.old is not None:
+            if not step.old.fits(directory.look(last)):
+                raise self._changed(step.name)
+            if step.new is not None and place.new.exchange(step.number, directory, last):
+                # What somebody put there by a rename, after it was looked at, comes out and goes back.
+                if not step.old.fits(place.new.look(step.number)):
+                    place.new.exchange(step.number, directory, last)
+                    raise self._changed(step.name)
+                place.new.move(step.number, place.kept, step.number)
+                return
+            directory.move(last, place.kept, step.number)
+            out = place.kept.look(step.number)
+            if not step.old.fits(out) or (is_directory(out) and not _is_empty(place.kept, step.number)):
+                _put(place.kept, step.number, directory, last)
+                raise self._changed(step.name)
+        if step.new is not None and not _put(place.new, step.number, directory, last):
+            raise self._changed(step.name)
+
+    def _make(self, reach: Reach, name: str) -> None:
+        directory, last = reach.parent(name)
+        try:
+            directory.make(last)
+        except FileExistsError:
+            if not is_directory(directory.look(last)):
+                raise self._changed(f"{name}/") from None
+
+    # --- back
+
+    def put_back(self, record: Record) -> list[str]:
+        """Put everything back, and say so before anything that leads there is removed; names for which that failed."""
+        stranded = self.roll_back()
+        if not stranded:
+            try:
+                record.write(self.journal.undone())
+                record.needed = False
+            except OSError as error:
+                logger.debug("the journal of the restore goes at once: %s", error)
+                record.needed = not record.remove()
+        return stranded
+
+    def roll_back(self) -> list[str]:
+        """Put everything back; return the names for which that failed.
+
+        What was written into the folder since, by others, stays: next to the original, or where it is. What was
+        never done is not undone, and nothing is touched that is as it was.
+        """
+        journal = self.journal
+        tasks: list[Task] = [
+            *((change.name, _unset_mode, change) for change in journal.modes),
+            # They have the permissions of the snapshot already, and may be closed by them.
+            *((f"{name}/", _open_up, name) for name in journal.made),
+            *((step.name, self._take_back, step) for step in reversed(journal.coming)),
+            *((f"{name}/", remove_empty, name) for name in reversed(journal.made)),
+            *((step.name, self._take_back, step) for step in reversed(journal.leaving)),
+        ]
+        with Reach(self._folder) as reach:
+            failed = [name for name, act, about in tasks if not succeeds(name, act, reach, about)]
+            if not failed:
+                try:
+                    reach.sync(journal.names(), one_by_one=len(self._places) > 1)
+                except OSError as error:
+                    path = self._folder.path
+                    logger.warning("%s is as it was, but may not survive a power cut right now: %s", path, error)
+        return failed
+
+    def _take_back(self, reach: Reach, step: Step) -> None:
+        there = _look(reach, step.name)
+        if step.volume not in self._places:
+            path = os.path.join(self._folder.path, step.volume)  # noqa: PTH118 - of text, for a message
+            raise FileNotFoundError(errno.ENOENT, "what was mounted there is not any more", path)
+        is_new = there is not None and step.new is not None and step.new.fits(there)
+        if step.old is None:
+            if is_new:
+                directory, last = reach.parent(step.name)
+                directory.clear(last)
+            return
+        # What came out goes back, the original or what others had put in its place at that moment.
+        place = self._places[step.volume]
+        source, out = place.kept, place.kept.look(step.number)
+        if out is None:
+            source, out = place.new, place.new.look(step.number)
+            if out is None or (step.new is not None and step.new.fits(out)):
+                return  # nothing did: what is there, or is not any more, is the doing of others
+        if there is not None and os.path.samestat(there, out):
+            return
+        directory, last = _nearest(reach, step.name)
+        if there is not None and not is_new:
+            _set_aside(directory, last)
+        source.move(step.number, directory, last)
+
+
+def _is_empty(directory: Directory, name: str) -> bool:
+    with directory.enter(name) as inner:
+        return not inner.names()
+
+
+def _put(one: Directory, name: str, other: Directory, other_name: str) -> bool:
+    """Move a file to a name that is free; False where it is not."""
+    try:
+        # A second name, unlike a rename, never takes the place of a file that has come to be there.
+        one.share(name, other, other_name)
+    except FileExistsError:
+        return False
+    except (OSError, NotImplementedError) as error:
+        logger.debug("%s has no second name %s: %s", one.path / name, other_name, error)
+        if other.look(other_name) is not None:
+            return False
+        one.move(name, other, other_name)
+    else:
+        one.clear(name)
+    return True
+
+
+def remove_empty(reach: Reach, name: str) -> None:
+    """Remove a directory unless there is something in it."""
+    if not is_directory(_look(reach, name)):
+        return
+    try:
+        directory, last = reach.parent(name)
+        directory.remove_directory(last)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        logger.info("%s stays: there is something of others in it", name)
+
+
+def set_mode(reach: Reach, change: ModeChange, back: bool = False) -> None:
+    """Set permissions, or set them ``back``, of what still is what was meant, and as it was."""
+    before, after = (change.new, change.old) if back else (change.old, change.new)
+    with _if_there(), contextlib.ExitStack() as stack:
+        if change.name.endswith("/"):
+            descriptor = reach.directory(change.name.rstrip("/")).descriptor
+        else:
+            directory, last = reach.parent(change.name)
+            descriptor, _ = stack.enter_context(directory.file(last))
+        if descriptor is not None:
+            there = os.fstat(descriptor)
+            if (there.st_ino, stat.S_IMODE(there.st_mode)) == (change.inode, before):
+                os.fchmod(descriptor, after)
+
+
+def _unset_mode(reach: Reach, change: ModeChange) -> None:
+    set_mode(reach, change, back=True)
+
+
+def succeeds(name: str, act: Callable[..., object], *about: Any) -> bool:
+    """Do something of the way back; False where that failed, which is logged."""
+    try:
+        act(*about)
+    except OSError:
+        logger.warning("%r could not be put back", name, exc_info=True)
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _if_there() -> Iterator[None]:
+    """Pass over that nothing is there any more, or something else, or that the way there is gone."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) and not isinstance(error, UnfitFile):
+            raise
+
+
+def _look(reach: Reach, name: str) -> os.stat_result | None:
+    with _if_there():
+        return reach.look(name)
+    return None
+
+
+def _open_up(reach: Reach, name: str) -> None:
+    with _if_there():
+        directory, last = reach.parent(name)
+        directory.open_up(last)
+
+
+def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
+    """The place of an original: as it was, in directories made anew, or beside what is in the way of that."""
+    for parent in parents_of(name):
+        with _if_there():
+            directory, last = reach.parent(parent)
+            if directory.look(last) is None:
+                directory.make(last)
+            reach.directory(parent)
+            continue
+        directory = reach.directory(parent.rpartition("/")[0])
+        other = _free_name(directory, name.rpartition("/")[2])
+        logger.warning("%r cannot be where it was: it is kept as %s", name, directory.path / other)
+        return directory, other
+    return reach.parent(name)
+
+
+def _set_aside(directory: Directory, name: str) -> None:
+    """Give what others wrote a name of its own, next to where it was."""
+    other = _free_name(directory, name)
+    logger.warning("%s was changed since a restore was cut off: it is kept as %s", directory.path / name, other)
+    directory.move(name, directory, other)
+
+
+def _free_name(directory: Directory, name: str) -> str:
+    """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
+    ending = f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
+    for end in itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2))):
+        fitted = name
+        while len(encode_name(fitted + end)) > LONGEST_COMPONENT:
+            fitted = fitted[:-1]
+        if directory.look(fitted + end) is None:
+            return fitted + end
+    raise AssertionError  # there are names without end
