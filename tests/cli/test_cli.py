@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -18,8 +17,6 @@ from cli_runs import POSIX, process, save, tree
 
 from colony_memory import ColonyMemory, __version__
 from colony_memory.__main__ import main
-from colony_memory.cli import app
-from colony_memory.words import errors
 
 # --- as processes
 
@@ -51,28 +48,11 @@ def test_over_http_a_folder_comes_back_byte_for_byte(cli, folder, server, tmp_pa
     assert "of 10.0 MB (0 %)" in out
 
 
-def test_the_script_is_the_same_program():
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys; from colony_memory.__main__ import main; sys.exit(main())", "--version"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, f"colony-memory {__version__}\n")
-
-
 def test_the_module_is_the_same_program(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["x", "--version"])
     with pytest.raises(SystemExit) as stop:
         runpy.run_path(sys.modules[main.__module__].__file__, run_name="__main__")
     assert (stop.value.code, capsys.readouterr().out) == (0, f"colony-memory {__version__}\n")
-
-
-def test_an_empty_vault_is_code_3(refused, server, tmp_path):
-    line = refused(3, "restore", tmp_path / "out")
-    assert line == "error: nothing is saved yet under label 'default', in the hosted vault"
-    assert not (tmp_path / "out").exists()
 
 
 def test_an_outage_at_boot_is_code_5_and_writes_nothing(cli, refused, folder, server, tmp_path):
@@ -198,18 +178,6 @@ def test_hostile_names_do_no_harm_in_any_encoding(vault, tmp_path, encoding):
     assert len(json.loads(process("show", "latest", "--json", env=env).stdout)["files"]) == len(HOSTILE)
 
 
-@POSIX
-def test_a_file_name_that_is_not_text_is_shown_escaped(vault, folder, tmp_path):
-    try:
-        (folder / os.fsdecode(b"bad\xff.md")).write_bytes(b"x")
-    except OSError:
-        pytest.skip("this file system takes no such name")
-    assert process("backup", folder).returncode == 0
-    done = process("restore", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert r"created  bad\udcff.md" in done.stdout.splitlines()
-
-
 # --- which vault
 
 
@@ -297,28 +265,6 @@ def test_the_option_wins_over_the_environment_and_that_over_the_key(cli, server,
 # --- the rest of the interface
 
 
-def test_no_arguments_give_the_help_and_code_2(cli):
-    code, out, err = cli()
-    assert code == 2
-    assert out.startswith("Usage: colony-memory ")
-    assert err == "error: a command is missing; try: colony-memory --help\n"
-
-
-@pytest.mark.parametrize("verb", [[], *([verb] for verb in app.VERBS)])
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_is_plain_text_with_an_example(cli, verb, flag):
-    code, out, err = cli(*verb, flag)
-    assert (code, err) == (0, "")
-    assert out.startswith(" ".join(["Usage: colony-memory", *verb]))
-    assert out.isascii()
-    assert ("Example" in out) == bool(verb)
-    assert max(map(len, out.splitlines())) <= 100
-
-
-def test_version(cli):
-    assert cli("--version") == (0, f"colony-memory {__version__}\n", "")
-
-
 @pytest.mark.parametrize(
     ("error", "line", "code"),
     [
@@ -335,38 +281,3 @@ def test_what_nobody_foresaw_is_one_line_too(refused, vault, monkeypatch, error,
 
     monkeypatch.setattr(ColonyMemory, "list_snapshots", fail)
     assert refused(code, "list") == line
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        (BrokenPipeError(32, "Broken pipe"), "the output was closed before it was written"),
-        (OSError(28, "No space left on device"), "the output could not be written: No space left on device"),
-    ],
-)
-def test_an_output_that_fails_takes_nothing_more(vault, tmp_path, monkeypatch, capsys, error, line):
-    class Failing(io.TextIOWrapper):
-        def write(self, text):
-            super().write(text)
-            raise error
-
-    with (tmp_path / "written").open("wb") as file, Failing(file, encoding="utf-8") as stream:
-        monkeypatch.setattr(sys, "stdout", stream)
-        assert main(["list"]) == 1
-    assert capsys.readouterr().err == f"error: {line}\n"
-    assert (tmp_path / "written").read_bytes() == b""
-
-
-@pytest.mark.parametrize(("module", "says"), [("click.core", "needs the extra 'cli'"), ("os.x", "error: ModuleNot")])
-def test_what_is_missing_from_the_extra_is_told_from_what_else_is(cli, vault, monkeypatch, module, says):
-    def fail(self, **_):
-        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
-
-    monkeypatch.setattr(ColonyMemory, "list_snapshots", fail)
-    code, out, err = cli("list")
-    assert (code, out, len(err.splitlines())) == (1, "", 1)
-    assert says in err
-
-
-def test_a_stream_that_is_closed_takes_nothing():
-    errors.write(None, "x")

@@ -158,14 +158,6 @@ def test_nothing_that_is_no_memory_is_taken_away_or_saved_before(cli, refused, v
     assert not any(TOKEN in text for text in kept.values())
 
 
-def test_what_is_newer_here_is_not_replaced(cli, refused, vault, home):
-    folder = make_host(home, "claude-code")
-    cli("backup", "--agent", "claude-code")
-    (folder / MEMORY / "MEMORY.md").write_text("newer\n")
-    assert "is saved nowhere" in refused(1, "restore", "--agent", "claude-code")
-    assert (folder / MEMORY / "MEMORY.md").read_text() == "newer\n"
-
-
 def test_a_host_that_is_not_there_is_said(refused, vault, home):
     line = refused(2, "backup", "--agent", "openclaw")
     assert "where OpenClaw keeps its memory; if that is elsewhere, set OPENCLAW_WORKSPACE_DIR" in line

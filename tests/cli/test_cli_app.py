@@ -51,14 +51,17 @@ def test_the_usage_is_in_the_words_of_the_text_below(cli, verb, usage):
     assert cli(verb, "--help")[1].splitlines()[0] == f"Usage: colony-memory {verb} {usage}"
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize(("columns", "flag"), [(60, "-h"), (120, "--help")])
 @pytest.mark.parametrize("verb", [[], *([verb] for verb in app.VERBS)])
-def test_the_help_fits_the_terminal(cli, monkeypatch, verb, columns):
+def test_the_help_is_plain_text_that_fits_the_terminal_with_examples(cli, monkeypatch, verb, columns, flag):
     monkeypatch.setenv("COLUMNS", str(columns))
-    out = cli(*verb, "--help")[1]
+    code, out, err = cli(*verb, flag)
+    assert (code, err, out.isascii()) == (0, "", True)
+    assert out.startswith(" ".join(["Usage: colony-memory", *verb]))
     # Examples are to be pasted, and a terminal that wraps them lets them be.
-    lines = out.partition("  Example")[0].splitlines()
-    assert max(map(len, lines)) <= columns
+    text, example, _ = out.partition("  Example")
+    assert max(map(len, text.splitlines())) <= columns
+    assert bool(example) == bool(verb)
 
 
 @pytest.mark.parametrize(

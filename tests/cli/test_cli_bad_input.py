@@ -14,7 +14,6 @@ from cli_runs import NOON, save
 from colony_memory import ColonyMemory
 from colony_memory.cli import app, program
 from colony_memory.cli.options import CommonOptions
-from colony_memory.schedule import child
 from colony_memory.transfer import save_export
 
 #: Arguments with which the verb would do something.
@@ -105,29 +104,7 @@ def furnished(vault, folder, tmp_path, kept):
     return tmp_path
 
 
-class Started:
-    """In the place of a child."""
-
-    def __init__(self, program, **_):
-        assert program == ["true"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        pass
-
-    def start(self):
-        pass
-
-    def wait(self):
-        return 0
-
-
-@pytest.fixture(autouse=True)
-def nothing_started(monkeypatch):
-    monkeypatch.setattr(child, "Child", Started)
-    monkeypatch.setattr(child, "find_command", lambda command: None)
+pytestmark = pytest.mark.usefixtures("child")
 
 
 @pytest.fixture

@@ -13,51 +13,26 @@ import pytest
 from cli_runs import process, tree
 
 from colony_memory import ColonyMemory
-from colony_memory.schedule import child as module
 
 POSIX = cli_runs.POSIX
 
 
-class Spoiler:
-    """In the place of a child: ``life`` is what it does, and gives its exit code."""
-
-    life = None
-    started = 0
-
-    def __init__(self, program):
-        self.program = program
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        pass
-
-    def start(self):
-        Spoiler.started += 1
-
-    def wait(self):
-        return Spoiler.life(self) or 0
-
-
 @pytest.fixture(autouse=True)
-def spoiler(monkeypatch, request):
+def _no_command(request):
     if "once" not in request.keywords:
-        monkeypatch.setattr(module, "Child", Spoiler)
-        monkeypatch.setattr(module, "find_command", lambda command: None)
-        Spoiler.life, Spoiler.started = (lambda self: 0), 0
+        request.getfixturevalue("child")
 
 
-def test_the_way_back_is_a_command_to_paste(cli, vault, folder):
+def test_the_way_back_is_a_command_to_paste(cli, vault, folder, child):
     before = tree(folder)
 
-    def life(child):
-        assert child.program == ["rm", "-r", "notes"]
+    def life(self):
+        assert self.program == ["rm", "-r", "notes"]
         shutil.rmtree(folder / "notes")
         (folder / "MEMORY.md").write_text("spoilt")
         return 3
 
-    Spoiler.life = life
+    child.life = life
     code, out, err = cli("guard", folder, "--", "rm", "-r", "notes")
     assert (code, out) == (3, "")
     (info,) = ColonyMemory(backend=vault).list_snapshots()
@@ -90,7 +65,7 @@ def test_a_note_has_no_secret_and_an_end(cli, vault, folder):
     assert len(info.note) == 200
 
 
-def test_where_it_cannot_be_saved_the_command_is_not_started(refused, server, folder, tmp_path):
+def test_where_it_cannot_be_saved_the_command_is_not_started(refused, server, folder, tmp_path, child):
     server.fault("*", "status", status=500, times=None)
     refused(5, "guard", folder, "--", "agent")
     server.heal()
@@ -99,14 +74,14 @@ def test_where_it_cannot_be_saved_the_command_is_not_started(refused, server, fo
     refused(2, "guard", folder)
     server.vault.quota_bytes = 10
     refused(1, "guard", folder, "--", "agent")
-    assert Spoiler.started == 0
+    assert child.started == 0
 
 
 @POSIX
-def test_what_is_left_out_stops_it(cli, refused, vault, folder):
+def test_what_is_left_out_stops_it(cli, refused, vault, folder, child):
     (folder / "link").symlink_to("/etc/hostname")
     assert "there would be no way back for " in refused(1, "guard", folder, "--", "agent")
-    assert Spoiler.started == 0
+    assert child.started == 0
     assert cli("guard", "--exclude", "link", folder, "--", "agent")[0] == 0
 
 

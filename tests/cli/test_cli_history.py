@@ -19,7 +19,7 @@ from colony_memory.app.compare import FileHistory
 from colony_memory.cli.output import Output
 from colony_memory.cli.verbs import look
 from colony_memory.reports import Change, DocumentChange
-from colony_memory.words.errors import Failure, write
+from colony_memory.words.errors import Failure
 
 STATES = ({"a.md": "one\nfriday\n"}, {"a.md": "one\ntwo\nfriday\n"}, {"b.md": "x"}, {"a.md": "one\r\n", "b.md": "x"})
 EVIL = "evil\x1b[31m\nfile\u202e.md"
@@ -171,15 +171,6 @@ def test_a_terminal_gets_colours_and_no_commands(monkeypatch):
     assert lines[5] == "\x1b[32m+\tnew\\u202e\x1b[0m"
 
 
-def test_a_narrow_terminal_gets_each_row_on_a_line(monkeypatch):
-    on_screen(monkeypatch)
-    monkeypatch.setenv("COLUMNS", "60")
-    info = cli_runs.snapshot()
-    change = Change("changed", info, info, DocumentChange(10, 2), 99)
-    for line in look.history_lines(FileHistory("a.md", (change,), 2), now=NOON):
-        assert len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= 60
-
-
 def test_names_and_lines_command_no_terminal(cli, vault):
     save(vault, {EVIL: "red\x1b[31m text\n"})
     for out in (cli("grep", "red")[1], cli("log", EVIL)[1]):
@@ -264,19 +255,3 @@ def test_a_terminal_is_not_commanded(monkeypatch):
     assert screen.getvalue() == "a\tb\\x1b[2J\nc\n"
     with pytest.raises(Failure, match="is not text"):
         Output().answer_content(BYTES, name="face.png")
-
-
-def test_an_output_that_takes_nothing_is_told(monkeypatch):
-    class Full(io.BytesIO):
-        def write(self, _):
-            raise OSError(28, "No space left on device")
-
-    class Closed(io.BytesIO):
-        def write(self, _):
-            raise BrokenPipeError
-
-    for raw, says in ((Full(), "No space left"), (Closed(), "closed before")):
-        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw))
-        with pytest.raises(Failure, match=says):
-            Output().answer_content("x", name="a.md")
-    write(None, b"nobody listens")

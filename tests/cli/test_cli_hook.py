@@ -581,19 +581,6 @@ def test_a_host_that_never_closes_stdin_and_is_gone(vault, folder):
 
 @POSIX
 @pytest.mark.once
-def test_a_vault_that_hangs(tmp_path, folder, monkeypatch):
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("COLONY_API_KEY", "col_test")
-        monkeypatch.setenv("COLONY_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        out, _ = start("--timeout", "2s", folder).communicate(say(), timeout=60)
-        assert "not done within 2 s" in json.loads(out)["systemMessage"]
-    assert not read_runs("colony:", "default").last.ok
-
-
-@POSIX
-@pytest.mark.once
 def test_killed_at_any_moment_the_next_one_saves(vault, folder, monkeypatch):
     monkeypatch.setattr(turn, "read_input", lambda *_, **__: say().encode())
     outcomes = set()

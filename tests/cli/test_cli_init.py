@@ -8,7 +8,7 @@ import shutil
 
 import cli_runs
 import pytest
-from cli_runs import fails, process, save, tree
+from cli_runs import save, tree
 
 from colony_memory._format.v2.zstd import is_installed
 
@@ -126,11 +126,6 @@ def test_a_disk_that_goes_away_is_no_first_start(cli, refused, folder, vault, tm
 
 
 # --- settings
-
-
-def test_as_a_process(tmp_path):
-    assert process("init", "vault").stdout == "made the vault vault\n"
-    assert "init" in fails(process("list", "--vault", "valut"), 5)
 
 
 def test_a_vault_that_was_made_on_purpose_is_not_told_again(cli, folder, monkeypatch):

@@ -108,9 +108,3 @@ def test_a_vault_that_refuses_is_code_5_and_one_line(cli, server, folder, verb, 
     assert (code, out, len(err.splitlines())) == (5, "", 1), err
     assert err.startswith("error: ")
     assert says in err
-
-
-@pytest.mark.parametrize("verb", ["show", "verify", "prune", "status", "copy"])
-def test_a_key_that_is_revoked_is_code_5(refused, server, monkeypatch, verb):
-    monkeypatch.setenv("COLONY_API_KEY", "col_revoked")
-    assert "col_revoked" not in refused(5, verb, *ARGUMENTS[verb])

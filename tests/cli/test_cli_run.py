@@ -17,6 +17,7 @@ from pathlib import Path
 
 import cli_runs
 import pytest
+from cli_runs import Child as Agent
 from cli_runs import damage, save
 from monitors import Monitor
 from snapshots import files_of
@@ -36,35 +37,11 @@ TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
 
-class Agent:
-    """In the place of a child: ``life`` is what it does, and gives its exit code."""
-
-    life = None
-    started = 0
-
-    def __init__(self, program, *, on_end=None):
-        self.program, self.on_end = program, on_end
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        pass
-
-    def start(self):
-        Agent.started += 1
-
-    def wait(self):
-        return Agent.life(self) or 0
-
-
 @pytest.fixture(autouse=True)
 def state(monkeypatch, tmp_path, request):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     if "once" not in request.keywords:
-        monkeypatch.setattr(module, "Child", Agent)
-        monkeypatch.setattr(module, "find_command", lambda command: None)
-        Agent.life, Agent.started = (lambda self: 0), 0
+        request.getfixturevalue("child")
 
 
 @pytest.fixture

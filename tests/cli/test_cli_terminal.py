@@ -15,8 +15,8 @@ import pytest
 
 pytest.importorskip("click")
 
-from colony_memory import ColonyMemory, SnapshotInfo, reports
-from colony_memory.cli import output, tables
+from colony_memory import ColonyMemory, SnapshotInfo
+from colony_memory.cli import tables
 from colony_memory.cli.output import Output
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
@@ -114,11 +114,6 @@ def test_a_narrow_terminal_gets_fewer_columns_and_is_told(environment, vault):
     ]
 
 
-def test_what_is_too_narrow_for_a_table_wraps_the_lines_itself(environment, vault):
-    _, sent = on_terminal("list", "--vault", vault.path, env=environment, columns=30)
-    assert all(info.snapshot_id in plain(sent) for info in ColonyMemory(backend=vault).list_snapshots())
-
-
 @pytest.mark.parametrize(
     ("answer", "code", "left"), [("y\n", 0, 2), ("Yes\n", 0, 2), ("\n", 1, 3), ("n\n", 1, 3), ("\x04", 1, 3)]
 )
@@ -183,16 +178,6 @@ def test_an_error_and_a_warning_take_its_place(environment, server, tmp_path):
     assert "\x1b[Kerror: " in sent
 
 
-def test_what_happens_while_nothing_is_shown_is_passed_over():
-    output.Progress()(reports.Event("upload", "x", 1, 2))
-
-
-@pytest.mark.parametrize("flag", ["--json", "--quiet"])
-def test_nothing_moves_for_programs(environment, server, flag):
-    _, sent = on_terminal("list", flag, env=environment)
-    assert "\x1b" not in sent
-
-
 class Terminal(io.StringIO):
     encoding = "ascii"
 
@@ -213,12 +198,3 @@ def test_a_terminal_in_this_process(monkeypatch):
     )
     drawn = plain(tables.snapshot_table([info], latest=(), now=datetime(2026, 11, 1, 12, 59, tzinfo=timezone.utc)))
     assert drawn.splitlines()[1] == "  20261101T120000300000Z-abcdef  default  58m ago  99.9 kB       -  z6MkehRgf7"
-
-
-def test_without_a_stderr_nothing_is_shown(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", None)
-    with Output().working("Reading"):
-        Output().note("unseen")
-    monkeypatch.setattr(sys, "stdout", None)
-    assert tables.snapshot_table([], latest=(), now=datetime.now(timezone.utc)) == "no snapshots"
-    Output().answer("unseen")

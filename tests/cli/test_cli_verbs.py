@@ -14,7 +14,6 @@ from cli_runs import NOON, POSIX, damage, save
 
 from colony_memory import ColonyMemory
 from colony_memory import words as text
-from colony_memory.cli import app, program
 
 # --- backup
 
@@ -179,23 +178,6 @@ def test_without_a_command_the_help_is_printed(cli):
     code, out, err = cli()
     assert (code, err) == (2, "error: a command is missing; try: colony-memory --help\n")
     assert out == cli("--help")[1]
-
-
-@pytest.mark.parametrize(("word", "verb"), program.FOREIGN.items())
-def test_no_word_of_another_program_is_a_verb_and_each_is_one_here(word, verb):
-    assert word not in app.VERBS
-    assert verb in (*app.VERBS, "--help", "--version")
-
-
-def test_programs_get_the_command_as_the_hint(cli):
-    code, out, err = cli("snapshots", "--json")
-    assert (code, out) == (2, "")
-    assert json.loads(err) == {
-        "error": "there is no command 'snapshots', did you mean 'list'?",
-        "kind": "UsageError",
-        "code": 2,
-        "hint": "colony-memory list --help",
-    }
 
 
 @pytest.mark.parametrize(

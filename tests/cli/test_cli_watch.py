@@ -23,7 +23,6 @@ from colony_memory.cli.program import verb_of
 from colony_memory.cli.verbs import backup
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
-from colony_memory.vaults.local import LocalVault
 from colony_memory.words.errors import Failure
 
 POSIX = cli_runs.POSIX
@@ -105,32 +104,7 @@ def test_the_options_are_those_of_backup(cli, waits, vault, folder):
     assert read_last_run(str(vault.path), "research").ok
 
 
-def test_names_cannot_move_the_cursor(cli, waits, vault, folder):
-    (folder / "a\x1b[2Jb").symlink_to("/etc/hostname")
-    _, _, err = cli("watch", folder, "--quiet")
-    assert "a\\x1b[2Jb" in err
-    assert "\x1b" not in err
-
-
 # What ends it at once.
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (["nowhere"], "error: 'nowhere': no such file or directory"),
-        ([""], "error: an empty path"),
-        (["memory", "--every", "900"], "error: --every: '900' has no unit: write it like 90s, 15m, 1h30m or 2d ("),
-        (["memory", "--final-timeout", "soon"], "error: --final-timeout: 'soon' is not a length of time: "),
-        (["memory", "--keep", "0"], "error: invalid value for '--keep': 0 is not in the range x>=1"),
-        (["memory", "--label", "a/b"], "error: label 'a/b' cannot be used as it is"),
-        (["memory", "--vault", "ftp://x"], "error: ftp: is not a kind of vault"),
-        ([".", "--vault", "inside"], "error: the vault "),
-    ],
-)
-def test_bad_arguments(refused, vault, folder, tmp_path, options, line):
-    LocalVault(tmp_path / "inside", create=True)
-    assert refused(2, "watch", *options).startswith(line)
 
 
 def test_a_failure_of_the_command_line_itself(cli, refused, waits, vault, folder, monkeypatch):

@@ -2,7 +2,6 @@
 
 import importlib.util
 import re
-from html import unescape
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -51,14 +50,3 @@ def test_a_picture_shows_what_is_printed(pictures, printed, name):
     command, *shown = lines_of((pictures.IMAGES / f"{name}.svg").read_text(encoding="utf-8"))
     assert command == f"$ colony-memory {' '.join(pictures.PICTURES[name])}"
     assert fits("\n".join(shown), re.sub(r"\n+", "\n", plain(printed[name]))), printed[name]
-
-
-def test_a_picture_keeps_every_line_within_its_width(pictures, printed):
-    assert all(len(line) <= pictures.COLUMNS for text in printed.values() for line in plain(text).splitlines())
-
-
-def test_what_is_drawn_is_escaped_and_coloured(pictures):
-    svg = pictures.draw("\x1b[1;32m<a> & b\x1b[0m: c\n\nplain", "x <y>")
-    assert lines_of(svg) == ["$ x <y>", "<a> & b: c", "plain"]
-    assert '<tspan fill="#56d364" font-weight="bold">' in svg
-    assert unescape("&lt;y&gt;") in unescape(svg)

@@ -35,11 +35,6 @@ def commands() -> str:
     return import_module("reference_commands").render()  # type: ignore[no-any-return]
 
 
-def markdown(docstring: str) -> str:
-    anchors = import_module("reference_api").Links({"Thing", "Thing.do", "some_name", "word"})
-    return import_module("docstrings").to_markdown(docstring, anchors.to)  # type: ignore[no-any-return]
-
-
 # The names
 
 
@@ -58,12 +53,6 @@ def test_every_method_has_an_anchor_and_every_argument_a_line(api: str) -> None:
         assert f"\n- `{argument}`: " in backup
     assert "\n- [`QuotaExceeded`](#QuotaExceeded): " in backup
     assert ") -> SnapshotInfo\n" in backup
-
-
-def test_a_name_without_a_place_stops_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(colony_memory, "__all__", [*colony_memory.__all__, "brand_new"])
-    with pytest.raises(LookupError, match=r"in no group: \['brand_new'\]; in two: \[\]"):
-        import_module("reference_api").render()
 
 
 def test_nothing_private_and_no_markup_of_docstrings_is_left(api: str) -> None:
@@ -140,68 +129,4 @@ def test_anchors_are_unique_and_links_lead_to_them(request: pytest.FixtureReques
 # Docstrings
 
 
-def test_a_docstring_as_markdown() -> None:
-    told = markdown("""First, see :class:`~far.away.Thing` and :meth:`Thing.do`.
-
-    A *stressed* word, ``some_name``, ``word``, [a bracket], 1 < 2 and a lone ` tick.
-
-    >>> 1 + 1
-    2
-
-    Like this::
-
-        with Thing() as thing:
-            thing.do()
-
-    - one
-    - two
-
-    Args:
-        one: The first,
-            over two lines.
-        two, three: ``a|b``.
-
-    Returns:
-        A :class:`Thing`: whatever it is.
-
-    Raises:
-        Thing: Always; ``Other``: never.
-    """)
-    assert told == (
-        "First, see [`Thing`](#Thing) and [`Thing.do`](#Thing.do).\n\n"
-        "A *stressed* word, [`some_name`](#some_name), `word`, \\[a bracket\\], 1 \\< 2 and a lone \\` tick.\n\n"
-        "```pycon\n>>> 1 + 1\n2\n```\n\n"
-        "Like this:\n\n"
-        "```python\nwith Thing() as thing:\n    thing.do()\n```\n\n"
-        "- one\n- two\n\n"
-        "**Arguments**\n\n- `one`: The first, over two lines.\n- `two`, `three`: `a|b`.\n\n"
-        "**Returns**\n\nA [`Thing`](#Thing): whatever it is.\n\n"
-        "**Raises**\n\n- [`Thing`](#Thing): Always; `Other`: never."
-    )
-
-
-def test_code_with_backticks_in_it_stays_whole() -> None:
-    code = import_module("docstrings").code
-    assert [code("a"), code("a`b"), code("`a`")] == ["`a`", "``a`b``", "`` `a` ``"]
-
-
 # Links of pages that lie elsewhere
-
-
-@pytest.mark.parametrize(
-    ("home", "link", "leads"),
-    [
-        ("docs/hosts.md", "../skill.md", "skill.md"),
-        ("docs/hosts.md", "../integrations/mcp/server.json", "{source}/integrations/mcp/server.json"),
-        ("docs/index.md", "../SNAPSHOT-FORMAT.md", "snapshot-format.md"),
-        ("docs/index.md", "img/restore.svg", "img/restore.svg"),
-        ("skill.md", "docs/recover.md", "recover.md"),
-        ("docs/mcp.md", "https://memory.thecolony.cc/reference-api.html", "reference-api.md"),
-        ("docs/mcp.md", "../no/such.md", "../no/such.md"),
-    ],
-)
-def test_links_lead_to_pages_of_the_site(home: str, link: str, leads: str) -> None:
-    pytest.importorskip("mkdocs")
-    pytest.importorskip("click")
-    hooks = import_module("build_hooks")
-    assert hooks.address(link, home=home) == leads.format(source=hooks.SOURCE)

@@ -12,6 +12,7 @@ pytest.importorskip("click")
 from snapshots import NOON, content_file, damage, save, snapshot
 
 from colony_memory.__main__ import main
+from colony_memory.schedule import child as commands
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
 
@@ -115,6 +116,40 @@ def refused(cli):
         return _one_error(err, code)
 
     return run
+
+
+class Child:
+    """In the place of a command: ``life`` is what it does, and gives its exit code."""
+
+    started = 0
+
+    def __init__(self, program, *, on_end=None):
+        self.program, self.on_end = program, on_end
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
+    def start(self):
+        Child.started += 1
+
+    def life(self):
+        return 0
+
+    def wait(self):
+        return type(self).life(self) or 0
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """No command is started: set the ``life`` of this in its place."""
+    monkeypatch.setattr(commands, "Child", Child)
+    monkeypatch.setattr(commands, "find_command", lambda command: None)
+    monkeypatch.setattr(Child, "life", Child.life)
+    Child.started = 0
+    return Child
 
 
 def tree(path):
