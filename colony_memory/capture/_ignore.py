@@ -143,7 +143,6 @@ def _parse(line: bytes) -> _Rule | None:
 
 
 def is_of_vault(name: str, status: os.stat_result) -> bool:
-    """It is a file of a vault."""
     return is_file(status) and (is_cortex_file(name) or name == _MARKER)
 
 

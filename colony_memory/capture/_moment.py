@@ -364,7 +364,6 @@ def _whole_always(names: set[str], contents: Mapping[str, str | bytes], tops: se
 
 
 def _different(some: Mapping[str, os.stat_result], others: Mapping[str, os.stat_result]) -> set[str]:
-    """The names that are not in both, or not the same."""
     both = some.keys() & others.keys()
     return {*(some.keys() ^ others.keys()), *(name for name in both if not is_same(some[name], others[name]))}
 

@@ -119,7 +119,6 @@ class Found:
             raised.clear()  # it would refer to this very frame
 
     def report(self, on_progress: Callable[[int, int, str], None] | None) -> None:
-        """Tell how far the reading is."""
         if on_progress is not None and self:
             on_progress(len(self.contents) + len(self.unread), sum(map(room_of, [*self.status.values()])), self._at)
 
@@ -153,7 +152,6 @@ class Found:
             Moment(self).hold()
 
     def read_rest(self) -> None:
-        """Read what was passed over."""
         rest, self.unread = [entry for entry, _ in self.unread.values()], {}
         for entry in rest:
             self.room.charge(entry.name, 0)
@@ -182,7 +180,6 @@ class Found:
         self._read_all([entry for entry in chosen if entry.name not in held])
 
     def take_repositories(self) -> None:
-        """Take the git repositories, as bundles."""
         for entry in self.tree.repositories:
             path = entry.root.joinpath(*map(local_name, entry.inside), GIT_NAME)
             name = entry.name.removesuffix(GIT_NAME) + BUNDLE_NAME
@@ -230,11 +227,9 @@ class Found:
         tree.left_out += [LeftOut(name, reason, unread=True) for name, reason in self.sets.items()]
 
     def is_in_set(self, name: str) -> bool:
-        """It is left out since it moves all the time."""
         return name in self.sets or any(f"{parent}/" in self.sets for parent in parents_of(name))
 
     def is_database(self, name: str) -> bool:
-        """It is an SQLite database, or the log or journal of one."""
         name = whole_of(name)
         return name in self.databases or (name in self.unread and self.unread[name][1].is_database)
 
@@ -256,7 +251,6 @@ class Found:
     # --- reading
 
     def _choose(self) -> list[Entry]:
-        """The files that there is room for."""
         left = set[str]()
         for entries, reason in self.room.too_much(self.tree.files):
             self._leave(entries, reason, unread=False)
@@ -264,7 +258,6 @@ class Found:
         return [entry for entry in self.tree.files if entry.name not in left]
 
     def _pass_over(self, chosen: list[Entry], known: Known) -> list[Entry]:
-        """Put aside what need not be read, and return the others."""
         there, left = {entry.name: entry.status for entry in chosen}, []
         for entry in chosen:
             row = known.find(entry.name, there)
@@ -279,7 +272,6 @@ class Found:
         return left
 
     def _is_held(self, name: str, there: Mapping[str, Entry]) -> bool:
-        """What was read of a file is what it has now."""
         if not (name in self.contents or name in self.unread) or not is_same(self.status[name], there[name].status):
             return False
         for part in (name + LOG, name + JOURNAL) if self.is_database(name) else ():

@@ -19,16 +19,26 @@ from colony_memory.capture.secrets import TABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["KINDS", "Kind", "Span", "find"]
+__all__ = ["KINDS", "Kind", "Place", "find"]
 
 
-class Span(NamedTuple):
-    """A place in a text."""
+class Place(NamedTuple):
+    """The place of a likely secret in a text."""
 
-    start: int  # where what was found begins
-    end: int  # where it ends
+    start: int
+    end: int
     hidden: tuple[int, int]  # the part of it that no person makes up and that masking hides
-    kind: Kind  # what it looks like
+    kind: Kind
+    secret: bytes  # that part, as its reader sees it
+    is_wide: bool = False  # it has a zero beside each letter, as text of Windows does
+
+    def in_source(self, source: Callable[[int, int], tuple[int, int]]) -> Place:
+        """The same in the text of which that one is made."""
+        start, end = source(self.start, self.end)
+        return self._replace(start=start, end=end, hidden=source(*self.hidden))
+
+    def shifted(self, by: int, *, times: int = 1) -> Place:
+        return self.in_source(lambda start, end: (times * start + by, times * end + by))
 
 
 class Kind:
@@ -55,7 +65,7 @@ class Kind:
             form = f"{_BEFORE}(?:{hints}){form}{_AFTER}"
         return re.compile(form.encode("ascii"))
 
-    def match(self, text: bytes, place: int) -> Iterable[Span]:
+    def match(self, text: bytes, place: int) -> Iterable[Place]:
         """What is at a place, where one of the literals stands, unless it is not what it looks like."""
         if self.by_hand:
             found = [*_BY_HAND[self.form][0](text, place)]
@@ -69,13 +79,13 @@ class Kind:
             hint = next((len(each) for each in self.hints if text.startswith(each, place)), 0)
             found = [(*match.span(), (place + hint, match.end()))]
         return [
-            Span(start, end, hidden, self)
+            Place(start, end, hidden, self, text[slice(*hidden)])
             for start, end, hidden in found
             if self.form in _KEYS or all(judge(text[slice(*hidden)]) for judge in self._judges)
         ]
 
 
-def find(text: bytes, near: list[tuple[int, int]] | None = None) -> list[Span]:
+def find(text: bytes, near: list[tuple[int, int]] | None = None) -> list[Place]:
     """Find what looks like a secret, in no order; two may overlap, but for two of a kind with the same literal.
 
     ``near`` takes the windows in which escapes may hide one: those around a literal that stands in a context.
@@ -89,7 +99,7 @@ def find(text: bytes, near: list[tuple[int, int]] | None = None) -> list[Span]:
 
 
 def _in_contexts(
-    text: bytes, lowered: bytes, first: int, near: list[tuple[int, int]] | None, found: list[Span]
+    text: bytes, lowered: bytes, first: int, near: list[tuple[int, int]] | None, found: list[Place]
 ) -> None:
     for stem, (pattern, hints) in _ANYWHERE.items():
         size, behind = len(stem), dict[Kind, int]()
@@ -127,9 +137,9 @@ class _Words:
         self._parts = b"".join(pieces).translate(_DIVIDED).split(b" ")
         self._ends = [*accumulate(map(len, pieces))]
 
-    def find(self) -> list[Span]:
+    def find(self) -> list[Place]:
         """What begins a word, stands behind a sign in one, or is all between two."""
-        found, behind, parts, text = list[Span](), dict[Kind, int](), self._parts, self._text
+        found, behind, parts, text = list[Place](), dict[Kind, int](), self._parts, self._text
         likely = [at for at, part in enumerate(parts) if part[:3] in _HEADS or len(part) in _LENGTHS]
         places = [0, *accumulate(map(len, parts))] if likely else []
         end = 0
@@ -158,9 +168,9 @@ class _Words:
                         left[kind] -= min(end - place, _TRIED)
                     # The letter of an escape before it is no part of it.
                     rest, cut = (text[at : at + _TRIED + _LONGEST_WORD], at) if skipped > 1 else (text, 0)
-                    for first, last, hidden, _ in kind.match(rest, at - cut):
-                        found.append(Span(first + cut, last + cut, (hidden[0] + cut, hidden[1] + cut), kind))
-                        behind[kind] = last + cut
+                    for each in kind.match(rest, at - cut):
+                        found.append(each.shifted(cut))
+                        behind[kind] = found[-1].end
         return found
 
 
@@ -310,10 +320,10 @@ _NETRC = re.compile(
 )
 _NEAR, _LONGEST_JWK, _LONGEST_URL, _LONGEST_NETRC = 300, 4000, 400, 600
 
-Place = tuple[int, int, tuple[int, int]]
+_Span = tuple[int, int, tuple[int, int]]
 
 
-def _private_keys(text: bytes, place: int) -> Iterator[Place]:
+def _private_keys(text: bytes, place: int) -> Iterator[_Span]:
     """A heading alone, as a text about keys has it, is none: some of the key has to follow."""
     start = text.rfind(b"-----BEGIN ", max(0, place - _HEADING), place)
     begin = _BEGIN.match(text, start) if start >= 0 else None
@@ -336,7 +346,7 @@ def _private_keys(text: bytes, place: int) -> Iterator[Place]:
     yield begin.start(), end, (begin.start(), end)
 
 
-def _putty_keys(text: bytes, place: int) -> Iterator[Place]:
+def _putty_keys(text: bytes, place: int) -> Iterator[_Span]:
     begin = _PUTTY.match(text, place)
     if begin is not None:
         limit = place + _LONGEST_KEY
@@ -346,14 +356,14 @@ def _putty_keys(text: bytes, place: int) -> Iterator[Place]:
             yield place, body.end(), (place, body.end())
 
 
-def _json_web_keys(text: bytes, place: int) -> Iterator[Place]:
+def _json_web_keys(text: bytes, place: int) -> Iterator[_Span]:
     start, end = text.rfind(b"{", max(0, place - _LONGEST_JWK), place), text.find(b"}", place, place + _LONGEST_JWK)
     match = _PRIVATE_PART.search(text, start, end) if 0 <= start < end else None
     if match is not None:
         yield *match.span(), match.span(1)
 
 
-def _database_passwords(text: bytes, place: int) -> Iterator[Place]:
+def _database_passwords(text: bytes, place: int) -> Iterator[_Span]:
     """``password=`` says something only where a server is named before it."""
     match = _PASSWORD.match(text, place) if text[place - 1 : place] in _BEFORE_FIELD else None
     if match is None or not is_password(match[1]):
@@ -363,10 +373,10 @@ def _database_passwords(text: bytes, place: int) -> Iterator[Place]:
         yield *match.span(1), match.span(1)
 
 
-def _before_at(sign: bytes, form: str) -> Callable[[bytes, int], Iterator[Place]]:
+def _before_at(sign: bytes, form: str) -> Callable[[bytes, int], Iterator[_Span]]:
     pattern = re.compile(sign + form.encode("ascii") + b"@")
 
-    def find_there(text: bytes, place: int) -> Iterator[Place]:
+    def find_there(text: bytes, place: int) -> Iterator[_Span]:
         word = text[max(0, place - _LONGEST_URL) : place]
         if word and not word[-1:].isspace() and sign in (word := word.rsplit(None, 1)[-1]):
             match = pattern.match(text, place - len(word) + word.rfind(sign))
@@ -376,7 +386,7 @@ def _before_at(sign: bytes, form: str) -> Callable[[bytes, int], Iterator[Place]
     return find_there
 
 
-def _netrc_passwords(text: bytes, place: int) -> Iterator[Place]:
+def _netrc_passwords(text: bytes, place: int) -> Iterator[_Span]:
     if text.rfind(b"login", max(0, place - _NEAR), place) >= 0:
         for match in _NETRC.finditer(text, max(0, place - _LONGEST_NETRC), place + _NEAR):
             if match.start(2) == place:
@@ -384,7 +394,7 @@ def _netrc_passwords(text: bytes, place: int) -> Iterator[Place]:
 
 
 _KEYS = ("=private_keys", "=putty_keys")  # of which nothing else is asked
-_BY_HAND: dict[str, tuple[Callable[[bytes, int], Iterator[Place]], tuple[int, int]]] = {
+_BY_HAND: dict[str, tuple[Callable[[bytes, int], Iterator[_Span]], tuple[int, int]]] = {
     "=private_keys": (_private_keys, (_HEADING, 3 * _LONGEST_KEY // 2)),
     "=putty_keys": (_putty_keys, (0, 3 * _LONGEST_KEY // 2)),
     "=json_web_keys": (_json_web_keys, (_LONGEST_JWK, _LONGEST_JWK)),

@@ -11,16 +11,12 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from colony_memory._values import NamedTuple, cached_property
-from colony_memory.capture._secret_kinds import find
+from colony_memory._values import cached_property
+from colony_memory.capture._secret_kinds import Place, find
 from colony_memory.capture.secrets import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
-
-    from colony_memory.capture._secret_kinds import Kind, Span
-
-__all__ = ["Place", "places"]
 
 _BY = RULES.encode("ascii")  # by other rules something else is found
 _TIMES = 4  # how often escapes are undone
@@ -72,17 +68,6 @@ _OF_WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=
 _WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
 
 
-class Place(NamedTuple):
-    """The place of a likely secret in a file."""
-
-    start: int  # its first byte
-    end: int  # the byte behind it
-    hidden: tuple[int, int]  # the part that masking hides
-    kind: Kind  # what it looks like
-    secret: bytes  # that part, as its reader sees it
-    is_wide: bool = False  # it has a zero beside each letter, as text of Windows does
-
-
 class _View:
     """A text with its escapes undone, made of the one before by cuts, for each of which something else stands."""
 
@@ -96,7 +81,6 @@ class _View:
 
     @cached_property
     def _seen(self) -> list[int]:
-        """The place of each cut in what is seen."""
         seen, shift = list[int](), 0
         for start, end, undone in self._cuts:
             seen.append(start + shift)
@@ -155,8 +139,7 @@ def places(text: bytes, known: Container[str] = (), clean: list[str] | None = No
             clean.append(digest)
         for place in found:
             if start <= first + place.start < until:
-                hidden = (first + place.hidden[0], first + place.hidden[1])
-                yield place._replace(start=first + place.start, end=first + place.end, hidden=hidden)
+                yield place.shifted(first)
         if until == len(text):
             break
 
@@ -172,8 +155,7 @@ def _of_part(text: bytes) -> Iterator[Place]:
     if _WIDE.search(text):
         for odd in (0, 1):
             for place in _in_views(text[odd::2]):
-                start, end, *hidden = (2 * at + odd for at in (place.start, place.end, *place.hidden))
-                yield Place(start, end, (hidden[0], hidden[1]), place.kind, place.secret, is_wide=True)
+                yield place.shifted(odd, times=2)._replace(is_wide=True)
 
 
 def _in_views(text: bytes) -> Iterator[Place]:
@@ -185,28 +167,25 @@ def _in_views(text: bytes) -> Iterator[Place]:
     # Behind the letter of an escape nothing goes on; what does behind another is seen when escapes are undone.
     cuts = [(at, end, b" " if text[at - 2 : at] in _OF_JSON else b"\x1b") for at, end in colours]
     view = _View(text, cuts)
-    for place in _in_escapes(view.text):
-        start, end = view.source(place.start, place.end)
-        yield place._replace(start=start, end=end, hidden=view.source(*place.hidden))
+    yield from (place.in_source(view.source) for place in _in_escapes(view.text))
 
 
 def _in_escapes(text: bytes) -> Iterator[Place]:
     near: list[tuple[int, int]] = []
-    for span in find(text, near):
-        yield Place(*span, text[slice(*span.hidden)])
+    yield from find(text, near)
     windows = _windows(text, near)
     if not windows:
         return
     ends, begins = [0, *(last for _, last in windows)], [*(first for first, _ in windows), len(text)]
     views = [_View(text, [(end, begin, _GAP) for end, begin in zip(ends, begins, strict=True)])]
     views.append(_Plain(views[0].text))
-    yield from (_place(span, views) for span in find(views[1].text))
+    yield from (_through(place, views) for place in find(views[1].text))
     while len(views) < 2 + _TIMES:
         view = _undone(views[-1].text)
         if view is None:
             break
         views.append(view)
-        yield from (_place(span, views) for span in find(view.text) if view.is_changed(span.start, span.end))
+        yield from (_through(each, views) for each in find(view.text) if view.is_changed(each.start, each.end))
 
 
 def _windows(text: bytes, near: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -226,11 +205,10 @@ def _windows(text: bytes, near: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _place(span: Span, views: list[_View]) -> Place:
-    found, hidden = (span.start, span.end), span.hidden
-    for each in reversed(views):
-        found, hidden = each.source(*found), each.source(*hidden)
-    return Place(*found, hidden, span.kind, views[-1].text[slice(*span.hidden)])
+def _through(place: Place, views: list[_View]) -> Place:
+    for view in reversed(views):
+        place = place.in_source(view.source)
+    return place
 
 
 def _undone(text: bytes) -> _View | None:

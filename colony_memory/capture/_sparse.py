@@ -27,7 +27,6 @@ class Sparse(bytes):
     start: int
 
     def __new__(cls, data: bytes | bytearray) -> Self:
-        """Take over its bytes."""
         found = super().__new__(cls, data)
         header = found[: max(0, found.find(b"\n"))]
         words = header.removeprefix(MAGIC).decode("ascii").split(" ")
@@ -46,14 +45,12 @@ class Sparse(bytes):
         return found
 
     def pieces(self) -> Iterator[tuple[int, memoryview]]:
-        """Where each part goes, with its bytes."""
         view, start = memoryview(self), self.start
         for at, length in self.parts:
             yield at, view[start : start + length]
             start += length
 
     def whole(self) -> bytes:
-        """The file with its holes."""
         data = bytearray(self.size)
         for at, piece in self.pieces():
             data[at : at + len(piece)] = piece

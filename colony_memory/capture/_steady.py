@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TRIES = 3
 LARGE = 1 << 16
 """Bytes from which on a file is a large one."""
-_STEP, _AT_ONCE = 1 << 17, 1 << 26  # memory of this size is used again; what is read in one need not be copied
+_STEP = 1 << 17  # memory of this size is used again
 _SPARSE_STEP, _PAGE = 1 << 20, 1 << 12
 
 HEADER = b"SQLite format 3\0"
@@ -103,20 +103,11 @@ def read_bytes(descriptor: int, *, limit: int, size: int | None = None) -> bytes
     size = there if size is None else min(size, there)
     if size > limit:
         raise TooLarge(size)
-    at_once = _read_at(descriptor, size, 0) if size <= _AT_ONCE else b""
-    if len(at_once) == size:
-        return at_once
-    data = bytearray(size)
-    for start in range(0, size, _STEP):
-        end = min(start + _STEP, size)
-        data[start:end] = read_range(descriptor, end - start, start)
-        if len(data) < size:
-            return None
-    return data
+    data = read_range(descriptor, size, 0)
+    return data if len(data) == size else None
 
 
 def still_holds(descriptor: int, data: bytes | bytearray) -> bool:
-    """A file still begins with these bytes."""
     # The seams lie elsewhere than those of the first reading, whose pieces could fit twice.
     start, end = 0, _STEP // 3
     while start < len(data):
@@ -128,16 +119,18 @@ def still_holds(descriptor: int, data: bytes | bytearray) -> bool:
 
 
 def read_start(descriptor: int, size: int) -> bytes:
-    """The first bytes of a file, as many as there are."""
-    return read_range(descriptor, size, 0)
+    return bytes(read_range(descriptor, size, 0))
 
 
-def read_range(descriptor: int, size: int, position: int) -> bytes:
+def read_range(descriptor: int, size: int, position: int) -> bytes | bytearray:
     """As many bytes as there are, which some file systems give piece by piece."""
-    data = more = _read_at(descriptor, size, position)
-    while more and len(data) < size:
-        more = _read_at(descriptor, size - len(data), position + len(data))
+    more = _read_at(descriptor, size, position)
+    if len(more) in (0, size):
+        return more
+    data = bytearray()
+    while more:
         data += more
+        more = _read_at(descriptor, size - len(data), position + len(data)) if len(data) < size else b""
     return data
 
 
@@ -193,7 +186,6 @@ def as_bytes(content: str | bytes) -> bytes:
 
 
 def as_content(data: bytes | bytearray) -> str | bytes:
-    """Bytes of a file as text, where they are that."""
     if isinstance(data, Sparse):
         return data
     with contextlib.suppress(UnicodeDecodeError):
@@ -211,7 +203,6 @@ def up_to_last_line(data: bytes) -> tuple[bytes, str]:
 
 
 def reason_of(error: Exception) -> str:
-    """Say in a few words why something could not be read."""
     if isinstance(error, UnfitFile):
         return NO_FILE
     if isinstance(error, FileNotFoundError):
@@ -224,8 +215,7 @@ def reason_of(error: Exception) -> str:
 # --- names and beginnings of SQLite's files
 
 
-def is_database(data: bytes) -> bool:
-    """A file that begins like this is an SQLite database."""
+def is_database(data: bytes | bytearray) -> bool:
     return data.startswith(HEADER)
 
 
@@ -246,7 +236,6 @@ def holds_text(name: str, status: os.stat_result) -> bool:
 
 
 def has_file(directory: Directory, name: str) -> bool:
-    """A plain file has that name, as far as can be seen."""
     with contextlib.suppress(OSError):
         return is_file(directory.look(name))
     return False

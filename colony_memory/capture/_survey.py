@@ -88,24 +88,20 @@ class Survey:
 
     @property
     def masked(self) -> tuple[str, ...]:
-        """The files in which secrets were masked, sorted."""
         return tuple(sorted(name for name, file in self._files.items() if file.is_masked))
 
     @property
     def contents(self) -> Contents:
-        """The names of what is to be saved."""
         files, others = sorted((name, file.is_text) for name, file in self._all.items()), self._others()
         texts, rest = (tuple(name for name, is_text in files if is_text is of_text) for of_text in (True, False))
         return Contents(texts, rest, dict(sorted(others.links.items())), tuple(sorted(others.empty_dirs)))
 
     @property
     def size(self) -> int:
-        """Bytes of the files that are to be saved."""
         return sum(self.found.status[name].st_size for name in self._all if name in self.found.status)
 
     @property
     def _all(self) -> dict[str, _File | Row]:
-        """Each file, read or not."""
         return {**self._files, **{name: row for name, (_, row) in self.found.unread.items()}}
 
     def read_rest(self) -> None:
@@ -121,7 +117,6 @@ class Survey:
         return {**self.found.contents, **described, **({ATTRIBUTES_NAME: self._attributes} if self._attributes else {})}
 
     def documents(self) -> dict[str, str]:
-        """All of it as documents, once it is read."""
         if self._documents:
             return self._documents
         others, documents, files = self._others(), self._documents, dict[str, str | bytes]()
@@ -140,7 +135,6 @@ class Survey:
         return documents
 
     def note(self, index: FolderIndex) -> None:
-        """Let the index know what every file is."""
         found, rows = self.found, dict[str, Row]()
         for name, (_, row) in found.unread.items():
             mode = found.status[name].st_mode

@@ -182,7 +182,7 @@ class Known:
     """Files that need not be read, by what an index has of them."""
 
     rows: Mapping[str, Row]
-    rules: str | None = None  # the version of the rules by which they have to be clean, None where nobody asks for that
+    rules: str | None  # the version of the rules by which they have to be clean, None where nobody asks for that
     unless: tuple[str, ...] = ()  # what is to be read all the same, by the end of its name
 
     def find(self, name: str, there: Mapping[str, os.stat_result]) -> Row | None:
@@ -248,7 +248,6 @@ class Room:
 
 
 def cost_of(content: str | bytes) -> int:
-    """Bytes that it takes in a snapshot."""
     if isinstance(content, bytes):
         return encoded_size(len(content))
     return len(content) if content.isascii() else len(content.encode("utf-8"))
@@ -260,7 +259,6 @@ def encoded_size(size: int) -> int:
 
 
 def shown_size(size: int) -> str:
-    """Bytes for people, as the command line shows them."""
     scaled, unit = float(size), 0
     while round(scaled, 1) >= 1000 and unit < len(_UNITS) - 1:
         scaled, unit = scaled / 1000, unit + 1

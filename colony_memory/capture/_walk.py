@@ -131,7 +131,6 @@ class Walk:
 
     @property
     def followed(self) -> Iterable[NamedFile | Walk]:
-        """What finds the files that links lead to."""
         return self._led.values()
 
     def find(
@@ -164,7 +163,6 @@ class Walk:
         tree.add(found)
 
     def _lead(self, found: Tree) -> None:
-        """Keep the links that stay inside, and follow the others, or leave them out."""
         links, found.links = found.links, {}
         before, self._led = self._led, {}
         taken = Counter[tuple[str, ...]]()
@@ -254,7 +252,6 @@ class Walk:
         return not (is_directory or is_file(status) or paths.is_link(status))
 
     def _leads_to_directory(self, place: Directory, own: str) -> bool:
-        """A link leads to a directory, where that may be followed."""
         with contextlib.suppress(OSError):
             return self._follow is not None and paths.is_directory(place.look(own, follow=True))
         return False
@@ -273,7 +270,6 @@ class Walk:
             return place
 
     def _sort(self, directory: Directory, inside: tuple[str, ...]) -> _Place:
-        """Put everything in a directory where it belongs."""
         place, below = _Place(), self._below(inside)
         tree = place.tree
         entries, links, lost = _entries_of(directory)

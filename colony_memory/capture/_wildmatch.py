@@ -10,6 +10,7 @@ import string
 from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass, field
+from colony_memory._values import pattern as compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,8 @@ _ANY = frozenset(range(256))
 _NO_SLASH = _ANY - _SLASH
 _PRINTED = frozenset(range(0x20, 0x7F))
 _WORD = frozenset((string.ascii_letters + string.digits).encode())
+_ITEM = compiled(rb"(?s)\[:(?P<name>[^\]]*):\]|\\.|.")  # of a bracket
+_UPTO = compiled(rb"(?s)(?!\]|\\\Z)\\?(.)")  # the end of a range
 _CLASSES = {
     b"alnum": _WORD,
     b"alpha": frozenset(string.ascii_letters.encode()),
@@ -56,7 +59,6 @@ class Wildcard:
     _steps: dict[int, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     def matches(self, name: bytes) -> bool:
-        """It matches the whole name."""
         if not name.startswith(self.prefix):
             return False
         rest = name[len(self.prefix) :]
@@ -144,46 +146,26 @@ def _tokens(pattern: bytes) -> Iterator[_Token]:
 
 def _bracket(pattern: bytes, place: int) -> tuple[frozenset[int], int]:
     """The bytes that a bracket stands for, and the place after it."""
-
-    def at(where: int) -> int:
-        if where >= len(pattern):
-            raise ValueError("a bracket that is not closed")
-        return pattern[where]
-
-    negated = at(place) in b"!^"
-    place += negated
+    negated = pattern[place : place + 1] in (b"!", b"^")
+    start = place = place + negated
     taken: set[int] = set()
     before: int | None = None  # what a range may begin with
-    first = True
-    while first or at(place) != ord("]"):
-        first = False
-        byte: int | None = at(place)
-        if byte == ord("\\"):
-            place += 1
-            byte = at(place)
-            taken.add(at(place))
-        elif byte == ord("-") and before is not None and at(place + 1) != ord("]"):
-            place += 1
-            if at(place) == ord("\\"):
-                place += 1
-            if at(place) < before:
+    while (item := _ITEM.match(pattern, place)) and (item[0] != b"]" or place == start):
+        place = item.end()
+        upto = _UPTO.match(pattern, place) if item[0] == b"-" and before is not None else None
+        if item["name"] is not None:
+            if item["name"] not in _CLASSES:
+                raise ValueError(f"an unknown class {item['name'].decode('ascii', 'replace')!r}")
+            taken |= _CLASSES[item["name"]]
+        elif upto is not None and before is not None:
+            place = upto.end()
+            if upto[1][0] < before:
                 raise ValueError("a range that ends before it begins")
-            taken.update(range(before, at(place) + 1))
-            byte = None
-        elif byte == ord("[") and at(place + 1) == ord(":"):
-            end = pattern.find(b"]", place + 2)
-            at(end if end >= 0 else len(pattern))
-            if end > place + 2 and pattern[end - 1 : end] == b":":
-                name = pattern[place + 2 : end - 1]
-                if name not in _CLASSES:
-                    raise ValueError(f"an unknown class {name.decode('ascii', 'replace')!r}")
-                taken |= _CLASSES[name]
-                place, byte = end, None
-            else:
-                taken.add(ord("["))
+            taken.update(range(before, upto[1][0] + 1))
         else:
-            taken.add(at(place))
-        before = byte
-        place += 1
+            taken.add(item[0][-1])
+        before = None if item["name"] is not None or upto is not None else item[0][-1]
+    if item is None:
+        raise ValueError("a bracket that is not closed")
     takes = _ANY - taken if negated else frozenset(taken)
-    return takes - _SLASH, place + 1
+    return takes - _SLASH, item.end()

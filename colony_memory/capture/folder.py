@@ -113,21 +113,20 @@ def read_folder(
     dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
-    """Read every file under a directory.
+    """Read every file under a directory, as it all was at one moment: what changes meanwhile is read again.
 
     Names are relative to the directory and use ``/``. The directory itself may be a symbolic link; links in it are
-    saved as links where they lead to somewhere in it. All of it is read as it was at one moment: what changes meanwhile
-    is read again. A file that only grows is saved up to its last whole line, and what never holds still is left out
-    together with what is kept beside it. An SQLite database is read as its committed transactions have it, whoever has
-    it open. ``.cmemignore`` files exclude by the rules of gitignore.
+    saved as links where they lead to somewhere in it. A file that only grows is saved up to its last whole line; what
+    never holds still is left out together with what is kept beside it. Of an SQLite database it is the committed
+    transactions, whoever has it open. ``.cmemignore`` files exclude by the rules of gitignore.
 
     Args:
         path: The directory.
         git: Take git repositories along, each as a bundle ``.git.bundle`` beside its ``.git``. Without it they are left
             out, which is noted; the files checked out are saved in any case.
-        exclude: What to leave out beside what ``.cmemignore`` files exclude: rules of gitignore, as in a file at the
-            top of all that is saved. They come before those of the files, which can neither bring back what these
-            exclude nor exclude what ``!`` brings back here. Nothing comes back out of an excluded directory.
+        exclude: What to leave out beside that: rules of gitignore, as in a file at the top of all that is saved. They
+            come before those of the files, which can neither bring back what these exclude nor exclude what ``!``
+            brings back here.
         secrets: What to do about likely secrets: ``"stop"`` raises, ``"warn"`` gives a ColonyMemoryWarning, ``"mask"``
             replaces them, ``"allow"`` does not look for any.
         allow_secrets: Findings to save as they are, by their ``id``; without what stands behind its last colon, all of
@@ -141,8 +140,8 @@ def read_folder(
             times a second and at the end. What it raises ends the reading.
 
     Raises:
-        ValueError: ``path`` is missing, not a directory or not readable, nothing in it can be saved, ``secrets`` is
-            none of the four, or ``exclude`` or ``allow_secrets`` cannot be read.
+        ValueError: ``path`` is missing, not a directory or not readable, nothing in it can be saved, or an argument
+            cannot be read.
         SecretsFound: There are likely secrets that must stop the reading or that cannot be masked.
         ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept, or all that is there moves all the time.
     """
@@ -216,8 +215,8 @@ def _read(
         if index is not None and index.rows and not any(entry.name in index.rows for entry in found.tree.files):
             # Somebody began it anew: it is based on nothing that it holds nothing of.
             index.forget()
-        unless = ("",) if anew else (BUNDLE_NAME,) if git else ()
-        found.read(None if index is None else Known(index.rows, None if secrets == "allow" else RULES, unless))
+        rules, unless = None if secrets == "allow" else RULES, (BUNDLE_NAME,) if git else ()
+        found.read(None if index is None or anew else Known(index.rows, rules, unless))
 
     with settling():
         found.within_reach(work, on_progress)
@@ -234,7 +233,6 @@ def _read(
 
 
 def _captured(survey: Survey, *, reading: bool = True) -> Capture:
-    """The capture of a survey, with the documents where they are to be read."""
     if reading and survey.found.unread:
         survey.read_rest()
     tree = survey.found.tree
@@ -280,17 +278,17 @@ class NothingToSave(ValueError):
 
 
 def _refuse_nothing(sources: list[Source], found: Found) -> None:
-    tree = found.tree
-    tree.left_out.sort(key=lambda entry: entry.name)
+    left, ignored, why = sorted(found.tree.left_out, key=lambda entry: entry.name), found.tree.ignored, ""
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
-    why = f": {tree.left_out[0].name!r} was left out ({tree.left_out[0].reason})" if tree.left_out else ""
-    if tree.left_out and all(NOT_FOLLOWED in entry.reason for entry in tree.left_out):
-        links = quoted([entry.name for entry in tree.left_out])
+    if left and all(NOT_FOLLOWED in entry.reason for entry in left):
+        links = quoted([entry.name for entry in left])
         why = f": links are followed where they are given as paths themselves, as these could be: {links}"
+    elif left:
+        why = f": {left[0].name!r} was left out ({left[0].reason})"
+    elif ignored:
+        why = f": {ignored[0]!r} is excluded" + (", and more" if len(ignored) > 1 else "")
     if found.sets:
         raise passing(f"{where}: nothing could be saved{why}")
-    if not why and tree.ignored:
-        why = f": {tree.ignored[0]!r} is excluded" + (", and more" if len(tree.ignored) > 1 else "")
     raise NothingToSave(f"{where}: nothing to back up{why}")
 
 
@@ -303,9 +301,7 @@ class Source:
 
     path: Path  # as it was given
     is_directory: bool  # links followed
-    # The name of a file; for a directory the beginning of its files' names, without the slash, empty where it is the
-    # only source
-    prefix: str = ""
+    prefix: str = ""  # the name of a file; what a directory's names begin with, without the slash
 
 
 def find_sources(paths: Iterable[str | os.PathLike[str]]) -> list[Source]:
@@ -334,14 +330,14 @@ def require_directory(path: str | os.PathLike[str]) -> Source:
 def _look_at(path: str | os.PathLike[str]) -> Source:
     require_named(path)
     try:
-        status = Path(path).stat()
+        mode = Path(path).stat().st_mode
     except FileNotFoundError as error:
         raise ValueError(f"{os.fspath(path)!r}: no such file or directory") from error
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)!r} cannot be read: {reason_of(error)}") from error
-    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise ValueError(f"{os.fspath(path)!r} is neither a file nor a directory")
-    return Source(Path(path), stat.S_ISDIR(status.st_mode))
+    return Source(Path(path), stat.S_ISDIR(mode))
 
 
 def _tell_apart(found: dict[tuple[str, ...], Source]) -> dict[tuple[str, ...], str]:
@@ -373,13 +369,12 @@ def _walks(sources: list[Source], rules: IgnoreRules, follow: Following | None, 
     # A database goes before the files beside it that are a part of it.
     for source in sorted(sources, key=lambda source: str(source.path)):
         shown = f"{source.prefix}{'/' if source.is_directory else ''}"
-        problem = name_problem(source.prefix) if source.prefix else None
         if source.prefix and rules.covers(source.prefix, is_directory=source.is_directory):
             fixed.ignored.append(shown)
-        elif problem:
+        elif problem := source.prefix and name_problem(source.prefix):
             fixed.left_out.append(LeftOut(shown, f"{problem}; rename it", unread=False))
         elif source.is_directory:
-            walks.append(Walk(source.path, f"{source.prefix}/" if source.prefix else "", rules, follow))
+            walks.append(Walk(source.path, source.prefix and f"{source.prefix}/", rules, follow))
         else:
             walks.append(NamedFile(source.path, source.prefix))
     return walks

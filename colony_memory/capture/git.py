@@ -112,7 +112,6 @@ def _require_alone(repository: Path, within: Path, limit: int) -> None:
 
 
 def _led(file: Path, start: bytes, within: Path) -> Path:
-    """The directory that a file leads to."""
     if not stat.S_ISREG(file.lstat().st_mode):
         raise NotBundled(f"{file.name!r} in it is not a plain file")
     with file.open("rb") as stream:

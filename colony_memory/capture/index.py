@@ -103,7 +103,7 @@ class FolderIndex:
         proven: tuple[str, str] | None = None,
         asked: tuple[str, str] | None = None,
     ) -> None:
-        """Remember what is given; what is not given stays."""
+        """Remember what is given."""
         before = self.rows, self.described, self.attributes
         if rows is not None:
             self.rows, self.described = dict(rows), described
@@ -134,7 +134,7 @@ class FolderIndex:
             basis, options = _load_basis(known["basis"]), known["options"]
             if not isinstance(options, dict):
                 raise TypeError("malformed")
-            self.proven, self.asked = _load_pair(known["proven"]), _load_pair(known["asked"])
+            self.proven, self.asked = _pair(known["proven"]), _pair(known["asked"])
             self._basis, self.options = basis, options
             if directory.look(_beside(name, "ended")) is not None:
                 self._basis = lost(basis)
@@ -165,7 +165,6 @@ class FolderIndex:
         self._replace(_beside(self._name, "rows"), {"format": _ROWS, **self._header, **known})
 
     def _replace(self, name: str, document: dict[str, Any]) -> bool:
-        """Write a file; false where that could not be done."""
         if self._directory is None:
             return True
         try:
@@ -341,11 +340,9 @@ def _text(found: Any) -> str:
     return found
 
 
-def _load_pair(found: Any) -> tuple[str, str] | None:
-    if found is None:
-        return None
-    one, other = map(_text, found)
-    return one, other
+def _pair(found: Any) -> tuple[str, str] | None:
+    one, other = map(_text, found or ("", ""))
+    return (one, other) if found else None
 
 
 def _load_row(found: list[Any]) -> Row:

@@ -8,6 +8,7 @@ import re
 import warnings
 from bisect import bisect_right
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import several
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
     from colony_memory.capture._metadata import Metadata
-    from colony_memory.capture._secret_views import Place
+    from colony_memory.capture._secret_kinds import Place
 
 __all__ = ["RULES", "SecretFinding", "find_secrets", "mask_secrets", "masked_names"]
 
@@ -179,17 +180,11 @@ def _in_lines(texts: Iterable[str]) -> Iterator[tuple[str, list[Place]]]:
     """The findings of short texts, all of which are searched at once."""
     lines = sorted(set(texts))
     data = [line.encode("utf-8", "surrogatepass").replace(b"\n", b" ") for line in lines]
-    starts = [0]
-    for each in data:
-        starts.append(starts[-1] + len(each) + 1)
+    starts = [0, *accumulate(len(each) + 1 for each in data)]
     found: dict[int, list[Place]] = {}
     for place in _without_overlaps(_places(b"\n".join(data))):
         at = bisect_right(starts, place.start) - 1
-        start, hidden = starts[at], place.hidden
-        own = place._replace(
-            start=place.start - start, end=place.end - start, hidden=(hidden[0] - start, hidden[1] - start)
-        )
-        found.setdefault(at, []).append(own)
+        found.setdefault(at, []).append(place.shifted(-starts[at]))
     yield from ((lines[at], each) for at, each in found.items())
 
 

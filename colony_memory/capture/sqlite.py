@@ -126,7 +126,6 @@ def reads_as_journal(name: str, data: bytes) -> bool:
 
 
 def _read_together(place: Directory, name: str, *, limit: int) -> _Files:
-    """Read the files until they hold still together."""
     end, tries = time.monotonic() + _WAIT, 0
     while True:
         tries += 1
@@ -191,7 +190,6 @@ def _read_once(place: Directory, name: str, descriptor: int, *, limit: int) -> _
 
 
 def _merge(files: _Files, *, limit: int) -> bytes:
-    """Let SQLite put a copy in order."""
     try:
         import sqlite3
     except ImportError as error:  # a Python that was built without it

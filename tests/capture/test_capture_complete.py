@@ -95,11 +95,6 @@ def test_files_whose_bytes_are_elsewhere_are_not_opened(mark: dict[str, int]) ->
     assert "elsewhere" in _ignore.why_unsaved("a.md", "a.md", Status())  # type: ignore[arg-type]
 
 
-def test_a_path_that_no_system_takes_is_named() -> None:
-    status = os.stat_result((stat.S_IFREG, *[0] * 9))
-    assert "longer" in _ignore.why_unsaved("x", "x" * 5000, status)
-
-
 @posix
 @pytest.mark.skipif(sys.platform != "linux", reason="needs directories deeper than a path can name")
 def test_a_tree_that_is_deeper_than_any_path_ends(tmp_path: Path) -> None:
@@ -185,12 +180,11 @@ def test_names_are_their_bytes_whatever_the_locale(tmp_path: Path, locale: dict[
 
 
 @posix
-@pytest.mark.parametrize("by_descriptor", [True, False])
 def test_systems_without_directory_descriptors_are_read_by_paths(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_descriptor: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Windows is. What is there is the same, links and what is no directory included."""
-    monkeypatch.setattr(directory, "BY_DESCRIPTOR", by_descriptor)
+    monkeypatch.setattr(directory, "BY_DESCRIPTOR", False)
     make(tmp_path / "src", {"a.md": b"a", "sub/deep/b.png": PNG, ".cmemignore": b"*.log\n", "x.log": b"x"})
     crash_log(tmp_path / "src/memory.db", rows=3)
     (tmp_path / "src/sub/link").symlink_to("deep")

@@ -290,19 +290,6 @@ def test_any_folder_round_trips(
         assert set(names(Path(where))) == {"src", "dst", "other"}
 
 
-def test_the_example_folder_comes_back_byte_for_byte(tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "examples/agent-memory"
-    capture = read_folder(example)
-    assert capture.left_out == ()
-    assert set(json.loads(capture.documents[METADATA_NAME])["files"]) == {
-        "letters/note-de-jean.txt",
-        "pictures/toaster-badge.png",
-    }
-    write_folder(capture.documents, tmp_path / "dst")
-    assert files(tmp_path / "dst") == files(example)
-    assert 180_000 < sum(path.stat().st_size for path in example.rglob("*") if path.is_file()) < 240_000
-
-
 @pytest.mark.parametrize(
     "act",
     [

@@ -60,7 +60,8 @@ def test_what_was_restored_is_saved_again_once(repository: Path, tmp_path: Path)
     # Where it has something else, that must not be lost.
     (repository / ".git.bundle").write_bytes(bundle_of(repository.parent))
     run(repository, "reset", "-q", "--hard", "HEAD~2")
-    for other in ((repository / ".git.bundle").read_bytes(), b"mine", b"# v2 git bundle\n\n"):
+    empty, option = b"# v2 git bundle\n\n", b"# v2 git bundle\n--output=/x HEAD\n\nPACK"
+    for other in ((repository / ".git.bundle").read_bytes(), b"", b"mine", b"# v2 git bundle\n", empty, option):
         (repository / ".git.bundle").write_bytes(other)
         capture = read_folder(repository.parent, git=True)
         reason = "'.git.bundle' beside it is another: fetch from it or rename it"
@@ -160,18 +161,6 @@ def test_a_bundle_that_a_snapshot_cannot_hold_is_left_out(repository: Path) -> N
     capture = read_folder(repository, git=True, max_bytes=500)
     assert set(contents(capture)) == {"plan.md"}
     assert "more than a snapshot has room for" in capture.left_out[0].reason
-
-
-@pytest.mark.parametrize(
-    "bundle",
-    [b"", b"text", b"# v2 git bundle\n", b"# v2 git bundle\n--all\n\n", b"# v2 git bundle\n--output=/x HEAD\n\nPACK"],
-)
-def test_what_is_only_called_a_bundle_is_not_replaced(repository: Path, bundle: bytes) -> None:
-    make(repository, {".git.bundle": bundle})
-    capture = read_folder(repository, git=True)
-    content = split_documents(capture.documents)[0][".git.bundle"]
-    assert (content.encode() if isinstance(content, str) else content) == bundle
-    assert "is another" in capture.left_out[0].reason
 
 
 def test_a_shallow_clone_is_left_out(repository: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import subprocess
 import sys
 import time
@@ -264,17 +263,6 @@ def test_a_writer_is_done_by_the_pauses_that_it_makes(
     for load, expected in ((1.0, quiet), (3.0, crowded)):
         monkeypatch.setattr(_moment, "_load", lambda load=load: load)
         assert rhythm.quiet() == pytest.approx(expected, rel=0.01)
-
-
-def test_the_load_is_what_runs_for_each_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(pathlib.Path, "read_text", lambda *_: "9.0 9.0 9.0 3/300 77")
-    assert _moment._load() == 1.5
-    monkeypatch.setattr(pathlib.Path, "read_text", lambda *_: "")
-    monkeypatch.setattr(os, "getloadavg", lambda: (1.0, 9.0, 9.0))
-    assert _moment._load() == 0.5
-    monkeypatch.delattr(os, "getloadavg")
-    assert _moment._load() == 2.0
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import make, metadata, posix
+from secret_samples import sample
 
 from colony_memory.app.options import BackupOptions
 from colony_memory.capture import SecretFinding, find_secrets, mask_secrets, masked_names, read_folder, read_paths
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.capture._secret_kinds import KINDS, Kind
 from colony_memory.capture.secrets import RULES
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SecretsFound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 DRAW = random.Random(5)
@@ -62,44 +65,23 @@ SECRETS = [
     ("Colony API key", f"col_{drawn(43, URLSAFE)}"),
     ("Colony API key", f"col_{'f0e1d2c3b4a59687' * 2}"),
     ("AWS access key", f"AKIA{upper(16)}"),
-    ("AWS access key", f"ASIA{upper(16)}"),
     ("AWS secret key", f"aws_secret_access_key = {drawn(40, ALNUM + '/+')}"),
     ("AWS secret key", f'"SecretAccessKey": "{drawn(40, ALNUM + "/+")}"'),
     ("AWS secret key", f"AWS_SECRET_ACCESS_KEY={drawn(40)}"),
     *[("GitHub token", f"gh{kind}_{drawn(36)}") for kind in "pousr"],
     ("GitHub token", f"github_pat_{drawn(22)}_{drawn(59)}"),
-    ("GitLab token", f"glpat-{drawn(20, URLSAFE)}"),
     ("Slack token", f"xoxb-170536929012-218487650321-{drawn(24)}"),
-    ("Slack app token", f"xapp-1-A0123456789-{drawn(64)}"),
     ("Slack webhook", f"https://hooks.slack.com/services/T01234567/B01234567/{drawn(24)}"),
     ("Stripe key", f"sk_live_{drawn(24)}"),
-    ("Stripe key", f"rk_test_{drawn(24)}"),
     ("Stripe webhook secret", f"whsec_{drawn(32)}"),
     ("Anthropic API key", f"sk-ant-api03-{drawn(95, URLSAFE)}"),
-    ("OpenRouter API key", f"sk-or-v1-{drawn(64, HEX)[:-1].replace('Z', '0')}0".replace("Z", "1")),
     ("OpenAI API key", f"sk-{drawn(48)}"),
     ("OpenAI API key", f"sk-{drawn(20)}T3BlbkFJ{drawn(20)}"),
-    ("OpenAI API key", f"sk-proj-{drawn(120, URLSAFE)}"),
     ("Google API key", f"AIza{drawn(35, URLSAFE)}"),
-    ("Google OAuth secret", f"GOCSPX-{drawn(28, URLSAFE)}"),
-    ("Google OAuth token", f"ya29.{drawn(100, URLSAFE)}"),
-    ("npm token", f"npm_{drawn(36)}"),
     ("PyPI token", f"pypi-AgEIcHlwaS5vcmc{drawn(150, URLSAFE)}"),
-    ("Hugging Face token", f"hf_{drawn(34)}"),
     ("Telegram bot token", f"123456789:AA{drawn(33, URLSAFE)}"),
     ("Telegram bot token", f"https://api.telegram.org/bot123456789:AA{drawn(33)}/getMe"),
     ("Discord webhook", f"https://discord.com/api/webhooks/123456789012345678/{drawn(68, URLSAFE)}"),
-    ("SendGrid API key", f"SG.{drawn(22)}.{drawn(43)}"),
-    ("xAI API key", f"xai-{drawn(80)}"),
-    ("Groq API key", f"gsk_{drawn(52)}"),
-    ("Perplexity API key", f"pplx-{drawn(48)}"),
-    ("Replicate token", f"r8_{drawn(37)}"),
-    ("DigitalOcean token", f"dop_v1_{hashlib.sha256(b'1').hexdigest()}"),
-    ("Docker Hub token", f"dckr_pat_{drawn(27, URLSAFE)}"),
-    ("Databricks token", f"dapi{hashlib.md5(b'1').hexdigest()}"),
-    ("HashiCorp Vault token", f"hvs.{drawn(92, URLSAFE)}"),
-    ("Linear API key", f"lin_api_{drawn(40)}"),
-    ("Notion token", f"ntn_{drawn(46)}"),
     ("Azure storage key", f"AccountName=x;AccountKey={drawn(86)}==;"),
 ]
 
@@ -455,3 +437,51 @@ def test_notes_and_tags_are_searched() -> None:
     assert BackupOptions(note=secret, secrets="allow").cleared().note == secret
     allowed = BackupOptions(note=secret, tags=secret, allow_secrets=("note:github-token", "tag:github-token"))
     assert allowed.cleared() == allowed
+
+
+DRAWN = 8
+#: Some kinds in a test, of all that differ.
+GROUPS = pytest.mark.parametrize("kinds", [KINDS[number::8] for number in range(8)], ids=range(8))
+
+
+def kinds_in(text: str) -> set[str]:
+    return {finding.kind for finding in find_secrets({"a": text})}
+
+
+@GROUPS
+@pytest.mark.parametrize("drawn", [DRAWN, pytest.param(5 * DRAWN, marks=pytest.mark.once)])
+def test_what_the_table_says_is_found_and_masked(kinds: Sequence[Kind], drawn: int) -> None:
+    for kind in kinds:
+        draw = random.Random(kind.form)
+        samples = [sample(kind, draw) for _ in range(drawn)]
+        missed = [each for each in samples if kind.name not in kinds_in(each)]
+        assert len(missed) <= 1, (kind.name, missed[:3])
+        found = next(each for each in samples if each not in missed)
+        for around in ("a {}\n", '"{}"', "'{}'", "<b>{}</b>", "({}),"):
+            text = around.format(found)
+            masked, findings = mask_secrets({"a": text})
+            assert kind.name in {finding.kind for finding in findings}, around
+            assert f"[masked: {kind.name}]" in masked["a"]
+            assert find_secrets(masked) == ()
+
+
+@GROUPS
+def test_what_only_looks_like_it_is_left_alone(kinds: Sequence[Kind]) -> None:
+    for kind in kinds:
+        if kind.place or kind.by_hand:
+            continue
+        found = sample(kind, random.Random(kind.form))
+        hint = next(each.decode() for each in kind.hints if each.decode() in found)
+        before, _, rest = found.partition(hint)
+        part = re.search(r"[A-Za-z0-9]{6,}", rest)
+        assert part is not None
+        for near in (
+            f"{before}{hint}",
+            f"{before}x{found}" if not before else hint,
+            f"{before}{hint}{'x' * len(rest)}",
+            f"{before}{hint}{re.sub(r'[A-Za-z0-9]', '*', rest)}",
+            f"{before}{hint}{rest[: len(rest) // 3]}",
+            f"{before}{hint}your_{rest[:6]}_here",
+            hint + " " + rest,
+        ):
+            assert kind.name not in kinds_in(f"a {near} b"), near
