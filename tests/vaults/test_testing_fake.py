@@ -135,12 +135,6 @@ def test_checks_come_in_the_documented_order() -> None:
     assert vault.vault_upload_file("a.md", "x" * 5)["content_size"] == 5
 
 
-def test_names_to_the_character() -> None:
-    vault = FakeVault()
-    vault.vault_upload_file("folder/" + "a" * 245 + ".md", "x")
-    assert vault.vault_list_prefix("folder/")["total"] == 1
-
-
 def test_one_bucket_for_uploads_and_deletes() -> None:
     clock = Clock()
     vault = FakeVault(clock=clock)
@@ -216,15 +210,3 @@ def test_async_calls_suspend_before_they_reach_the_vault() -> None:
         assert order == [1, 2, 1, 2]
 
     asyncio.run(scenario())
-
-
-def test_async_delay() -> None:
-    vault = AsyncFakeVault(delay=0.1)
-
-    async def scenario() -> float:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await asyncio.gather(*(vault.vault_status() for _ in range(5)))
-        return loop.time() - began
-
-    assert 0.1 <= asyncio.run(scenario()) < 0.45  # together, not one after another

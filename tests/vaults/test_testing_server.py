@@ -12,9 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from colony_sdk import (
     ColonyAPIError,
-    ColonyAuthError,
     ColonyClient,
-    ColonyNetworkError,
     ColonyRateLimitError,
     ColonyServerError,
     ColonyValidationError,
@@ -104,61 +102,40 @@ def test_the_five_methods_through_the_sdk(server: VaultServer, client: ColonyCli
 
 def test_the_bucket_and_its_headers() -> None:
     clock = Clock(1_767_225_600.5)
-    with VaultServer(FakeVault(operations_per_hour=3, clock=clock)) as server:
+    with VaultServer(FakeVault(operations_per_hour=2, clock=clock)) as server:
         client = connect(server)
         client.vault_upload_file("a.md", "x")
         assert client.last_rate_limit is not None
-        assert client.last_rate_limit.limit == 3
-        assert client.last_rate_limit.remaining == 2
-        assert client.last_rate_limit.reset == 1_767_229_201
+        told = client.last_rate_limit
+        assert (told.limit, told.remaining, told.reset) == (2, 1, 1_767_229_201)
         client.vault_get_file("a.md")
         assert client.last_rate_limit.limit is None  # reads are of another bucket
-        client.vault_delete_file("a.md")
-        assert client.last_rate_limit.remaining == 1
         client.vault_upload_file("a.md", "x")
         clock.now += 1000
         with pytest.raises(ColonyRateLimitError) as caught:
             client.vault_upload_file("a.md", "y")
         assert (caught.value.status, caught.value.code, caught.value.retry_after) == (429, "RATE_LIMIT", 2600)
-        status, headers, body = ask(server, "DELETE", "/vault/files/a.md", token=client.get_auth_token())
-        assert (status, headers["Retry-After"], headers["X-RateLimit-Remaining"]) == (429, "2600", "0")
-        assert body["detail"]["code"] == "RATE_LIMIT"
-        assert server.vault.files == {"a.md": "x"}
         server.vault.operations_per_hour = None
         status, headers, _ = ask(server, "DELETE", "/vault/files/a.md", token=client.get_auth_token())
         assert (status, headers["X-RateLimit-Limit"], headers["Content-Length"]) == (204, None, None)
 
 
 def test_etags_and_conditions(server: VaultServer, client: ColonyClient) -> None:
-    token = client.get_auth_token()
-
-    def put(text: str, **headers: str) -> tuple[int, str | None]:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        status, found, body = ask(
-            server, "PUT", "/vault/files/p.json", token=token, body={"content": text}, headers=named
-        )
-        if status == 200:
-            assert "content" not in body
-        else:
-            assert body["detail"]["code"] == ("PRECONDITION_FAILED" if status == 412 else "INVALID_INPUT")
-        return status, found["ETag"]
-
-    status, first = put("one", If_None_Match="*")
-    assert status == 200
-    assert first is not None
-    got = client.vault_get_file("p.json")
-    assert first == f'"{got["etag"]}"'
-    assert ask(server, "GET", "/vault/files/p.json", token=token)[1]["ETag"] == first
-    assert put("two", If_None_Match="*") == (412, None)
-    assert put("two", If_Match='"0"') == (412, None)
-    assert put("two", If_Match=got["etag"]) == (412, None)  # an etag goes in quotes
-    assert put("two", If_Match='"') == (412, None)
-    assert put("two", If_None_Match=first) == (400, None)
-    assert server.vault.files == {"p.json": "one"}
-    assert put("two", If_Match=first)[0] == 200
-    assert put("three", If_Match=first) == (412, None)
-    assert put("three", If_None_Match="*") == (412, None)
-    assert server.vault.files == {"p.json": "two"}
+    server.vault.files["p.json"] = "one"
+    etag = client.vault_get_file("p.json")["etag"]
+    for status, name, condition in (
+        (412, "If-None-Match", "*"),
+        (412, "If-Match", '"0"'),
+        (412, "If-Match", etag),  # an etag goes in quotes
+        (412, "If-Match", '"'),
+        (400, "If-None-Match", f'"{etag}"'),
+        (200, "If-Match", f'"{etag}"'),
+        (412, "If-Match", f'"{etag}"'),
+    ):
+        token, before, body = client.get_auth_token(), server.vault.files["p.json"], {"content": "two"}
+        asked = ask(server, "PUT", "/vault/files/p.json", token=token, body=body, headers={name: condition})
+        assert (asked[0], asked[1]["ETag"] is None) == (status, status != 200)
+        assert server.vault.files["p.json"] == ("two" if status == 200 else before)
 
 
 def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyClient) -> None:
@@ -182,26 +159,6 @@ def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyCl
 
 
 # Faults.
-
-
-def test_the_kinds_are_sorted_and_documented() -> None:
-    assert list(VaultServer.KINDS) == sorted(VaultServer.KINDS)
-    for kind in VaultServer.KINDS:
-        assert f"``{kind}``" in (VaultServer.fault.__doc__ or "")
-
-
-def test_every_kind_can_be_injected_and_strikes_once(server: VaultServer, client: ColonyClient) -> None:
-    client.vault_upload_file("a.md", "x")
-    for kind in VaultServer.KINDS:
-        fault = server.fault("GET", kind)
-        try:
-            client.vault_get_file("a.md")
-        except (ColonyAPIError, OSError, http.client.HTTPException, ValueError):
-            assert kind not in ("delay", "expired")
-        else:
-            assert kind in ("delay", "expired")
-        assert fault.fired == 1
-        assert client.vault_get_file("a.md")["content"] == "x"
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
@@ -237,56 +194,12 @@ def test_what_each_kind_does_and_how_the_sdk_tells_it(
     assert (server.vault.files.get("a.md") != "old") is applied
 
 
-def test_a_delay_is_answered_late_or_applied_unheard(server: VaultServer, client: ColonyClient) -> None:
+def test_a_delay_is_answered_late(server: VaultServer, client: ColonyClient) -> None:
     client.get_auth_token()
     server.fault("GET", "delay", seconds=0.05)
     began = time.monotonic()
     client.vault_status()
     assert time.monotonic() - began >= 0.05
-    impatient = connect(server, timeout=0.05)
-    fault = server.fault("PUT", "delay", seconds=0.3)
-    with pytest.raises((TimeoutError, ColonyNetworkError)):
-        impatient.vault_upload_file("a.md", "x" * 900_000)
-    for _ in range(200):
-        if server.vault.files:
-            break
-        time.sleep(0.01)
-    assert (fault.fired, len(server.vault.files)) == (1, 1)
-
-
-def test_an_expired_token_is_invalid_from_then_on(server: VaultServer, client: ColonyClient) -> None:
-    token = client.get_auth_token()
-    server.fault("PUT", "expired")
-    client.vault_upload_file("a.md", "x")
-    assert client.get_auth_token() != token
-    assert ask(server, "GET", "/vault/status", token=token)[0] == 401
-    server.fault("PUT", "expired", times=None)
-    with pytest.raises(ColonyAuthError) as caught:
-        client.vault_upload_file("a.md", "y")
-    assert caught.value.code == "AUTH_INVALID_TOKEN"
-    assert server.vault.files == {"a.md": "x"}
-
-
-def test_method_path_skip_and_times(server: VaultServer, client: ColonyClient) -> None:
-    client.get_auth_token()
-    fault = server.fault("*", "status", path="b.md", skip=1, times=2, status=500)
-    seen = ""
-    for name in "abbabbab":
-        try:
-            client.vault_upload_file(f"{name}.md", "x")
-            seen += "."
-        except ColonyServerError:
-            seen += "x"
-    assert seen == "..x.x..."
-    assert fault.fired == 2
-    every = server.fault("PUT", "status", times=None, status=500)
-    for _ in range(3):
-        with pytest.raises(ColonyServerError):
-            client.vault_upload_file("a.md", "x")
-    assert client.vault_list_files()["total"] == 2
-    server.heal()
-    client.vault_upload_file("a.md", "x")
-    assert every.fired == 3
 
 
 def test_faults_that_make_no_sense_are_refused(server: VaultServer) -> None:
@@ -358,19 +271,3 @@ def test_a_request_that_breaks_the_vault_is_logged_and_not_answered(
     with caplog.at_level(logging.ERROR), pytest.raises(http.client.RemoteDisconnected):
         client.vault_get_file("a.md")
     assert [record.name for record in caplog.records if record.exc_info] == ["colony_memory.testing.server"]
-
-
-def test_a_client_that_goes_away_is_no_error(server: VaultServer, caplog: pytest.LogCaptureFixture) -> None:
-    import struct
-
-    address = urlsplit(server.url)
-    with caplog.at_level(logging.DEBUG, logger="colony_memory.testing.server"):
-        with socket.create_connection((str(address.hostname), address.port)) as gone:
-            gone.sendall(b"PUT /api/v1/vault/files/a.md HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
-            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset, not end
-        for _ in range(200):
-            if "went away" in caplog.text:
-                break
-            time.sleep(0.01)
-    assert "went away" in caplog.text
-    assert connect(server).vault_status()["file_count"] == 0

@@ -14,7 +14,6 @@ from colony_memory.app.protection import check_protection
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
 from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
-from colony_memory.vaults._files import absent_file, placeholders_of
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links and pipes")
@@ -227,14 +226,6 @@ def test_a_file_that_is_there_is_there_whatever_lies_beside_it(vault, memory):
     vault.vault_delete_file("cmem.default.latest.json")
     with pytest.raises(VaultUnavailable, match="elsewhere"):
         vault.vault_get_file("cmem.default.latest.json")
-
-
-def test_which_names_keep_a_place():
-    for name in ("cmem.a.latest.json", ".cmem-vault.json"):
-        for placeholder in placeholders_of(name):
-            assert absent_file(placeholder) == name
-    for name in ("cmem.a.latest.json", ".icloud", ".photo.jpg.icloud", "notes.md.nextcloud", "", ".cmem-vault.json"):
-        assert absent_file(name) is None
 
 
 _DAYS = 2 * 86_400

@@ -23,25 +23,6 @@ from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions, links and signals")
 
-# Two processes write to one file, each time over what it has just read; "lost" are the writes that were refused.
-RACER = """
-import sys
-from colony_memory.exceptions import VaultError
-from colony_memory.vaults.local import LocalVault
-
-vault, me = LocalVault(sys.argv[1]), sys.argv[2]
-print("ready", flush=True)
-for line in sys.stdin:
-    turn, etag = line.split()
-    condition = {"if_none_match": "*"} if etag == "-" else {"if_match": etag}
-    try:
-        vault.vault_upload_file_if("pointer.json", f"{turn} {me}", **condition)
-    except VaultError as error:
-        print("lost" if error.status == 412 else repr(error), flush=True)
-    else:
-        print("won", flush=True)
-"""
-
 # Uploads texts that name their own length and digest until it is killed.
 WRITER = """
 import hashlib, itertools, sys
@@ -167,40 +148,6 @@ def test_without_a_quota_the_disk_is_the_limit(vault, monkeypatch):
 
 
 # --- conditions
-
-
-def test_two_processes_have_one_winner_a_round(tmp_path):
-    vault = LocalVault(tmp_path / "vault", create=True)
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, str(vault.path), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in "ab"
-    ]
-    wins = {"a": 0, "b": 0}
-    try:
-        assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 2
-        etag = "-"
-        for turn in range(60):
-            for racer in racers if turn % 2 else racers[::-1]:
-                racer.stdin.write(f"{turn} {etag}\n")
-                racer.stdin.flush()
-            outcomes = [racer.stdout.readline().strip() for racer in racers]
-            assert sorted(outcomes) == ["lost", "won"], f"round {turn}: {outcomes}"
-            winner = "ab"[outcomes.index("won")]
-            wins[winner] += 1
-            found = vault.vault_get_file("pointer.json")
-            assert found["content"] == f"{turn} {winner}"
-            etag = found["etag"]
-    finally:
-        for racer in racers:
-            racer.stdin.close()
-            racer.wait(10)
-            racer.stdout.close()
-    assert sum(wins.values()) == 60
 
 
 def test_a_lock_that_is_held_for_ever_is_told(vault, monkeypatch):

@@ -16,7 +16,6 @@ import shutil
 import socket
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from urllib.parse import urlencode
 
@@ -28,8 +27,8 @@ from documentation_pages import ROOT
 from obstore.store import AzureStore, S3Store
 from published.environments import CACHE, environment, keep_first, scratch
 
-from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected, open_vault
-from colony_memory.exceptions import VaultDenied, VaultMissing
+from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected
+from colony_memory.exceptions import VaultDenied
 from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
 from colony_memory.vaults.objects import ObjectVault
 
@@ -215,15 +214,6 @@ def test_the_verbs(request, kind, fresh):
     assert one.verify()
 
 
-@pytest.mark.parametrize("kind", ["s3", "azure"])
-def test_more_keys_than_a_page(request, kind, fresh):
-    vault = ObjectVault(request.getfixturevalue(kind)(fresh), create=True)
-    names = {f"cmem.default.x.p{number}.json" for number in range(1100)}
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda name: vault.vault_upload_file(name, ""), names))
-    assert {item["filename"] for item in vault.vault_list_prefix("cmem.default.")["items"]} == names
-
-
 def test_a_versioned_bucket(s3, fresh):
     """Its states are known by e_tag and version, and a deleted object is gone."""
     store = s3(fresh)
@@ -239,34 +229,6 @@ def test_a_versioned_bucket(s3, fresh):
     suite.test_conditional_upload_on_the_etag(vault)
     vault.vault_delete_file("pointer.json")
     suite.test_delete_is_final(vault)
-
-
-def test_wrong_credentials(azure, fresh):
-    ObjectVault(azure(fresh), create=True)
-    wrong = ObjectVault(AzureStore(**_settings(azure(), fresh), account_key=base64.b64encode(b"x" * 64).decode()))
-    with pytest.raises(VaultDenied):
-        ColonyMemory(backend=wrong).restore(default={})
-
-
-def _settings(store, container):
-    settings = {name: value for name, value in store.config.items() if name not in {"account_key", "container_name"}}
-    options = {"client_options": {"allow_http": True}, "retry_config": {"max_retries": 0}}
-    return {"container_name": container, "prefix": "agents/a", **settings, **options}
-
-
-def test_by_url(s3, fresh, monkeypatch):
-    s3(fresh)
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{s3.port}",
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "a",
-        "AWS_SECRET_ACCESS_KEY": "b",
-    }.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(VaultMissing):
-        ColonyMemory(backend=open_vault(f"s3://{fresh}/x")).restore(default={})
-    ColonyMemory(backend=open_vault(f"s3://{fresh}/x", create=True)).backup(NOTES)
-    assert ColonyMemory(backend=open_vault(f"s3://{fresh}/x/")).restore() == NOTES
 
 
 # The smallest rights, as the page has them
