@@ -69,28 +69,21 @@ def test_every_version_is_that_of_the_package():
 
 
 def test_the_plugin_of_claude_code():
-    manifest, market = (
-        load("claude-code", ".claude-plugin", "plugin.json"),
-        load("claude-code", ".claude-plugin", "marketplace.json"),
-    )
+    manifest, market = (load("claude-code", ".claude-plugin", f"{name}.json") for name in ("plugin", "marketplace"))
     assert manifest.keys() <= {"name", "version", "description", "author", "license", "keywords", "userConfig"}
-    assert re.fullmatch(r"[a-z][a-z-]*", manifest["name"])
     for key, option in manifest["userConfig"].items():
         # In capitals, as the variable of a hook has it in every version.
         assert re.fullmatch(r"[A-Z][A-Z_]*", key)
-        assert (
-            {"type", "title", "description"} <= option.keys() <= {"type", "title", "description", "required", "default"}
-        )
+        assert {"type", "title", "description"} <= option.keys()
+        assert option.keys() <= {"type", "title", "description", "required", "default"}
         assert option["type"] in ("string", "directory", "number")
     (listed,) = market["plugins"]
     assert (market["owner"].keys(), listed["name"], listed["source"]) == ({"name"}, manifest["name"], "./")
     found = handlers(load("claude-code", "hooks", "hooks.json"))
     assert [event for event, _, _ in found] == [*HOSTS["claude-code"].tells, *HOSTS["claude-code"].saves]
     for _, group, each in found:
-        assert group.keys() == {"hooks"}
-        assert each.keys() == {"type", "command", "timeout"}
-        asked = set(re.findall(r"CLAUDE_PLUGIN_OPTION_(\w+)", each["command"]))
-        assert asked == set(manifest["userConfig"])
+        assert (group.keys(), each.keys()) == ({"hooks"}, {"type", "command", "timeout"})
+        assert set(re.findall(r"CLAUDE_PLUGIN_OPTION_(\w+)", each["command"])) == set(manifest["userConfig"])
         assert "user_config" not in each["command"]  # which is not taken in a command for a shell
 
 
@@ -135,18 +128,14 @@ def test_the_skill_is_one_by_the_specification():
     fields, body = front_matter(SKILL)
     assert {"name", "description"} <= fields.keys()
     assert fields.keys() <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", fields["name"])
     assert fields["name"] == SKILL.parent.name
-    assert len(fields["name"]) <= 64
-    assert 1 <= len(fields["description"]) <= 1024
+    assert len(fields["description"]) <= 1024
     assert "Use " in fields["description"]
-    assert 1 <= len(fields["compatibility"]) <= 500
-    assert len(SKILL.read_text(encoding="utf-8").splitlines()) < 500
-    assert body.strip()
+    assert len(fields["compatibility"]) <= 500
+    assert len(body.splitlines()) < 500
     yaml = pytest.importorskip("yaml")
     for path in (SKILL, OPENCLAW / "hooks" / "colony-memory" / "HOOK.md"):
-        head = path.read_text(encoding="utf-8").split("---\n", 2)[1]
-        read, plain = yaml.safe_load(head), front_matter(path)[0]
+        read, plain = yaml.safe_load(path.read_text(encoding="utf-8").split("---\n", 2)[1]), front_matter(path)[0]
         assert read.keys() == plain.keys()
         assert all(str(value) == plain[name].strip('"') for name, value in read.items() if isinstance(value, str))
 
@@ -154,26 +143,18 @@ def test_the_skill_is_one_by_the_specification():
 def test_the_description_of_the_mcp_server():
     server = load("mcp", "server.json")
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", server["name"])
-    assert 1 <= len(server["description"]) <= 100
-    assert 1 <= len(server["title"]) <= 100
+    assert max(len(server["description"]), len(server["title"])) <= 100
     (package,) = server["packages"]
-    assert (package["registryType"], package["identifier"], package["transport"]) == (
-        "pypi",
-        "colony-memory",
-        {"type": "stdio"},
-    )
-    assert package["version"] == server["version"]
+    assert [package[name] for name in ("registryType", "identifier", "runtimeHint")] == ["pypi", "colony-memory", "uvx"]
+    assert package["transport"] == {"type": "stdio"}
     first, folder = package["packageArguments"]
     assert (first["type"], first["value"]) == ("positional", "mcp")
     assert folder["isRequired"]
     assert "value" not in folder  # so the person is asked
     for argument in (*package["packageArguments"], *package["runtimeArguments"]):
-        assert argument["type"] in ("positional", "named")
-        assert ("name" in argument) == (argument["type"] == "named")
+        assert argument["type"] == ("named" if "name" in argument else "positional")
         assert {"value", "valueHint"} & argument.keys()
-    assert package["runtimeHint"] == "uvx"
-    secret = [each["name"] for each in package["environmentVariables"] if each.get("isSecret")]
-    assert secret == ["COLONY_API_KEY"]
+    assert [each["name"] for each in package["environmentVariables"] if each.get("isSecret")] == ["COLONY_API_KEY"]
 
 
 def test_the_readme_says_whose_the_mcp_server_is():

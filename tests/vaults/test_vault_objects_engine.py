@@ -1,7 +1,5 @@
 """The verbs over a vault in an object store: what they ask for, and what two writers and a rollback come to."""
 
-import json
-
 import pytest
 from faces import with_zstd
 
@@ -10,7 +8,7 @@ pytest.importorskip("obstore")
 import object_server
 
 from colony_memory import ColonyMemory
-from colony_memory.exceptions import ColonyMemoryError, PruneIncomplete
+from colony_memory.exceptions import PruneIncomplete
 from colony_memory.vaults.objects import ObjectVault
 
 running, server, vault = object_server.running, object_server.server, object_server.vault
@@ -89,68 +87,3 @@ def test_no_verb_of_a_label_pays_for_its_neighbours(server, vault):
     memory.restore()
     memory.latest()
     assert server.calls["LIST"] <= 2  # of everything, one listing alone would ask four times
-
-
-def test_a_race_for_the_pointer_has_one_winner(server, vault):
-    memory = ColonyMemory(backend=vault)
-    memory.backup(NOTES)
-    raced = []
-
-    def race(verb, key):
-        if verb == "PUT" and key.endswith("latest.json") and not raced:
-            raced.append(key)
-            server.objects[key] = json.dumps(json.loads(server.objects[key])).encode() + b"\n"
-
-    server.fault = race
-    memory.backup({"a.md": "after"})
-    assert raced
-    assert memory.restore() == {"a.md": "after"}
-
-
-def test_a_pointer_that_was_written_and_not_answered_is_found(server, vault):
-    memory = ColonyMemory(backend=vault)
-    memory.backup(NOTES)
-
-    def apply_and_fail(verb, key):
-        if verb == "PUT" and key.endswith("latest.json"):
-            server.fault = lambda verb, key: None
-            applied.append(key)
-            return "applied", object_server.error(500)
-        return None
-
-    applied = []
-    server.fault = apply_and_fail
-    assert memory.backup({"a.md": "after"}).snapshot_id == memory.latest().snapshot_id
-    assert applied
-    assert memory.restore() == {"a.md": "after"}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.filterwarnings("ignore:the backup is done, but older snapshots could not be removed")
-def test_wherever_the_store_goes_away_what_is_listed_restores(server, vault):
-    for number in range(3):
-        ColonyMemory(backend=vault).backup({"a.md": str(number)})
-    before = dict(server.objects)
-    for calls in range(40):
-        server.objects.clear()
-        server.objects.update(before)
-        left = [calls]
-
-        def gone(verb, key, left=left):
-            left[0] -= 1
-            return object_server.error(503) if left[0] < 0 else None
-
-        server.fault = gone
-        try:
-            ColonyMemory(backend=ObjectVault(server.store())).backup({"a.md": "new"}, prune_keep=2)
-            done = True
-        except ColonyMemoryError:
-            done = False
-        server.fault = lambda verb, key: None
-        memory = ColonyMemory(backend=ObjectVault(server.store()))
-        assert memory.restore()["a.md"] in ({"new"} if done else {"2", "new"})
-        assert memory.verify()
-        if left[0] >= 0:
-            break
-    assert done
-    assert calls > 8
