@@ -55,14 +55,6 @@ def test_the_module_is_the_same_program(capsys, monkeypatch):
     assert (stop.value.code, capsys.readouterr().out) == (0, f"colony-memory {__version__}\n")
 
 
-def test_an_outage_at_boot_is_code_5_and_writes_nothing(cli, refused, folder, server, tmp_path):
-    assert cli("backup", folder)[0] == 0
-    server.fault("*", "status", status=500, times=None)
-    refused(5, "restore", tmp_path / "out")
-    refused(5, "restore", "--fallback", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("befall", "code", "says"),
     [
@@ -245,21 +237,6 @@ def test_a_key_that_leads_away_from_what_is_saved_locally_is_said(cli, refused, 
     ):
         assert said not in cli(*quiet)[2]
     assert len(cli("list", "--vault", place, "--quiet")[1].splitlines()) == 3
-
-
-def test_the_option_wins_over_the_environment_and_that_over_the_key(cli, server, folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "one"))
-    for name in ("one", "two"):
-        assert cli("init", tmp_path / name)[0] == 0
-    assert cli("backup", folder)[0] == 0
-    assert list((tmp_path / "one").glob("cmem.*"))
-    assert not list((tmp_path / "two").glob("cmem.*"))
-    assert cli("backup", folder, "--vault", f"file://{tmp_path}/two")[0] == 0
-    assert list((tmp_path / "two").glob("cmem.*"))
-    assert server.calls == []
-    monkeypatch.delenv("COLONY_MEMORY_VAULT")
-    assert cli("backup", folder)[0] == 0
-    assert len(server.vault.files) == 3
 
 
 # --- the rest of the interface

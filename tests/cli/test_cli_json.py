@@ -106,5 +106,6 @@ def test_a_vault_that_refuses_is_code_5_and_one_line(cli, server, folder, verb, 
     server.fault("*", "status", times=None, **options)
     code, out, err = cli(verb, *ARGUMENTS[verb])
     assert (code, out, len(err.splitlines())) == (5, "", 1), err
+    assert not (folder.parent / "out").exists()
     assert err.startswith("error: ")
     assert says in err

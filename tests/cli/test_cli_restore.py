@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import pytest
-from cli_runs import NOON, POSIX, content_file, damage, save, tree
+from cli_runs import NOON, POSIX, content_file, save, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.cli import output
@@ -47,31 +47,6 @@ def test_restore_shows_a_plan_and_writes_nothing(cli, vault, folder, tmp_path):
     assert lines[1].endswith(" of label default; nothing written")
     assert lines[2].startswith("made 20")
     assert lines[3] == f"{out}: 0 to create, 1 to replace, 1 unchanged"
-
-
-def test_restore_never_replaces_unasked_what_is_saved_nowhere(cli, refused, vault, tmp_path):
-    save(vault, {"a.md": "saved"}, at=SOON)
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "a.md").write_text("mine")
-    line = refused(1, "restore", out)
-    assert "'a.md'" in line
-    assert re.search(rf"; try: colony-memory restore {out} --vault \S+ --snapshot-first$", line)
-    assert (out / "a.md").read_text() == "mine"
-    code, said, _ = cli("restore", "--force", out)
-    assert (code, said.splitlines()[0]) == (0, "replaced a.md")
-    assert (out / "a.md").read_text() == "saved"
-
-
-def test_fallback_goes_back_and_says_so_in_one_line(cli, refused, vault, tmp_path):
-    first = save(vault, {"a.md": "first"}, at=NOON)
-    damage(vault, save(vault, {"a.md": "second"}, at=NOON + timedelta(hours=2)))
-    refused(4, "restore", tmp_path / "out")
-    code, said, err = cli("restore", "--fallback", tmp_path / "out")
-    assert code == 0
-    assert said.splitlines()[1] == f"restored snapshot {first.snapshot_id} of label default"
-    (line,) = err.splitlines()
-    assert line.startswith(f"warning: restored the newest intact snapshot {first.snapshot_id}")
 
 
 def test_the_newest_of_a_time_is_restored(cli, refused, vault, tmp_path, monkeypatch):

@@ -420,20 +420,6 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(vault, memory):
     assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "interrupted\n"}
 
 
-@pytest.mark.once
-@POSIX
-def test_a_hanging_vault_does_not_hold_the_host_up(server, memory):
-    long_ago(server.vault, {"MEMORY.md": "two years"})
-    script = f"echo ready; read line; echo three > {memory}/MEMORY.md"
-    process = start(memory, script, "--final-timeout", "1s", stdin=subprocess.PIPE)
-    assert process.stdout.readline() == "ready\n"
-    server.fault("*", "delay", seconds=60, times=None)
-    _, err = process.communicate("\n", timeout=40)
-    assert process.returncode == 1
-    assert "not done within 1 s (last backup, on the end of the command)" in err
-    assert files_of(ColonyMemory(backend=server.vault)) == {"MEMORY.md": "two years"}
-
-
 def namespace():
     """How to be process 1 of a namespace, None where that is not allowed."""
     for options in (

@@ -125,27 +125,6 @@ def test_the_first_line_is_the_answer(cli, vault, noon):
     assert len(lines) == 8
 
 
-def test_what_is_wrong_stands_with_the_command_that_mends_it(cli, vault, noon):
-    save(vault, {"a.md": "x"}, at=NOON)
-    lost = save(vault, {"a.md": "x"}, label="other")
-    (vault.path / f"cmem.other.{lost.snapshot_id}.manifest.json").write_text("{")
-    code, out, err = cli("status")
-    assert (code, err) == (0, "")
-    assert out.startswith("not protected: no good backup of label other, ")
-    *_, row, blank, problem, mend = out.splitlines()
-    assert (row.split()[:6], blank) == (["other", "not", "protected", "0", "-", "-"], "")
-    assert "1 broken" in row
-    assert problem.startswith("problem  label other: ")
-    program, *words = shlex.split(mend.removeprefix("mend it  "))
-    assert (program, words) == (
-        "colony-memory",
-        ["delete", lost.snapshot_id, "--label", "other", "--vault", str(vault.path)],
-    )
-    # It does.
-    assert cli(*words, "--yes")[0] == 0
-    assert cli("status")[1].startswith("protected: ")
-
-
 HOUR = ["--max-age", "1h"]
 
 

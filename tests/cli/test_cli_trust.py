@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 
@@ -50,21 +49,6 @@ def test_trust_by_the_environment_refuses_the_unsigned(cli, refused, vault, tmp_
     out = cli("status")[1]
     assert out.startswith("not protected: no good backup")
     assert "mend it  colony-memory verify 2" in out
-
-
-def test_a_vault_that_was_put_back_is_noticed_by_the_witness(cli, refused, folder, vault, key, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLONY_MEMORY_KEY_FILE", str(key))
-    monkeypatch.setenv("COLONY_MEMORY_WITNESS", str(tmp_path / "seen.json"))
-    assert cli("backup", folder)[0] == 0
-    shutil.copytree(vault.path, tmp_path / "before")
-    (folder / "MEMORY.md").write_text("more")
-    assert cli("backup", folder)[0] == 0
-    assert cli("verify")[0] == 0
-    shutil.rmtree(vault.path)
-    shutil.copytree(tmp_path / "before", vault.path)
-    refused(4, "restore", tmp_path / "out")
-    code, out, _ = cli("verify", "--json")
-    assert (code, json.loads(out)["labels"][0]["rollback"]) == (4, "bad")
 
 
 def test_after_a_rollback_list_and_status_tell_how_to_get_what_is_left(cli, refused, folder, vault, tmp_path):

@@ -1,5 +1,6 @@
 """What Recover has to be typed, typed where somebody is who reads it, ends where the page says."""
 
+import json
 import re
 import shlex
 import shutil
@@ -90,6 +91,8 @@ def test_set_back_with_a_witness_and_without(place, cli):
     assert out.startswith("protected")  # as the page says: nothing in the vault shows it
     code, _, err = cli("restore", "--witness", "seen.json", "elsewhere")
     assert (code, "recover#rolled-back" in err) == (4, True)
+    code, out, _ = cli("verify", "--witness", "seen.json", "--json")
+    assert (code, json.loads(out)["labels"][0]["rollback"]) == (4, "bad")
     for words in typed("Rolled back", id=old):
         assert cli(*words, "--witness", "seen.json")[0] == 0
     assert (place / "recovered-by-id" / "MEMORY.md").read_text() == "what I know\n" * 100
