@@ -78,6 +78,7 @@ class Verb(click.Command):
             params=[*map(parameter_of, app.parameters_of(name)), _help_option()],
             add_help_option=False,
             help=f"{VERBS[name]}\n\n{text}",
+            short_help=VERBS[name],
             epilog="\n  ".join([f"\b\nExample{'s' if len(examples) > 1 else ''}:", *examples]),
         )
 
