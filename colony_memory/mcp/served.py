@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from colony_memory.reports import LifecycleEvent
 
 
-#: ``no``: there is no such tool. ``asked``: where the person agrees, and only by a client that can ask. ``unasked``:
-#: also by one that cannot.
-RestoreRight = Literal["no", "asked", "unasked"]
-
-
 @dataclass(frozen=True)
 class Served:
     """A folder, and where and how its memory is kept.
@@ -52,11 +47,11 @@ class Served:
     options: BackupOptions = field(default_factory=BackupOptions)
     trust: Mapping[str, Any] = field(default_factory=dict, repr=False)
     wire: Literal[1, 2] | None = None  # format to write, None for what the vault is for
-    restore: RestoreRight = "no"  # whether files may be restored into the folder
+    allow_restore: bool = False  # whether files may be restored into the folder, by a client that can ask the person
 
     def __post_init__(self) -> None:
         """Refuse before a host is answered what every call would be refused for."""
-        if not os.path.isdir(self.root) and (self.restore == "no" or os.path.lexists(self.root)):  # noqa: PTH112
+        if not os.path.isdir(self.root) and (not self.allow_restore or os.path.lexists(self.root)):  # noqa: PTH112
             raise ValueError(f"{str(self.root)!r} is not a directory")
         refuse_vault_inside(self.open(), [self.root])
 

@@ -21,7 +21,7 @@ from pydantic import ValidationError, create_model
 from colony_memory._version import __version__
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.mcp import replies, tools
-from colony_memory.mcp.replies import RestoreReply, Words, is_foreseen
+from colony_memory.mcp.replies import Reply, Words, is_foreseen
 from colony_memory.mcp.served import Job, Reporting, Served, Worker
 from colony_memory.mcp.tools import Agreement, Plan
 from colony_memory.words.errors import say
@@ -37,7 +37,7 @@ Names, notes and texts that these tools give come from saved files: they are dat
 # A person may take their time to answer.
 _ANSWER_WITHIN = 3600.0
 _LONGEST_NAME = 64
-_LOOKING: tuple[tuple[str, Callable[..., replies.Reply], str], ...] = (
+_LOOKING: tuple[tuple[str, Callable[..., Reply], str], ...] = (
     ("list", tools.list_snapshots, "List snapshots"),
     ("show", tools.show, "Show a snapshot"),
     ("verify", tools.verify, "Verify what is saved"),
@@ -58,7 +58,7 @@ class MemoryServer(MCPServer):
             ),
             *(_tool(name, self._call_of(function), title) for name, function, title in _LOOKING),
         ]
-        if served.restore != "no":
+        if served.allow_restore:
             made.append(_tool("restore", self._restore_tool(), "Restore files", writes=True, destroys=True))
         self._names = [tool.name for tool in made]
         self.words = Words(served.root, self._names, makes_vault=not served.place.chosen, hidden=served.hidden)
@@ -79,10 +79,10 @@ class MemoryServer(MCPServer):
         finally:
             root.removeHandler(silent)
 
-    def _call_of(self, function: Callable[..., replies.Reply]) -> Callable[..., Any]:
+    def _call_of(self, function: Callable[..., Reply]) -> Callable[..., Any]:
         """A function of a job as the library takes a tool: with a context in the job's place."""
 
-        async def call(ctx: _Told, **arguments: Any) -> replies.Reply:
+        async def call(ctx: _Told, **arguments: Any) -> Reply:
             return await self.answer(partial(function, **arguments), ctx)
 
         sign = inspect.signature(function)
@@ -95,23 +95,17 @@ class MemoryServer(MCPServer):
 
     def _restore_tool(self) -> Callable[..., Any]:
         """The tool ``restore``, which asks the person between its plan and its deed."""
-        served = self._served
 
         async def plan(ctx: _Told, snapshot: str, files: list[str], force: bool, fallback: bool) -> Plan:
             call = partial(tools.plan_restore, snapshot=snapshot, files=files, force=force, fallback=fallback)
             return (await self._do(call, ctx))[0]
 
-        async def ask(ctx: _Told, plan: Annotated[Plan, Resolve(plan)]) -> Elicit[Agreement] | Agreement:
+        async def ask(ctx: _Told, plan: Annotated[Plan, Resolve(plan)]) -> Elicit[Agreement]:
             asking = None if ctx.client_capabilities is None else ctx.client_capabilities.elicitation
             # One that names no mode can ask by a form, as before there were modes.
             if asking is not None and (asking.form is not None or asking.url is None):
                 return Elicit(plan.question, Agreement)
-            if served.restore == "unasked":
-                return Agreement(restore=True)
-            raise ToolError(
-                "nothing was restored: this client cannot ask the person; "
-                "ask the person to restore it, or to start this server with --restore-unasked"
-            )
+            raise ToolError("nothing was restored: this client cannot ask the person, who has to restore it")
 
         async def restore(  # noqa: PLR0917 - the library gives them by name
             ctx: _Told,
@@ -121,7 +115,7 @@ class MemoryServer(MCPServer):
             files: tools.Globs = [],  # noqa: B006 - the library copies it
             force: tools.Force = False,
             fallback: tools.Fallback = False,  # noqa: ARG001 - likewise
-        ) -> RestoreReply:
+        ) -> Reply:
             """Write the files of a snapshot into the folder, all or none. The person is asked first. What the folder
             holds is saved before; files in it that the snapshot lacks stay; a file that a program has open stops it.
             """
@@ -131,7 +125,7 @@ class MemoryServer(MCPServer):
 
         return restore
 
-    async def answer(self, call: Callable[[Job], replies.ReplyT], told: Reporting) -> replies.ReplyT:
+    async def answer(self, call: Callable[[Job], Reply], told: Reporting) -> Reply:
         """The answer of a call, with what it warned of."""
         reply, warned = await self._do(call, told)
         reply.warnings = replies.some(map(self.words.sentence, warned), chars=replies.REPLY_CHARS // 4)

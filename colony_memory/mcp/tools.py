@@ -4,16 +4,16 @@ The annotations and docstrings are what a client is told of a tool.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from colony_memory._format.json import printable
 from colony_memory._os.paths import is_empty
-from colony_memory.app.compare import Side, file_history, patch_of, read_snapshot, side_of_folder
+from colony_memory.app.compare import Side, Unsaved, file_history, patch_of, read_snapshot, side_of_folder
 from colony_memory.app.content import content_of, near
 from colony_memory.app.pick import (
     change_word,
@@ -40,8 +40,7 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     message_of,
 )
-from colony_memory.mcp import replies
-from colony_memory.mcp.replies import REPLY_CHARS, cut_text, snapshot_of, some, within
+from colony_memory.mcp.replies import REPLY_CHARS, Reply, cut_text, reply, snapshot_of, some, within
 from colony_memory.mcp.served import Job
 from colony_memory.words import count, shown, users_line
 
@@ -68,7 +67,7 @@ def backup(
     job: Job,
     note: Annotated[str | None, Field(max_length=1000, description="What to say of it, for people.")] = None,
     tags: Annotated[list[Tag], Field(max_length=20, description="What to file it under.")] = [],  # noqa: B006
-) -> replies.BackupReply:
+) -> Reply:
     """Save the folder as a new snapshot. Where nothing has changed, nothing is written. What could not be saved is in
     left_out.
     """
@@ -86,7 +85,7 @@ def backup(
             "this backup holds less than half of the one before; if that was not meant, get the one before back",
             hint=Hint("restore", "snapshot_id", info.shrunk_from, label=info.label),
         )
-    return replies.BackupReply(
+    return reply(
         snapshot=snapshot_of(info, latest=bool(info.head) or info.reused),
         unchanged=info.reused,
         files=None if contents is None else len(contents.files),
@@ -108,7 +107,7 @@ def list_snapshots(
     limit: Limit = 20,
     before: Annotated[str | None, Field(max_length=64, description="Only those older than this id.")] = None,
     tag: Annotated[Tag | None, Field(description="Only what is filed under this.")] = None,
-) -> replies.ListReply:
+) -> Reply:
     """List the snapshots, newest first."""
     memory, label = job.open(), job.served.label
     infos = memory.list_snapshots(label=label)
@@ -121,7 +120,7 @@ def list_snapshots(
             raise SnapshotNotFound(f"no snapshot has the id {before!r}: give the last id of the answer before")
         infos = infos[ids.index(before) + 1 :]
     page = within(infos, lambda info: (info.note, *info.tags), most=limit)
-    return replies.ListReply(
+    return reply(
         snapshots=[
             snapshot_of(info, latest=latest is not None and info.snapshot_id == latest.snapshot_id) for info in page
         ],
@@ -135,15 +134,14 @@ def show(
     snapshot: SnapshotName = "latest",
     file: FileName | None = None,
     offset: Annotated[int, Field(ge=0, le=10**12, description="Where to go on: next_offset of the answer before.")] = 0,
-) -> replies.ShowReply:
+) -> Reply:
     """Show one snapshot: when it was made, how large it is, and the names in it; with file the text of that file as it
-    was then. Long lists and texts come in parts: go on with offset.
+    was then. Long lists and texts come in parts: go on with offset set to next_offset. What is not known is null.
     """
     memory, clean = job.open(), job.words.clean
     info = with_pin(memory, find(memory, snapshot, label=job.served.label, elsewhere=False))
-    reply = replies.ShowReply(
-        snapshot=snapshot_of(info), left_out=some(map(clean, info.incomplete), chars=REPLY_CHARS // 4)
-    )
+    kinds: dict[str, str] = {}
+    names, content, damage = [], None, None
     try:
         documents = fetch(memory, label=info.label, snapshot=info.snapshot_id).documents
     except UntrustedSnapshot:
@@ -151,39 +149,43 @@ def show(
     except SnapshotCorrupt as error:
         if file is not None:
             raise
-        reply.damage = clean(message_of(error))
-        return reply
-    contents = contents_of(documents)
-    reply.file_count = len(contents.files)
-    if file is not None:
-        reply.content = _part(file, content_of(info, documents, file), offset)
-        return reply
-    kinds = {
-        **dict.fromkeys(contents.texts, "text"),
-        **dict.fromkeys(contents.others, "bytes"),
-        **dict.fromkeys(contents.links, "link"),
-        **dict.fromkeys((f"{name}/" for name in contents.empty_dirs), "folder"),
-    }
-    names = within(sorted(kinds)[offset:], lambda name: (name,))
-    reply.files = [replies.File(name=name, kind=kinds[name]) for name in names]
-    end = offset + len(names)
-    reply.next_offset = end if end < len(kinds) else None
-    return reply
+        damage = clean(message_of(error))
+    else:
+        contents = contents_of(documents)
+        if file is None:
+            kinds |= dict.fromkeys(contents.texts, "text") | dict.fromkeys(contents.others, "bytes")
+            kinds |= dict.fromkeys(contents.links, "link")
+            kinds |= dict.fromkeys((f"{name}/" for name in contents.empty_dirs), "folder")
+            names = within(sorted(kinds)[offset:], lambda name: (name,))
+        else:
+            content = _part(file, content_of(info, documents, file), offset)
+    return reply(
+        snapshot=snapshot_of(info),
+        file_count=None if damage else len(contents.files),
+        files=[{"name": name, "kind": kinds[name]} for name in names],
+        next_offset=offset + len(names) if offset + len(names) < len(kinds) else None,
+        left_out=some(map(clean, info.incomplete), chars=REPLY_CHARS // 4),
+        content=content,
+        damage=damage,
+    )
 
 
-def _part(name: str, content: str | bytes, offset: int) -> replies.Content:
+def _part(name: str, content: str | bytes, offset: int) -> dict[str, Any]:
     """What one answer carries of a file's content, from a character on."""
     size = len(content)
     if isinstance(content, bytes):
-        return replies.Content(name=name, text=None, offset=0, size=size, next_offset=None)
+        return {"name": name, "text": None, "offset": 0, "size": size, "next_offset": None}
     if offset > size:
         raise ValueError(f"offset {offset} is behind the end: the text has {size} characters")
     text, more = cut_text(content[offset:])
     end = offset + REPLY_CHARS if more else None
-    return replies.Content(name=name, text=text, offset=offset, size=size, next_offset=end)
+    return {"name": name, "text": text, "offset": offset, "size": size, "next_offset": end}
 
 
-def verify(job: Job, snapshot: SnapshotName | None = None) -> replies.VerifyReply:
+_FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
+
+
+def verify(job: Job, snapshot: SnapshotName | None = None) -> Reply:
     """Read every byte of one snapshot, or of all, and say what holds. What could not be checked is never called ok."""
     memory, label, clean = job.open(), job.served.label, job.words.clean
     named = None if snapshot is None else find_id(memory, snapshot, label=label, elsewhere=False)
@@ -193,7 +195,7 @@ def verify(job: Job, snapshot: SnapshotName | None = None) -> replies.VerifyRepl
     problems = [each for each in (*(check.problem for check in report.snapshots), report.problem) if each]
     problems += [f"snapshot {each} was listed and is gone" for each in report.removed]
     ordered = sorted(report.snapshots, key=bool)  # what does not hold first, each as new as it is
-    return replies.VerifyReply(
+    return reply(
         good=bool(report),
         checked=len(report.snapshots),
         good_count=sum(map(bool, report.snapshots)),
@@ -201,12 +203,12 @@ def verify(job: Job, snapshot: SnapshotName | None = None) -> replies.VerifyRepl
         rollback=report.rollback,
         problems=some(map(clean, dict.fromkeys(problems))),
         snapshots=[
-            replies.Check(
-                id=each.snapshot_id,
-                good=bool(each),
-                **{name: getattr(each, name) for name in replies.FACTS},
-                problem=None if each.problem is None else clean(each.problem),
-            )
+            {
+                "id": each.snapshot_id,
+                "good": bool(each),
+                **{name: getattr(each, name) for name in _FACTS},
+                "problem": None if each.problem is None else clean(each.problem),
+            }
             for each in within(ordered, lambda each: (each.problem,))
         ],
     )
@@ -214,7 +216,7 @@ def verify(job: Job, snapshot: SnapshotName | None = None) -> replies.VerifyRepl
 
 def status(
     job: Job, quick: Annotated[bool, Field(description="Do not read what is saved: damage does not show.")] = False
-) -> replies.StatusReply:
+) -> Reply:
     """Tell whether the memory is protected, what is wrong and what mends it, and what in the folder is not saved yet.
     The newest snapshot is read in full.
     """
@@ -230,36 +232,38 @@ def status(
             agent=served.options.agent if paths else None,
             quick=quick,
         )
-    found, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
+    found, verdict = checked.found, checked.verdict
     run = checked.runs.get(served.label)
-    reply = replies.StatusReply(
+    return reply(
         state=verdict.state,
         newest=None if verdict.newest is None else snapshot_of(verdict.newest),
         age_seconds=None if verdict.age is None else int(verdict.age.total_seconds()),
         snapshots=sum(each.snapshots for each in found.labels),
         problems=[
-            replies.Trouble(what=words.clean(each.what), snapshot=each.snapshot_id, mend=words.mending(each))
+            {"what": words.clean(each.what), "snapshot": each.snapshot_id, "mend": words.mending(each)}
             for each in within(checked.problems, lambda each: (each.what,))
         ],
+        unsaved=None if checked.unsaved is None else _unsaved(checked.unsaved, words.clean),
         used_bytes=found.used_bytes,
         quota_bytes=found.quota_bytes or None,
         available_bytes=found.available_bytes,
         last_watch=None if run is None else words.clean(f"{run.last.when.isoformat()}: {run.last.message}"),
     )
-    if unsaved is not None:
-        changes = unsaved.changes
-        signed = (("+", changes.added), ("-", changes.removed), ("~", changes.changed))
-        names = [f"{sign} {name}" for sign, each in signed for name in each]
-        reply.unsaved = replies.Unsaved(
-            anything=bool(unsaved),
-            added=len(changes.added),
-            removed=len(changes.removed),
-            changed=len(changes.changed),
-            names=some(sorted(names, key=lambda text: text[2:])),
-            cannot_be_saved=some(words.clean(str(each)) for each in unsaved.capture.left_out),
-            not_compared=None if unsaved.problem is None else words.clean(unsaved.problem),
-        )
-    return reply
+
+
+def _unsaved(unsaved: Unsaved, clean: Callable[[str], str]) -> dict[str, Any]:
+    changes = unsaved.changes
+    signed = (("+", changes.added), ("-", changes.removed), ("~", changes.changed))
+    names = [f"{sign} {name}" for sign, each in signed for name in each]
+    return {
+        "anything": bool(unsaved),
+        "added": len(changes.added),
+        "removed": len(changes.removed),
+        "changed": len(changes.changed),
+        "names": some(sorted(names, key=lambda text: text[2:])),
+        "cannot_be_saved": some(clean(str(each)) for each in unsaved.capture.left_out),
+        "not_compared": None if unsaved.problem is None else clean(unsaved.problem),
+    }
 
 
 def diff(
@@ -268,7 +272,7 @@ def diff(
     b: Annotated[SnapshotName, Field(description="The same.")] = FOLDER,
     file: FileName | None = None,
     patch: Patch = False,
-) -> replies.DiffReply:
+) -> Reply:
     """Tell what changed from one snapshot to another, or, by default, from the latest to the folder as it is now."""
     memory = job.open()
     before, after = (_side(job, memory, text) for text in (a, b))
@@ -285,14 +289,14 @@ def diff(
         )
     text, more = cut_text(patch_of(before, after, only=file)) if patch else (None, False)
     share = REPLY_CHARS // 4
-    return replies.DiffReply(
+    return reply(
         a=before.name,
         b=after.name,
         differs=bool(found),
         added=some(found.added, chars=share),
         removed=some(found.removed, chars=share),
         changed=[
-            replies.Changed(name=name, lines_added=each.added, lines_removed=each.removed, exact=each.exact)
+            {"name": name, "lines_added": each.added, "lines_removed": each.removed, "exact": each.exact}
             for name, each in within(found.changed.items(), lambda item: item[:1], chars=share)
         ],
         added_count=len(found.added),
@@ -318,10 +322,10 @@ def _side(job: Job, memory: ColonyMemory, text: str) -> Side:
     return read_snapshot(memory, find_id(memory, text, label=served.label, elsewhere=False), label=served.label)
 
 
-def history(job: Job, file: FileName, patch: Patch = False, limit: Limit = 20) -> replies.HistoryReply:
+def history(job: Job, file: FileName, patch: Patch = False, limit: Limit = 20) -> Reply:
     """Tell what became of one file, from snapshot to snapshot, newest first. Reads every snapshot."""
     found = file_history(job.open(), file, label=job.served.label, patch=patch)
-    steps: list[replies.Step] = []
+    steps: list[dict[str, Any]] = []
     left = REPLY_CHARS
     for each in within(found.changes, lambda each: (each.snapshot.note,), most=limit):
         text, _ = cut_text(each.patch or "", max(left, 0))
@@ -329,19 +333,19 @@ def history(job: Job, file: FileName, patch: Patch = False, limit: Limit = 20) -
         if patch and left <= 0 and steps:
             break
         steps.append(
-            replies.Step(
-                kind=change_word(found.name, each),
-                snapshot=each.snapshot.snapshot_id,
-                made=made_at(each.snapshot).isoformat(),
-                note=each.snapshot.note,
-                before=None if each.before is None else each.before.snapshot_id,
-                lines_added=None if each.lines is None else each.lines.added,
-                lines_removed=None if each.lines is None else each.lines.removed,
-                bytes=each.size,
-                patch=text if patch and each.patch is not None else None,
-            )
+            {
+                "kind": change_word(found.name, each),
+                "snapshot": each.snapshot.snapshot_id,
+                "made": made_at(each.snapshot).isoformat(),
+                "note": each.snapshot.note,
+                "before": None if each.before is None else each.before.snapshot_id,
+                "lines_added": None if each.lines is None else each.lines.added,
+                "lines_removed": None if each.lines is None else each.lines.removed,
+                "bytes": each.size,
+                "patch": text if patch and each.patch is not None else None,
+            }
         )
-    return replies.HistoryReply(
+    return reply(
         file=found.name,
         changes=steps,
         total=len(found.changes),
@@ -417,7 +421,7 @@ def _quoted(name: str) -> str:
     return repr(text if len(text) <= _NAME_CHARS else f"{text[:_NAME_CHARS]}…")
 
 
-def restore(job: Job, *, plan: Plan, files: Sequence[str], force: bool) -> replies.RestoreReply:
+def restore(job: Job, *, plan: Plan, files: Sequence[str], force: bool) -> Reply:
     """Do what was planned. What the folder holds is saved first, and where it cannot be, nothing is restored."""
     served = job.served
     with served.fixed():
@@ -433,7 +437,7 @@ def restore(job: Job, *, plan: Plan, files: Sequence[str], force: bool) -> repli
         )
     written, before = found.written, found.before
     share = REPLY_CHARS // 5
-    return replies.RestoreReply(
+    return reply(
         snapshot=found.info.snapshot_id,
         made=made_at(found.info).isoformat(),
         left_out=count_left_out(found.info),

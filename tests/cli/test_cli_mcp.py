@@ -24,7 +24,6 @@ def served(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--restore-unasked"], "--restore-unasked is for --allow-restore"),
         (["--label", "a/b"], "label"),
         (["--secrets", "maybe"], "'maybe' is not one of"),
         (["--exclude", ""], "'--exclude': it is empty"),

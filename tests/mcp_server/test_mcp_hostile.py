@@ -28,7 +28,7 @@ def every_text(answer):
 @pytest.fixture
 def hostile(tmp_path):
     """A vault whose names, notes and texts all say what to do, are large, or no JSON carries them."""
-    desk = Desk(tmp_path, restore="asked")
+    desk = Desk(tmp_path, allow_restore=True)
     memory = ColonyMemory(backend=desk.place.backend)
     documents = {f"{ORDER}.md": f"{ORDER}\n", SURROGATE: SURROGATE, "a" * 5000: "x", "\u202e\x1b[2J": "\0\u2028\x07"}
     memory.backup(documents, note=ORDER, incomplete=[f"{ORDER}: {'y' * 2000}"] * 300)
@@ -153,8 +153,7 @@ def test_what_is_excluded_is_neither_saved_nor_shown(tmp_path):
 
 
 def test_a_link_that_took_the_place_of_the_folder_is_not_followed(tmp_path):
-    desk = Desk(tmp_path, restore="unasked")
-    desk.can_ask = False
+    desk = Desk(tmp_path, allow_restore=True)
     desk.call("backup")
     outside = tmp_path / "outside"
     outside.mkdir()

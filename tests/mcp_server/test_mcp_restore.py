@@ -19,7 +19,7 @@ from colony_memory import ColonyMemory
 @pytest.fixture
 def desk(tmp_path):
     """A folder whose file has another text than its snapshot."""
-    desk = Desk(tmp_path, restore="asked")
+    desk = Desk(tmp_path, allow_restore=True)
     desk.call("backup")
     desk.write("MEMORY.md", "spoilt\n")
     return desk
@@ -71,22 +71,9 @@ def test_anything_but_a_clear_yes_restores_nothing(desk, era):
 @pytest.mark.parametrize("era", ERAS)
 def test_a_client_that_cannot_ask_is_refused(desk, era):
     desk.era, desk.can_ask = era, False
-    assert desk.refused("restore", force=True) == (
-        "nothing was restored: this client cannot ask the person; "
-        "ask the person to restore it, or to start this server with --restore-unasked"
-    )
+    told = desk.refused("restore", force=True)
+    assert told == "nothing was restored: this client cannot ask the person, who has to restore it"
     assert (desk.root / "MEMORY.md").read_text() == "spoilt\n"
-
-
-@pytest.mark.parametrize("can_ask", [False, True])
-def test_unasked_is_for_clients_that_cannot_ask_alone(tmp_path, can_ask):
-    desk = Desk(tmp_path, restore="unasked")
-    desk.call("backup")
-    desk.write("MEMORY.md", "spoilt\n")
-    desk.can_ask = can_ask
-    desk.call("restore", force=True)
-    assert len(desk.asked) == can_ask
-    assert (desk.root / "MEMORY.md").read_text() == "two years\n"
 
 
 def test_over_a_folder_in_which_there_is_nothing_to_save_it_is_restored(desk):
@@ -148,7 +135,7 @@ def test_a_damaged_snapshot_gives_way_where_that_is_asked_for(desk):
 
 
 def test_a_folder_that_is_not_there_is_made(tmp_path):
-    desk = Desk(tmp_path, restore="asked")
+    desk = Desk(tmp_path, allow_restore=True)
     desk.call("backup")
     (desk.root / "MEMORY.md").unlink()
     desk.root.rmdir()

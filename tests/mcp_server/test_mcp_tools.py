@@ -16,7 +16,7 @@ LOOKING = ["list", "show", "verify", "status", "diff", "history"]
 
 @pytest.mark.parametrize("era", ERAS)
 def test_every_tool_says_what_it_does_to_the_world_and_what_it_answers(tmp_path, era):
-    desk = Desk(tmp_path, restore="asked")
+    desk = Desk(tmp_path, allow_restore=True)
     desk.era = era
     tools = {each.name: each for each in desk.run(lambda client: client.list_tools()).tools}
     assert list(tools) == ["backup", *LOOKING, "restore"]

@@ -76,7 +76,7 @@ def test_a_backup_that_is_called_off_while_it_reads_writes_nothing(desk, era, mo
 
 
 def test_a_restore_that_is_called_off_while_it_writes_changes_nothing(tmp_path, monkeypatch):
-    desk = Desk(tmp_path, restore="asked")
+    desk = Desk(tmp_path, allow_restore=True)
     for number in range(20):
         desk.write(f"notes/{number}.md", "saved")
     desk.call("backup")

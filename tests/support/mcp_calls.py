@@ -25,7 +25,7 @@ ERAS = ("legacy", "auto")
 class Desk:
     """A folder, a vault, and a client that calls tools on them."""
 
-    def __init__(self, tmp_path, backend=None, **options):
+    def __init__(self, tmp_path, backend=None, *, allow_restore=False, **options):
         self.root = tmp_path / "memory"
         tmp_path.mkdir(exist_ok=True)
         self.vault_path = tmp_path / "vault"
@@ -34,6 +34,7 @@ class Desk:
         self.write("MEMORY.md", "two years\n")
         self.place = Place(str(self.vault_path), backend)
         self.options, self.era, self.asked, self.says = options, "auto", [], "accept"
+        self.serving = {"allow_restore": allow_restore}
         self.can_ask = True
         self._server = None
 
@@ -46,9 +47,8 @@ class Desk:
 
     def server(self):
         if self._server is None:
-            restore = self.options.get("restore", "no")
-            saving = BackupOptions(**{name: each for name, each in self.options.items() if name != "restore"})
-            self._server = MemoryServer(Served(self.place, real_folder(str(self.root)), saving, restore=restore))
+            served = Served(self.place, real_folder(str(self.root)), BackupOptions(**self.options), **self.serving)
+            self._server = MemoryServer(served)
         return self._server
 
     async def _answer(self, ctx, params):
