@@ -27,7 +27,6 @@ from colony_memory.app.values import (
     path_of,
     read_path_setting,
     rules,
-    text,
     texts,
     time,
     url_of,
@@ -63,7 +62,6 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "final_timeout": time,
     "max_age": time,
     "before": command,
-    "ping": text,
     "on_error": command,
 }
 #: Of these what the file says counts too where the command line gives more.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import os
 import warnings
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._boundary import require_type, several
@@ -45,8 +44,6 @@ __all__ = [
     "save_folder",
     "save_paths",
 ]
-
-_LATELY = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -273,26 +270,6 @@ class FolderSave:
         session.attributes[label] = now
         return capture
 
-    def was_saved(self, capture: Capture, asked: str) -> bool:
-        """The folder is as it was saved within the last hour, by whoever asked for the same."""
-        survey, known, basis = capture.survey, self._index.asked, self._index.read()
-        if (
-            survey is None
-            or not survey.tree
-            or survey.tree != basis.tree
-            or basis.reverted
-            or capture.left_out
-            or known is None
-            or known[0] != _digest(asked)
-        ):
-            return False
-        with contextlib.suppress(ValueError):
-            return timedelta(0) <= datetime.now(timezone.utc) - datetime.fromisoformat(known[1]) <= _LATELY
-        return False
-
-    def note_asked(self, asked: str) -> None:
-        self._index.update(asked=(_digest(asked), datetime.now(timezone.utc).isoformat()))
-
     def _read_rest(self) -> tuple[dict[str, str], list[str]]:
         assert self._capture is not None  # noqa: S101 - it was set before anybody could ask
         self._capture = self._capture.read()
@@ -356,10 +333,6 @@ class FolderSave:
             good = self._memory._session.good.get(manifest_filename(info.label, info.snapshot_id))
             proven = None if good is None else (info.snapshot_id, good.isoformat())
             self._index.update(options=self._options.of_folder, proven=proven)
-
-
-def _digest(asked: str) -> str:
-    return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_for(

@@ -46,7 +46,6 @@ class FolderIndex:
         self.attributes = ""  # document of permissions and times as last saved or restored; empty where not known
         self.options: dict[str, Any] = {}  # of the last save, for JSON
         self.proven: tuple[str, str] | None = None  # snapshot id and ISO time of the last proof of stored bytes
-        self.asked: tuple[str, str] | None = None  # digest and ISO time of the last answer that all is saved
         self.problem = problem  # why nothing of it is kept on disk
         self._looking = looking  # nothing may be changed: whoever has the lock may be about to
         self._basis = Basis()
@@ -101,7 +100,6 @@ class FolderIndex:
         attributes: str | None = None,
         options: Mapping[str, Any] | None = None,
         proven: tuple[str, str] | None = None,
-        asked: tuple[str, str] | None = None,
     ) -> None:
         """Remember what is given."""
         before = self.rows, self.described, self.attributes
@@ -110,10 +108,10 @@ class FolderIndex:
         self.attributes = self.attributes if attributes is None else attributes
         if before != (self.rows, self.described, self.attributes):
             self._keep_rows()
-        known = self.options, self.proven, self.asked
+        known = self.options, self.proven
         self.options = self.options if options is None else dict(options)
-        self.proven, self.asked = proven or self.proven, asked or self.asked
-        if known != (self.options, self.proven, self.asked):
+        self.proven = proven or self.proven
+        if known != (self.options, self.proven):
             self._keep()
 
     def disprove(self) -> None:
@@ -134,7 +132,7 @@ class FolderIndex:
             basis, options = _load_basis(known["basis"]), known["options"]
             if not isinstance(options, dict):
                 raise TypeError("malformed")
-            self.proven, self.asked = _pair(known["proven"]), _pair(known["asked"])
+            self.proven = _pair(known["proven"])
             self._basis, self.options = basis, options
             if directory.look(_beside(name, "ended")) is not None:
                 self._basis = lost(basis)
@@ -155,7 +153,7 @@ class FolderIndex:
         if any(each.device is None for each in folders):  # what was not there when this was opened may be there now
             with contextlib.suppress(OSError):
                 self._header = {**self._header, "folders": [FolderIdentity.of(each.path).dump() for each in folders]}
-        known = {"options": self.options, "proven": self.proven, "asked": self.asked}
+        known = {"options": self.options, "proven": self.proven}
         basis = _dump_basis(self._basis)
         return self._replace(self._name, {"format": _FORMAT, **self._header, "basis": basis, **known})
 

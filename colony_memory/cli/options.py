@@ -83,7 +83,6 @@ OPTIONS = {
     "every": ("--every TIME", "Time between backups: 90s, 15m, 1h30m, 2d."),
     "final_timeout": ("--final-timeout TIME", "How long the last backup may take."),
     "once": ("--once", "Make one backup and end, as 'backup' does."),
-    "ping": ("--ping URL", "Notify a monitor as healthchecks.io has it: URL/start, URL, or URL/fail with the reason."),
     "on_error": (
         "--on-error COMMAND",
         "Run this after a failure, which COLONY_MEMORY_ERROR, _KIND, _CODE and _LABEL describe.",
@@ -119,11 +118,9 @@ OPTIONS = {
     "source": ("--from URL", "Vault to copy from. Default: that of --vault."),
     "target": ("--to URL", "Vault to copy to. Default: that of --vault."),
     "age": ("--age", "Make one that opens what is encrypted, in place of one that signs."),
-    "block": ("--block", "Keep the host from going on where the memory is not saved, if it can be kept."),
     "timeout": ("--timeout TIME", "How long the host may be held up."),
     "settings": ("--settings FILE", "Install into this file in place of the user's."),
     "allow_restore": ("--allow-restore", "Offer to restore too. The person is asked each time."),
-    "restore_unasked": ("--restore-unasked", "With --allow-restore: do it too where the host cannot ask anybody."),
     "path": ("--path", "Print where the configuration file is, there or not."),
     "vault": (
         "--vault URL",

@@ -37,12 +37,9 @@ if TYPE_CHECKING:
 
     from colony_memory.exceptions import Hint
     from colony_memory.schedule.last_run import LastRun
-    from colony_memory.schedule.notify import Notifier
 
-#: Seconds that notifying may take at the end of a process that somebody waits for.
+#: Seconds that the command for failures may take at the end of a process that somebody waits for.
 LAST_WORDS = 5.0
-#: Seconds of a process that has nothing else to do.
-AT_LEISURE = 35.0
 
 _DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
@@ -225,38 +222,35 @@ def first_interrupt_only() -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-class _Silent:
-    """A notifier of nobody."""
-
-    def __getattr__(self, _name: str) -> Callable[..., None]:
-        return lambda *_: None
-
-
-def notifier_of(*, ping: str | None, on_error: str | None, label: str, output: Output) -> Notifier:
-    """A notifier for a monitor and a command of the user's, which are told the exit code of each failure."""
-    if ping is None and on_error is None:
-        return _Silent()  # type: ignore[return-value]
-    from colony_memory.schedule.notify import Notifier
-
-    return Notifier(
-        label=label,
-        ping=ping,
-        on_error=on_error,
-        classify=lambda error: ("Incomplete", FAILED) if error is None else (kind_of(error), exit_code(error)),
-        warn=lambda text: output.warn(text if output.as_json else f"warning: {text}"),
-    )
-
-
 @contextmanager
-def notifying(notifier: Notifier, *, patience: float) -> Iterator[Notifier]:
-    """Notify of what ends the block by an error; at the end wait for ``patience`` seconds until all is told."""
+def failures_told(
+    command: str | None, *, label: str, output: Output, patience: Callable[[], float] = lambda: LAST_WORDS
+) -> Iterator[Callable[[str | None, BaseException | None], object]]:
+    """Start the user's command after what ends the block by an error, and after each run that failed.
+
+    Gives what is called after each run: with its message and error, or with None where it was right.
+    """
+    if command is None:
+        yield lambda _message, _error: None
+        return
+    from colony_memory.schedule.on_error import OnError
+
+    told = OnError(command, label=label, warn=lambda text: output.warn(text if output.as_json else f"warning: {text}"))
+
+    def tell(message: str | None, error: BaseException | None) -> None:
+        if message is None:
+            told.wait(0.0)
+        else:
+            kind, code = ("Incomplete", FAILED) if error is None else (kind_of(error), exit_code(error))
+            told.failed(message, kind=kind, code=code)
+
     try:
-        yield notifier
+        yield tell
     except (Exception, KeyboardInterrupt) as error:
-        notifier.failed(describe(error), error)
+        tell(describe(error), error)
         raise
     finally:
-        notifier.close(patience)
+        told.wait(patience())
 
 
 def tell_run(done: LastRun, output: Output, *, aside: bool = False) -> None:

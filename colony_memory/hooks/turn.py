@@ -7,11 +7,9 @@ the vault, such as a name, a note or a message, gets into its context. An id cou
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 import warnings
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from colony_memory._format.names import id_time
@@ -20,14 +18,13 @@ from colony_memory._values import dataclass
 from colony_memory.app.compare import find_unsaved
 from colony_memory.app.pick import made_at, stamp
 from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable, message_of
-from colony_memory.schedule.last_run import run_of, write_last_run
+from colony_memory.schedule.last_run import write_last_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from colony_memory.app.compare import Unsaved
-    from colony_memory.app.save import Saved
     from colony_memory.client import ColonyMemory
     from colony_memory.schedule.last_run import LastRun, RunLog
     from colony_memory.snapshot import SnapshotInfo
@@ -90,9 +87,6 @@ def _named(info: SnapshotInfo) -> str:
 
 
 _T = TypeVar("_T")
-# What is late is noted by whoever waits, and a moment later perhaps by the one that was waited for.
-_noting = threading.Lock()
-_LONGEST_NOTE = 2.0
 
 
 @dataclass
@@ -117,14 +111,6 @@ class Worker(Generic[_T]):
             self.error = error
 
 
-@dataclass(frozen=True)
-class Turn:
-    """What became of one call."""
-
-    run: LastRun | None  # what was noted; None where there was nothing to do
-    warnings: tuple[str, ...] = ()  # what was said meanwhile
-
-
 def late(seconds: float) -> VaultUnavailable:
     """The error of what took too long."""
     return VaultUnavailable(f"not done within {seconds:g} s, which is as long as the host is held up")
@@ -146,34 +132,10 @@ def read_input(descriptor: int, *, limit: int, patience: float) -> bytes:
     return bytes(data)
 
 
-class AsSaved(Exception):
-    """The folder is as it was saved within the last hour, by a look at it, and the vault is as it was then."""
-
-
-def save_once(save: Callable[[Sequence[str]], Saved | None], *, state: Path) -> Turn:
-    """Save a folder, and note in the log of runs what was done."""
-    with heard() as said:
-        try:
-            saved = save(said)
-        except AsSaved:
-            return Turn(None)
-        except Exception as error:
-            note_run(state, run_of(datetime.now(timezone.utc), None, error))
-            raise
-        run = run_of(datetime.now(timezone.utc), saved)
-        note_run(state, run)
-    return Turn(run, tuple(said))
-
-
 def note_run(state: Path, run: LastRun) -> None:
     """Add a run to the log; where that cannot be written, it is a warning."""
     try:
-        if not _noting.acquire(timeout=_LONGEST_NOTE):
-            raise TimeoutError(errno.ETIMEDOUT, "the disk does not answer")
-        try:
-            write_last_run(state, run)
-        finally:
-            _noting.release()
+        write_last_run(state, run)
     except OSError as error:
         warnings.warn(f"the run could not be noted: {error.strerror}", ColonyMemoryWarning, stacklevel=2)
 

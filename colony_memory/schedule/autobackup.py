@@ -68,7 +68,6 @@ class AutobackupBase:
             self._save,
             name=f"colony-memory-autobackup-{self._label}",
             every=self._every,
-            first=self._every,
             longest_retry=self._every,
             tell=self._tell,
             clock=clock,

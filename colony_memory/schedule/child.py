@@ -186,7 +186,7 @@ class Child:
         while self._early:
             self._process.send_signal(self._early.pop(0))
 
-    def wait(self) -> int:
+    def wait(self, meanwhile: Callable[[], object] = bool) -> int:
         """Wait for its end; its exit code, as a shell tells it: 128 and the number where a signal ended it."""
         assert self._process is not None  # noqa: S101 - start() was called
         try:
@@ -194,6 +194,7 @@ class Child:
                 # A signal that comes right before a wait without end begins would be heard after the wait.
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return shell_code(self._process.wait(_LOOK))
+                meanwhile()
         finally:
             self._ended = True
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 import warnings
 from datetime import datetime, timezone
 from pathlib import Path
@@ -156,8 +157,9 @@ def write_last_run(path: Path, run: LastRun) -> None:
     log = RunLog(run, log.last_failure, 0) if run.ok else RunLog(log.last_success, run, log.failed_since + 1)
     document = {"version": _VERSION, **asdict(log)}
     make_directory(path.parent)
-    # A process of that number may have been killed before it was done: in a container they all have the same.
-    temp = f".{path.stem}.{os.getpid()}.tmp"
+    # A process of that number may have been killed before it was done: in a container they all have the same. What is
+    # late is noted by whoever waits for it too.
+    temp = f".{path.stem}.{os.getpid()}.{threading.current_thread().name}.tmp"
     replace_file(path, json.dumps(document, indent=1, default=datetime.isoformat).encode("ascii") + b"\n", temp=temp)
 
 

@@ -134,14 +134,13 @@ class Loop(Generic[_R]):
         *,
         name: str,
         every: float,
-        first: float,
         longest_retry: float,
         tell: Callable[[Outcome[_R]], object],
         share: Callable[[], float] = lambda: 1.0,
         clock: Clock | None = None,
     ) -> None:
         self._run, self._name, self._tell = run, name, tell
-        self._every, self._first, self._longest_retry, self._share = every, first, longest_retry, share
+        self._every, self._longest_retry, self._share = every, longest_retry, share
         self._clock = clock or Clock()
         self._due = math.inf
         self._failures = 0  # errors in a row
@@ -168,7 +167,7 @@ class Loop(Generic[_R]):
         if self._thread is not None:
             raise RuntimeError("this can be entered only once: make a new one")
         self._pid = os.getpid()
-        self._due = self._clock.now() + self._first
+        self._due = self._clock.now() + self._every
         # The thread also makes the final run: at the interpreter's exit none can be started any more.
         thread = threading.Thread(target=self._work, name=self._name, daemon=True)
         try:

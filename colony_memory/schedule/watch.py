@@ -4,7 +4,7 @@
 
     mem = ColonyMemory(api_key="col_…")
 
-    watch = Watch(lambda: save_folder(mem, "memory"), every=900, on_run=print)
+    watch = Watch(lambda: save_folder(mem, "memory"), every=900, on_run=lambda run, error: print(run))
     ended = watch.run()  # until SIGTERM or SIGINT
 
 Inside of an agent, :meth:`ColonyMemory.autobackup` does it on a timer, beside the agent's own work.
@@ -13,6 +13,7 @@ Inside of an agent, :meth:`ColonyMemory.autobackup` does it on a timer, beside t
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import random
 import signal
@@ -51,30 +52,17 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from colony_memory.app.save import Saved
-    from colony_memory.schedule.notify import Notifier
     from colony_memory.snapshot import SnapshotInfo
 
     Backup = SnapshotInfo | Saved | None
 
-__all__ = [
-    "BackgroundWatch",
-    "Ended",
-    "LastRun",
-    "RunLog",
-    "Watch",
-    "last_run_path",
-    "mends_itself",
-    "read_last_run",
-    "read_runs",
-]
+__all__ = ["Ended", "LastRun", "RunLog", "Watch", "last_run_path", "mends_itself", "read_last_run", "read_runs"]
 
 
 # Seconds.
 _LONGEST_EVERY = 3650 * 86_400.0
 _LONGEST_RETRY = 3600.0
 _LEAST_PATIENCE = 60.0
-# What the watch may take beyond its own time for the last backup, to note and tell how that went.
-_GRACE = 2.0
 # A bad argument, a refused key or a bug stays until somebody does something about it; these may go by themselves.
 _MENDING = (BackupUncertain, ConflictDetected, PruneIncomplete, QuotaExceeded, RateLimited, VaultUnavailable)
 
@@ -105,10 +93,12 @@ class Watch:
     KeyboardInterrupt. The former handlers are not called but put back: whoever called :meth:`run` hears by its return.
 
     **Runs are made in a thread** of their own, one at a time, so that a vault that hangs does not keep signals
-    waiting. While one takes longer than ``every`` (a minute at least), that is told each time as a failure.
+    waiting, and ``on_run`` hears of each there. While one takes longer than ``every`` (a minute at least), that is
+    told each time as a failure.
 
-    **In the background** of what has the main thread, such as the agent's own process, with ``background``: signals and
-    the state's lock are then the caller's, and nothing that a run fails of ends it, the first one neither.
+    **Beside something else** in the main thread, it is entered by ``with`` in place of :meth:`run`: :meth:`save_now`
+    begins, :meth:`look` is called now and then, and :meth:`end` stops. Signals and the state's lock are the caller's
+    then, and nothing that a run fails of ends it, the first one neither.
     """
 
     def __init__(
@@ -118,33 +108,36 @@ class Watch:
         every: float = 900.0,
         final_timeout: float = 10.0,
         state: Path | None = None,
-        on_run: Callable[[LastRun], object] | None = None,
-        notifier: Notifier | None = None,
-        background: bool = False,
+        on_run: Callable[[LastRun, BaseException | None], object] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._save = save
-        self._every = require_seconds("every", every, most=_LONGEST_EVERY)
+        every = require_seconds("every", every, most=_LONGEST_EVERY)
+        self._patience = self._told_of = max(every, _LEAST_PATIENCE)
         self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
         self._state = state
         self._on_run = on_run
-        self._notifier = notifier
-        self._background = background
         self._clock = clock or Clock()
-        # What has happened: an outcome, or as a text why to stop.
-        self._inbox: queue.SimpleQueue[Outcome[Backup] | str] = queue.SimpleQueue()
-        self._signals = TakenSignals(self._on_signal)
+        # Why to stop: a word, or an error that is raised.
+        self._inbox: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
+        self._telling = threading.Lock()
+        self._first = False  # the first run, which may end it, is not done yet
         self._interrupted = False
         self._loop: Loop[Backup] = Loop(
-            self._run_once,
+            save,
             name="colony-memory-watch",
-            every=self._every,
-            first=0.0,
-            longest_retry=min(self._every, _LONGEST_RETRY),
+            every=every,
+            longest_retry=min(every, _LONGEST_RETRY),
             share=lambda: random.uniform(0.5, 1.0),  # noqa: S311 - nothing secret
-            tell=self._inbox.put,
+            tell=self._hear,
             clock=self._clock,
         )
+
+    def __enter__(self) -> Self:
+        self._loop.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._loop.post(0.0, end=True)  # however this ends: no run is begun after it
 
     @property
     def busy(self) -> bool:
@@ -157,60 +150,46 @@ class Watch:
 
     def save_now(self) -> None:
         """Have a backup made at once, or after the one under way; safe in a signal handler."""
-        self._loop.post(self._final_timeout, final=False)
+        self._loop.post(LONGEST_ASKED, final=False)
 
     def run(self) -> Ended:
         """Make backups until told to stop; called once."""
-        with contextlib.ExitStack() as stack:
-            if not self._background:
-                if self._state is not None:
-                    stack.enter_context(alone(self._state))
-                stack.callback(self._signals.give_back)
-                self._signals.take()
-            self._loop.start()
-            # However this ends: none is begun after it.
-            stack.callback(self._loop.post, 0.0, end=True)
-            reason = self._run_until_stopped()
-            outcome = self._final_outcome(self._loop.post(self._final_timeout, end=True).left)
-            last, error = self._result(outcome)
-            last = replace(last, message=f"{last.message} (last backup, on {reason})")
-            self._tell(last, error)
-            return Ended(last, error)
+        signals = TakenSignals(self._on_signal)
+        with contextlib.nullcontext() if self._state is None else alone(self._state):
+            try:
+                signals.take()
+                with self:
+                    self._first = True
+                    self.save_now()
+                    while True:
+                        reason = self._clock.get(self._inbox, self.look())
+                        if isinstance(reason, BaseException):
+                            raise reason
+                        if reason is not None:
+                            return self.end(reason)
+            finally:
+                signals.give_back()
 
-    def _run_once(self) -> Backup:
-        if self._notifier is not None:
-            self._notifier.begin()
-        return self._save()
+    def look(self) -> float:
+        """Tell of a run that takes too long; in how many seconds to look again."""
+        taken = self._loop.busy_for
+        if taken is None:
+            return LOOK
+        if taken >= self._told_of:
+            self._told_of = taken + self._patience
+            late = VaultUnavailable(f"not done after {taken:.0f} s, still waiting")
+            self._tell(run_of(_now(), None, late), late)
+        return min(LOOK, max(0.0, self._told_of - taken))
 
-    def _run_until_stopped(self) -> str:
-        """Tell of each run; the reason to stop."""
-        patience = max(self._every, _LEAST_PATIENCE)
-        first, told_of = not self._background, patience
-        while True:
-            taken = self._loop.busy_for
-            wait = LOOK if taken is None else min(LOOK, max(0.0, told_of - taken))
-            message = self._clock.get(self._inbox, wait)
-            if isinstance(message, str):
-                return message
-            if message is not None:
-                if first and message.error is not None and not mends_itself(message.error):
-                    self._tell(*self._result(message), heard=False)
-                    raise message.error
-                first, told_of = False, patience
-                self._tell(*self._result(message, next_in=message.next_in))
-            elif taken is not None and taken >= told_of and self._loop.busy_for is not None:
-                late = VaultUnavailable(f"not done after {taken:.0f} s, still waiting")
-                self._tell(run_of(_now(), None, late), late)
-                told_of = taken + patience
-
-    def _final_outcome(self, left: Callable[[], float]) -> Outcome[Backup]:
-        # One that is under way has read what was there when it began, so there is one more after it.
-        while left() > 0:
-            with contextlib.suppress(queue.Empty):
-                message = self._inbox.get(timeout=min(left(), 1.0))
-                if isinstance(message, Outcome) and message.final:
-                    return message
-        return Outcome(_now(), error=VaultUnavailable(f"not done within {self._final_timeout:g} s"))
+    def end(self, reason: str) -> Ended:
+        """Have the last backup made, after one that is under way, which has read what was there when it began."""
+        request = self._loop.post(self._final_timeout, end=True)
+        request.wait()
+        late = VaultUnavailable(f"not done within {self._final_timeout:g} s")
+        last, error = _run_of(request.outcome or Outcome(_now(), error=late))
+        last = replace(last, message=f"{last.message} (last backup, on {reason})", next_run=None)
+        self._tell(last, error)
+        return Ended(last, error)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGINT:
@@ -219,85 +198,40 @@ class Watch:
             self._interrupted = True
         self.stop(signal.Signals(number).name)
 
-    # What is told of it.
-
-    @staticmethod
-    def _result(outcome: Outcome[Backup], *, next_in: float | None = None) -> tuple[LastRun, BaseException | None]:
-        error = outcome.error
-        if outcome.barred:
-            error = RateLimited(
-                f"the vault's rate limit holds for {outcome.barred:.0f} s more", retry_after=outcome.barred
-            )
-        due = None if next_in is None else outcome.when + timedelta(seconds=next_in)
-        return run_of(outcome.when, outcome.result, error, next_run=due), error
+    def _hear(self, outcome: Outcome[Backup]) -> None:
+        """Tell of a run, in the thread of the runs."""
+        self._told_of = self._patience
+        if outcome.final:
+            return
+        first, self._first = self._first, False
+        raised = outcome.error if first and outcome.error is not None and not mends_itself(outcome.error) else None
+        try:
+            self._tell(*_run_of(outcome), heard=raised is None)
+        except Exception as error:  # noqa: BLE001 - raised where the watch is run
+            raised = raised or error
+        if raised is not None:
+            self._inbox.put(raised)
 
     def _tell(self, run: LastRun, error: BaseException | None, *, heard: bool = True) -> None:
-        """Write the state file, and tell the notifier, and whoever hears of runs unless it is raised to him."""
-        if self._state is not None:
-            try:
-                write_last_run(self._state, run)
-            except OSError as failed:
-                run = replace(
-                    run, message=f"{run.message}; this could not be noted in {self._state}: {failed.strerror}"
-                )
-        if self._notifier is not None and run.ok:
-            self._notifier.succeeded()
-        elif self._notifier is not None:
-            self._notifier.failed(run.message, error)
-        if heard and self._on_run is not None:
-            self._on_run(run)
+        """Write the state file, and tell whoever hears of runs unless it is raised to him."""
+        with self._telling:
+            if self._state is not None:
+                try:
+                    write_last_run(self._state, run)
+                except OSError as failed:
+                    noted = f"this could not be noted in {self._state}: {failed.strerror}"
+                    run = replace(run, message=f"{run.message}; {noted}")
+            if heard and self._on_run is not None:
+                self._on_run(run, error)
+
+
+def _run_of(outcome: Outcome[Backup]) -> tuple[LastRun, BaseException | None]:
+    error = outcome.error
+    if outcome.barred:
+        error = RateLimited(f"the vault's rate limit holds for {outcome.barred:.0f} s more", retry_after=outcome.barred)
+    due = None if outcome.next_in == math.inf else outcome.when + timedelta(seconds=outcome.next_in)
+    return run_of(outcome.when, outcome.result, error, next_run=due), error
 
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
-
-
-class BackgroundWatch:
-    """Runs a :class:`~colony_memory.schedule.watch.Watch` that is told to be in the background.
-
-    The thread is there from the ``with`` on, so that what has begun is never without one; backups begin with
-    :meth:`go`.
-    """
-
-    def __init__(self, watch: Watch, *, final_timeout: float) -> None:
-        self._watch = watch
-        self._final_timeout = final_timeout
-        self._decided = threading.Event()
-        self._wanted = False
-        self._ended: Ended | None = None
-        self._thread = threading.Thread(target=self._work, name="colony-memory-background", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._decided.set()
-
-    @property
-    def busy(self) -> bool:
-        """Whether a backup is under way; after the end, whether one was left behind."""
-        return self._watch.busy or (self._wanted and self._thread.is_alive())
-
-    def go(self) -> None:
-        """Let the backups begin."""
-        self._wanted = True
-        self._decided.set()
-
-    def end(self, reason: str) -> Ended:
-        """Have the last backup made, and wait for it no longer than it may take; how that went."""
-        self._watch.stop(reason)
-        self._thread.join(self._final_timeout + _GRACE)
-        return self._ended or _failed(VaultUnavailable(f"not done within {self._final_timeout:g} s"))
-
-    def _work(self) -> None:
-        self._decided.wait()
-        if self._wanted:
-            try:
-                self._ended = self._watch.run()
-            except BaseException as error:  # noqa: BLE001 - told at the end, when somebody hears it
-                self._ended = _failed(error)
-
-
-def _failed(error: BaseException) -> Ended:
-    return Ended(run_of(_now(), None, error), error)

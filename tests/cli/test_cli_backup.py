@@ -12,13 +12,10 @@ from datetime import timedelta
 import cli_runs
 import pytest
 from cli_runs import tree
-from monitors import Monitor
 
 from colony_memory import Retention
 from colony_memory.app.options import BackupOptions
-from colony_memory.cli import output
 from colony_memory.cli.options import SavingOptions
-from colony_memory.vaults.local import LocalVault
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
@@ -161,22 +158,8 @@ def test_options_are_parsed_into_those_of_every_face():
 POSIX = cli_runs.POSIX
 
 
-@pytest.fixture
-def monitor():
-    with Monitor() as monitor:
-        yield monitor
-
-
-def test_a_monitor_that_hangs_holds_nothing_up(cli, vault, folder, monitor, monkeypatch):
-    monkeypatch.setattr(output, "AT_LEISURE", 0.05)
-    monitor.let_go.clear()
-    code, _, err = cli("backup", "-q", "--ping", monitor.url, folder)
-    assert (code, err) == (0, "warning: not everyone could be notified within 0.05 s\n")
-    assert LocalVault(vault.path).vault_list_files()
-
-
 @pytest.mark.parametrize("verb", ["backup", "watch"])
-@pytest.mark.parametrize(("option", "value"), [("--ping", "ftp://x/y"), ("--on-error", "mail 'x"), ("--ping", "")])
-def test_what_cannot_be_told_so_is_a_usage_error(refused, vault, folder, verb, option, value):
-    refused(2, verb, option, value, folder)
+@pytest.mark.parametrize("command", ["mail 'x", ""])
+def test_what_cannot_be_told_so_is_a_usage_error(refused, vault, folder, verb, command):
+    refused(2, verb, "--on-error", command, folder)
     assert vault.vault_list_files()["items"] == []

@@ -17,7 +17,6 @@ import cli_runs
 import pytest
 from cli_runs import POSIX, save
 from cut_off import cut_off
-from monitors import Monitor
 
 from colony_memory import ColonyMemory, ColonyMemoryError, open_vault
 from colony_memory.app.open import Place
@@ -60,11 +59,6 @@ def hook(cli, monkeypatch, folder):
     return call
 
 
-def settle():
-    """Have everything in the folder be as old as it is between two turns."""
-    time.sleep(0.03)
-
-
 def runs(vault, label="default"):
     log = read_runs(str(vault.path), label)
     kept = [] if log is None else [log.last_failure, log.last_success]
@@ -95,27 +89,12 @@ def test_whose_save_a_turn_takes_the_place_of_or_joins_is_told_by_its_id(hook, v
     assert f"snapshot {theirs}" in hook("Stop", "--on-conflict", policy)["systemMessage"]
 
 
-def test_what_is_unchanged_is_neither_read_nor_saved_again(hook, vault, folder, monkeypatch):
-    settle()
-    assert hook() == {}
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "vault_get_file", None)
-        assert hook() == {}
-    assert runs(vault) == [(True, "saved")]
+def test_what_is_unchanged_is_not_saved_again(hook, vault, folder):
+    assert hook() == hook() == {}
+    assert runs(vault) == [(True, "unchanged")]
     (folder / "MEMORY.md").write_text("and a day")
     assert hook() == {}
     assert len(ids(vault)) == 2
-
-
-def test_other_words_in_the_files_of_keys_look_again(hook, vault, folder, tmp_path, monkeypatch):
-    import age_keys as keys  # skips where there is no age
-
-    settle()
-    to = tmp_path / "to.txt"
-    for count, whom in ((1, keys.RECIPIENT), (2, keys.OTHER_RECIPIENT)):
-        to.write_text(whom)
-        assert hook("Stop", "--encrypt-to", str(to)) == hook("Stop", "--encrypt-to", str(to)) == {}
-        assert len(ids(vault)) == count
 
 
 def test_a_first_start_has_nothing_to_save(hook, vault, tmp_path):
@@ -154,7 +133,7 @@ def test_an_outage_is_told_noted_and_blocks_nobody(hook, server):
         ["--vault", "memory:"],
         ["--vault", "user@host:/path"],
         ["--key-file", "missing.pem"],
-        ["--ping", "ftp://x"],
+        ["--on-error", "mail 'x"],
         ["more"],
         ["--dry-run"],
         ["--settings", "x"],
@@ -162,12 +141,11 @@ def test_an_outage_is_told_noted_and_blocks_nobody(hook, server):
 )
 def test_no_mistake_blocks_a_host(cli, vault, folder, monkeypatch, options):
     monkeypatch.setattr(turn, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
-    for more in ([], ["--block"]):
-        code, out, err = cli("hook", *options, *more, folder)
-        assert code in (0, 1)
-        assert err.startswith(("error: ", "warning: "))
-        if code == 0:
-            assert json.loads(out)["systemMessage"]
+    code, out, err = cli("hook", *options, folder)
+    assert code in (0, 1)
+    assert err.startswith(("error: ", "warning: "))
+    if code == 0:
+        assert json.loads(out)["systemMessage"]
     assert ids(vault) == []
 
 
@@ -200,23 +178,20 @@ def test_what_hangs_holds_nobody_up(hook, vault, monkeypatch):
     monkeypatch.setattr(backup, "finish", lambda *_, **__: let_go.wait(30))
     monkeypatch.setattr(output, "leave", left.append)
     began = time.monotonic()
-    found = hook("PreCompact", "--block", "--timeout", "1s")
+    found = hook("PreCompact", "--timeout", "1s")
     let_go.set()
     assert "not done within 1 s" in found["systemMessage"]
-    assert found["decision"] == "block"
     assert left == [0]
     assert time.monotonic() - began < 20
     assert runs(vault)[0] == (False, "failed:")
 
 
-def test_others_are_told(hook, vault, folder, tmp_path):
+def test_the_command_for_failures_is_told(hook, vault, folder, tmp_path):
     told = tmp_path / "told"
-    with Monitor() as monitor:
-        options = ("--ping", monitor.url, "--on-error", f"touch {told}")
-        hook("Stop", *options)
-        (folder / "MEMORY.md").write_text(TOKEN)
-        hook("Stop", *options)
-        assert monitor.events == ["start", "", "start", "fail"]
+    hook("Stop", "--on-error", f"touch {told}")
+    assert not told.exists()
+    (folder / "MEMORY.md").write_text(TOKEN)
+    hook("Stop", "--on-error", f"touch {told}")
     assert told.exists()
 
 
@@ -234,7 +209,7 @@ def test_every_fault_of_a_vault_is_told_and_the_next_one_saves(hook, folder, mon
             assert hook() == {}
             (folder / "MEMORY.md").write_text("second")
             fault = vault.fail("*", lambda: ConnectionError(words), skip=skip, after=after)
-            found = hook("Stop", "--block")
+            found = hook()
             told = {**found, "systemMessage": ""}
             assert words not in json.dumps(told)
             log = read_runs("colony:", "default")
@@ -255,7 +230,7 @@ def test_a_conflict_is_told_and_blocks_nobody_as_all_is_saved(hook, vault, folde
         raise ConflictDetected("another one", theirs="20261127T081500000000Z-0a1b2c", snapshot_id="x")
 
     monkeypatch.setattr(backup, "finish", conflict)
-    found = hook("PreCompact", "--block")
+    found = hook("PreCompact")
     assert found == {"systemMessage": "colony-memory: the memory is saved, but: another one"}
 
 
@@ -344,16 +319,16 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
         3, 1, 2, 3, 4, 5, "6d", "notes", ["*.log"], "mask", ["a.md:github-token"], "./copy", git=True,
         on_conflict="continue",
     )  # fmt: skip
-    call = hook_verb.Call("m", "codex", True, 9.5, saving, ping="http://p", on_error="o", common=common)
+    call = hook_verb.Call("m", "codex", 9.5, saving, on_error="o", common=common)
     words = hook_verb.command_words(call, "/m", Place(str(vault.path), vault))
     flags = {each.partition("=")[0] for each in words if each.startswith("--")}
     # What says where an answer goes, or what has come to others of these by now.
     not_said = {"as_json", "quiet", "agent", "kinds", "vault", "config"}
     assert {each.name for each in dataclasses.fields(CommonOptions)} == {*commands._CARRIED, *not_said}
     assert flags == {
-        *commands.WHERE, "--config", "--format", "--label", "--timeout", "--block", "--git", "--exclude", "--keep",
+        *commands.WHERE, "--config", "--format", "--label", "--timeout", "--git", "--exclude", "--keep",
         "--keep-hourly", "--keep-daily", "--keep-weekly", "--keep-monthly", "--keep-yearly", "--keep-within",
-        "--secrets", "--allow-secret", "--before", "--on-conflict", "--ping", "--on-error",
+        "--secrets", "--allow-secret", "--before", "--on-conflict", "--on-error",
     }  # fmt: skip
     relative = {each for each in words if each.partition("=")[2] in ("k", "w", "i", "p", "c", "./copy")}
     assert not relative

@@ -19,7 +19,6 @@ import cli_runs
 import pytest
 from cli_runs import Child as Agent
 from cli_runs import damage, save
-from monitors import Monitor
 from snapshots import files_of
 
 from colony_memory import ColonyMemory
@@ -96,12 +95,6 @@ def test_memory_that_is_gone_at_the_end_stays_saved_and_is_told(cli, vault, memo
 
 
 # What keeps the command from being started.
-
-
-@pytest.fixture
-def monitor():
-    with Monitor() as monitor:
-        yield monitor
 
 
 def test_a_key_that_is_refused(refused, server, memory, monkeypatch):
@@ -187,7 +180,7 @@ def test_a_plan_of_a_start_says_what_would_become_of_each_file(cli, vault, memor
         (["memory", "--", ""], 2, "the command to start is missing"),
         (["", "--", "agent"], 2, "an empty path"),
         (["--every", "900", "memory", "--", "agent"], 2, "--every: '900' has no unit"),
-        (["--ping", "ftp://x", "memory", "--", "agent"], 2, "the address to ping"),
+        (["--on-error", "mail 'x", "memory", "--", "agent"], 2, "the command for failures"),
         (["--label", "a/b", "memory", "--", "agent"], 2, "label 'a/b'"),
         (["--on-conflict", "maybe", "memory", "--", "agent"], 2, "'maybe' is not one of"),
         (["--exclude", "[", "memory", "--", "agent"], 2, "a bracket that is not closed"),
@@ -220,23 +213,24 @@ def test_a_second_one_on_this_host(refused, vault, memory):
 # What goes wrong meanwhile.
 
 
-def test_what_fails_is_told_and_the_command_goes_on(cli, vault, memory, monitor):
-    failed = threading.Event()
+def test_what_fails_is_told_and_the_command_goes_on(cli, vault, memory, tmp_path):
+    told = tmp_path / "told"
     long_ago(vault, {"MEMORY.md": "two years"})
 
     def life(agent):
         (memory / "MEMORY.md").write_text(TOKEN)
         agent.on_end(signal.SIGTERM)  # one is made at once
-        while "fail" not in monitor.events:
-            failed.wait(0.002)
+        while not (told.exists() and told.read_text()):
+            time.sleep(0.002)
         (memory / "MEMORY.md").write_text("three years")
 
     Agent.life = life
-    code, _, err = cli("run", "--quiet", "--ping", monitor.url, memory, "--", "agent")
+    tell = f"sh -c 'echo $COLONY_MEMORY_KIND $COLONY_MEMORY_ERROR >> {told}'"
+    code, _, err = cli("run", "--quiet", "--on-error", tell, memory, "--", "agent")
     assert code == 0
     assert any(re.match(rf"{TIME} failed: .*secret.*; next in ", line) for line in err.splitlines())
-    assert TOKEN not in "".join(body for _, _, body in monitor.told)
-    assert monitor.events[-2:] == ["start", ""]
+    assert told.read_text().startswith("SecretsFound failed: ")
+    assert TOKEN not in told.read_text()
     assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "three years"}
 
 
@@ -288,13 +282,12 @@ def test_an_end_in_spite_of_a_backup_that_hangs(cli, vault, memory, monkeypatch)
 
 
 def test_whoever_does_not_want_to_wait(cli, vault, memory, monkeypatch):
-    from colony_memory.schedule.watch import BackgroundWatch
+    from colony_memory.schedule.watch import Watch
 
     def interrupted(self, reason):
-        self._watch.stop(reason)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(BackgroundWatch, "end", interrupted)
+    monkeypatch.setattr(Watch, "end", interrupted)
     monkeypatch.setattr(output, "leave", lambda code: None)
     Agent.life = lambda agent: 0
     code, _, err = cli("run", "--quiet", memory, "--", "agent")

@@ -45,11 +45,8 @@ class BetweenRuns(TurningClock):
         self.happenings = happenings
         self.told = False
 
-    def get(self, inbox, timeout):
-        message = super().get(inbox, timeout)
-        if threading.get_ident() == self._owner and message is not None:
-            self.told = True
-        return message
+    def _next(self):
+        return -1.0 if self.told else super()._next()  # time waits for what is to happen
 
     def happens(self):
         if not self.told:
@@ -62,7 +59,13 @@ class BetweenRuns(TurningClock):
 
 @pytest.fixture
 def waits(monkeypatch):
-    happenings = []
+    happenings, tell = [], watch.Watch._tell
+
+    def tell_of_it(self, *args, **options):
+        self._clock.told = True
+        tell(self, *args, **options)
+
+    monkeypatch.setattr(watch.Watch, "_tell", tell_of_it)
     monkeypatch.setattr(watch, "Clock", lambda: BetweenRuns(happenings))
     return happenings
 

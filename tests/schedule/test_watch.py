@@ -56,13 +56,13 @@ class Runs:
             raise outcome
         return outcome
 
-    def go(self, *, stop=None, at=(), save=None, on_run=None, **options):
+    def go(self, *, stop=None, at=(), save=None, **options):
         """Watch on a clock that goes by itself; ``at`` is what happens at which second."""
         at = dict(at)
         if stop is not None:
             at[stop] = lambda: self.watch.stop("stop()")
         self.clock = TurningClock(sleepers=2, until=math.inf, at=at)
-        self.watch = Watch(save or self, on_run=on_run or self.told.append, clock=self.clock, **options)
+        self.watch = Watch(save or self, on_run=lambda run, error: self.told.append(run), clock=self.clock, **options)
         try:
             return self.watch.run()
         finally:
@@ -268,3 +268,59 @@ def test_a_second_interrupt_ends_it_at_once():
     assert runs.times == [0, 5]
     assert runs.busy
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# Beside something else.
+
+
+def beside(*outcomes, made, told=None, **options):
+    """A watch of these runs, the last one for ever, which releases ``made`` after each."""
+    left = list(outcomes)
+
+    def save():
+        outcome = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def tell(run, error):
+        told.append(run)
+        made.release()
+
+    return Watch(save, on_run=tell, every=3600, **options)
+
+
+@pytest.mark.parametrize("error", [ValueError("no such folder"), KeyError("bug"), SystemExit(3)])
+def test_what_the_first_run_fails_of_ends_nothing_beside(error):
+    made, told = threading.Semaphore(0), []
+    with beside(error, saved("a"), made=made, told=told) as watch:
+        watch.save_now()
+        assert made.acquire(timeout=20)
+        ended = watch.end("the end")
+    assert [run.ok for run in told] == [False, True]
+    assert ended.last.ok
+    assert not watch.busy
+
+
+def test_a_limit_holds_what_is_asked_for_up_and_is_told():
+    made, told = threading.Semaphore(0), []
+    with beside(RateLimited("slow down", retry_after=600), made=made, told=told) as watch:
+        for _ in range(2):
+            watch.save_now()
+            assert made.acquire(timeout=20)
+        ended = watch.end("the end")
+    assert told[1].message.startswith("failed: the vault's rate limit holds for ")
+    assert isinstance(ended.error, RateLimited)
+
+
+@pytest.mark.parametrize("raised", [BrokenPipeError(), ValueError("no such folder"), SystemExit(3)])
+def test_what_hearing_of_a_run_or_the_first_run_fails_of_is_raised(raised):
+    def tell(run, error):
+        raise raised
+
+    def fail():
+        raise raised
+
+    watch = Watch(lambda: saved("a"), on_run=tell) if isinstance(raised, OSError) else Watch(fail)
+    with pytest.raises(type(raised)):
+        watch.run()

@@ -138,7 +138,7 @@ class Child:
     def life(self):
         return 0
 
-    def wait(self):
+    def wait(self, meanwhile=None):
         return type(self).life(self) or 0
 
 

@@ -32,7 +32,6 @@ def run_backup(
     *,
     saving: SavingOptions,
     dry_run: bool = False,
-    ping: str | None = None,
     on_error: str | None = None,
     format: str | None = None,  # noqa: A002 - the word for it
     no_index: bool = False,
@@ -52,10 +51,9 @@ def run_backup(
     colony-memory backup --git --secrets mask ~/agent/workspace
     colony-memory backup --note 'before the move' --tag move ~/agent/memory
     colony-memory backup --agent claude-code
-    colony-memory backup --quiet --ping https://hc.example.org/a1b2 ~/agent/memory
+    colony-memory backup --quiet --on-error "logger -t memory failed" ~/agent/memory
     """
     options, output = saving.parsed(common.agent), common.output
-    notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=output)
     if dry_run:
         with open_memory(common, making=True, wire=format) as opened:
             found = _preview(opened, paths, options)
@@ -65,8 +63,8 @@ def run_backup(
                 output.note("the command of --before was not run, which may change what there is to save")
             _tell(found.capture, common, saving, verbose=verbose)
         return 0 if found else FAILED
-    with outputs.notifying(notifier, patience=outputs.AT_LEISURE):
-        notifier.begin()
+    told = outputs.failures_told(on_error, label=saving.label, output=common.output, patience=lambda: 30.0)
+    with told as tell_failure:
         with open_memory(common, making=True, wire=format) as opened:
             saved = save(opened, paths, options, index=not no_index)
             output.done(_document(saved.capture, saved), *_lines(saved, now=now_utc()))
@@ -74,10 +72,8 @@ def run_backup(
                 # Not as a line of the answer: it is told under --quiet too.
                 outputs.caution(_diverged_line(saved.info, joined=False))
             _tell(saved.capture, common, saving, verbose=verbose)
-        if saved:
-            notifier.succeeded()
-        else:
-            notifier.failed(f"left out: {'; '.join(map(str, saved.left_out))}")
+        if not saved:
+            tell_failure(f"left out: {'; '.join(map(str, saved.left_out))}", None)
     return 0 if saved else FAILED
 
 
@@ -89,13 +85,16 @@ def save(
     reuses_pinned: bool = False,
     index: bool = True,
     unattended: bool = False,
+    patience: float = 30.0,
 ) -> Saved:
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
     The other arguments are those of :class:`colony_memory.app.save.FolderSave`.
     """
     from colony_memory.app.save import FolderSave
 
-    with FolderSave(opened.memory, list(paths), options, index=index, unattended=unattended) as saving:
+    with FolderSave(
+        opened.memory, list(paths), options, index=index, unattended=unattended, patience=patience
+    ) as saving:
         with opened.output.working("Reading", opened.progress):
             capture = saving.read(on_progress=opened.progress.read)
         return finish(opened, saving, capture, reuses_pinned=reuses_pinned)
@@ -242,7 +241,6 @@ def run_watch(
     final_timeout: str = "10s",
     once: bool = False,
     saving: SavingOptions,
-    ping: str | None = None,
     on_error: str | None = None,
     format: str | None = None,  # noqa: A002 - the word for it
     common: CommonOptions,
@@ -259,7 +257,7 @@ def run_watch(
     from colony_memory.schedule.watch import Watch, last_run_path
 
     if once:
-        return run_backup(paths, saving=saving, ping=ping, on_error=on_error, format=format, common=common)
+        return run_backup(paths, saving=saving, on_error=on_error, format=format, common=common)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     place, output = choose_place(common.vault), common.output
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
@@ -269,25 +267,20 @@ def run_watch(
         with open_memory(replace(common, quiet=True), making=True, wire=format) as opened:
             return save(opened, paths, saving.parsed(common.agent), unattended=True)
 
-    def tell(done: LastRun) -> None:
+    def tell(done: LastRun, error: BaseException | None) -> None:
         # Only now: an error of the first run is one line, and the only one.
         if greeting:
             output.note(greeting.pop())
         with suppress(Failure):  # a reader that went away must not end the backups
             outputs.tell_run(done, output)
+        tell_failure(None if done.ok else done.message, error)
 
-    notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=saving.label, output=output)
-    watch = Watch(
-        save_again,
-        every=interval,
-        final_timeout=patience,
-        state=last_run_path(place.url, saving.label),
-        on_run=tell,
-        notifier=notifier,
-    )
+    state = last_run_path(place.url, saving.label)
+    watch = Watch(save_again, every=interval, final_timeout=patience, state=state, on_run=tell)
     code = FAILED
     try:
-        ended = watch.run()
+        with outputs.failures_told(on_error, label=saving.label, output=output) as tell_failure:
+            ended = watch.run()
         if ended.error is not None:
             code = exit_code(ended.error)
         elif ended.last.ok:
@@ -296,8 +289,6 @@ def run_watch(
         code = exit_code(error)
         if not watch.busy:
             raise
-    finally:
-        notifier.close(outputs.LAST_WORDS)
     if watch.busy:
         outputs.leave(code)
     return code

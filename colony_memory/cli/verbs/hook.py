@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,19 +31,16 @@ if TYPE_CHECKING:
 
     from colony_memory.app.open import Place
     from colony_memory.app.save import Saved
-    from colony_memory.schedule.notify import Notifier
 
 
 def run_hook(
     words: list[str],
     *,
     format: str = "claude-code",  # noqa: A002 - the word for it
-    block: bool = False,
     timeout: str = "20s",
     settings: str | None = None,
     dry_run: bool = False,
     saving: SavingOptions,
-    ping: str | None = None,
     on_error: str | None = None,
     common: CommonOptions,
 ) -> int:
@@ -54,7 +52,7 @@ def run_hook(
     'hook DIR' is what the host then calls, with JSON on stdin. When a session starts, the agent is told what the state
     of its memory is; at any other event DIR is saved as 'backup' does it. Nothing in that JSON says what is read or
     written. What fails is told in the answer and noted for 'status', and the exit code is 0: a host is never kept from
-    going on without --block, and never held up for longer than --timeout.
+    going on, and never held up for longer than --timeout.
 
     colony-memory hook install claude-code
     colony-memory hook install claude-code ~/agent/memory
@@ -68,10 +66,8 @@ def run_hook(
     call = Call(
         folder=folder or "",
         host=host or format,
-        block=block,
         seconds=read_seconds("--timeout", timeout),
         saving=saving,
-        ping=ping,
         on_error=on_error,
         common=common,
     )
@@ -116,11 +112,12 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.client import ColonyMemory
     from colony_memory.hooks.install import in_a_cache
     from colony_memory.hooks.settings import Handler, other_folders, with_hooks
-    from colony_memory.schedule.notify import Notifier
+    from colony_memory.schedule.on_error import OnError
 
     # What every call would fail of is refused before.
     call.saving.parsed(call.common.agent)
-    Notifier(label=call.label, ping=call.ping, on_error=call.on_error)
+    if call.on_error is not None:
+        OnError(call.on_error, label=call.label, warn=call.common.output.warn)
     host, place = HOSTS[call.host], choose_place(call.common.vault)
     folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the way that was meant
     if not os.path.isdir(folder):  # noqa: PTH112
@@ -197,7 +194,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         # The host's own rules come with it, those of today.
         "exclude": lambda globs: globs[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
     }
-    given = {**vars(common), **vars(saving), "ping": call.ping, "on_error": call.on_error, "block": call.block}
+    given = {**vars(common), **vars(saving), "on_error": call.on_error}
     usual = {**vars(CommonOptions()), **vars(SavingOptions())}
     for name, value in given.items():
         if name in ("vault", "label", "as_json", "quiet", "note", "tag") or value in (
@@ -217,6 +214,8 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
 _LISTENING = 3.0
 #: Seconds to wait for another backup or restore of the same folder.
 _PATIENCE = 5.0
+#: Seconds to note that there was no time left.
+_LONGEST_NOTE = 2.0
 
 
 @dataclass(frozen=True)
@@ -225,10 +224,8 @@ class Call:
 
     folder: str
     host: str
-    block: bool  # keep it from going on where the memory is not saved
-    seconds: float  # how long it may be held up
+    seconds: float  # how long the host may be held up
     saving: SavingOptions
-    ping: str | None
     on_error: str | None
     common: CommonOptions
 
@@ -241,25 +238,28 @@ class Call:
 def answer_host(call: Call) -> int:
     """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
     began = time.monotonic()
-    host = HOSTS[call.host]
+    output, host = call.common.output, HOSTS[call.host]
     # At a terminal nobody is going to say anything.
     patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
-    said = hosts.read_event(turn.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
+    event, unread = hosts.read_event(turn.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
     task = _Task(call, began + call.seconds)
-    worker: turn.Worker[HookResult] = turn.Worker(task.tell if host.deed(said.name) == "tell" else task.save)
-    with _outliving_the_terminal():
-        in_time = worker.within(task.left())
-    told = worker.result if in_time and worker.result is not None else task.failed(worker.error, in_time=in_time)
-    if said.problem:
-        problem = f"what {host.title} said could not be understood, {said.problem}"
-        told = replace(told, problem="; ".join(filter(None, [told.problem, problem])))
-    if told.problem:
-        output = call.common.output
-        output.warn(told.problem if output.as_json else f"warning: {told.problem}")
-    # A host that does not wait may be gone by now.
-    with suppress(Failure):
-        outputs.Output().answer(hosts.answer(host, said, told, block=call.block))
-    task.close()
+    with outputs.failures_told(
+        call.on_error, label=call.label, output=output, patience=lambda: max(1.0, task.left())
+    ) as tell_failure:
+        worker: turn.Worker[HookResult] = turn.Worker(task.tell if event in host.tells else task.save)
+        with _outliving_the_terminal():
+            in_time = worker.within(task.left())
+        told = worker.result if in_time and worker.result is not None else task.failed(worker.error, in_time=in_time)
+        if unread:
+            problem = f"what {host.title} said could not be understood, {unread}"
+            told = replace(told, problem="; ".join(filter(None, [told.problem, problem])))
+        if told.problem:
+            output.warn(told.problem if output.as_json else f"warning: {told.problem}")
+        # A host that does not wait may be gone by now.
+        with suppress(Failure):
+            outputs.Output().answer(hosts.answer(host, event, told))
+        if task.failure is not None:
+            tell_failure(*task.failure)
     if not in_time:
         outputs.leave(0)
     return 0
@@ -272,8 +272,8 @@ class _Task:
         self._call = call
         self._deadline = deadline
         self._state: Path | None = None
-        self._notifier: Notifier | None = None
         self._saving = False
+        self.failure: tuple[str, BaseException | None] | None = None  # for the user's command
 
     def left(self) -> float:
         """Seconds until the host has waited for long enough."""
@@ -297,26 +297,33 @@ class _Task:
         return HookResult(stand, shown("; ".join(said)))
 
     def save(self) -> HookResult:
-        """Save the memory, or find that there is nothing to save."""
-        from colony_memory.app.open import choose_place
-        from colony_memory.schedule.last_run import last_run_path
+        """Save the memory, and note how that went."""
+        from colony_memory.schedule.last_run import last_run_path, run_of
+
+        self._saving = True
+        self._state = last_run_path(choose_place(self._call.common.vault).url, self._call.label)
+        with turn.heard() as said:
+            try:
+                run = run_of(datetime.now(timezone.utc), self._save())
+            except Exception as error:
+                turn.note_run(self._state, run_of(datetime.now(timezone.utc), None, error))
+                raise
+            turn.note_run(self._state, run)
+        if not run.ok:
+            self.failure = run.message, None
+            said.insert(0, f"not all of the memory is saved: {run.message}")
+        return HookResult(problem=shown("; ".join(said)))
+
+    def _save(self) -> Saved | None:
+        from colony_memory.cli.verbs import backup
 
         call = self._call
-        self._saving = True
-        place = choose_place(call.common.vault)
-        self._notifier = notifier = outputs.notifier_of(
-            ping=call.ping, on_error=call.on_error, label=call.label, output=call.common.output
-        )
-        self._state = last_run_path(place.url, call.label)
-        done = turn.save_once(lambda said: self._save(place, notifier, said), state=self._state)
-        run = done.run
-        if run is None or run.ok:
-            if run is not None:
-                notifier.succeeded()
-            return HookResult(problem=shown("; ".join(done.warnings)))
-        notifier.failed(run.message)
-        problem = "; ".join([f"not all of the memory is saved: {run.message}", *done.warnings])
-        return HookResult(problem=shown(problem), unsaved=f"Not all of the memory could be saved. {self._why()}")
+        with open_memory(replace(call.common, quiet=True), making=True) as opened:
+            # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
+            if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
+                return None
+            options, patience = call.saving.parsed(call.common.agent), min(_PATIENCE, self.left())
+            return backup.save(opened, [call.folder], options, unattended=True, patience=patience)
 
     def failed(self, error: BaseException | None, *, in_time: bool) -> HookResult:
         """The answer after an error or at the deadline, which is noted here, as its thread cannot do so any more."""
@@ -329,74 +336,13 @@ class _Task:
             stand = turn.unknown(call.folder, call.label, kind_of(error))
             return HookResult(stand, f"the memory could not be looked at: {what}")
         if self._state is not None and not in_time:
-            turn.note_run(self._state, run_of(datetime.now(timezone.utc), None, error))
-        if self._notifier is not None:
-            self._notifier.failed(what, error)
+            late = run_of(datetime.now(timezone.utc), None, error)
+            turn.Worker(partial(turn.note_run, self._state, late)).within(_LONGEST_NOTE)
+        self.failure = what, error
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
             return HookResult(problem=f"the memory is saved, but: {what}")
-        # What an error says may be a vault's words: they are for the person alone.
-        unsaved = f"The memory could not be saved ({kind_of(error)}). {self._why()}"
-        return HookResult(problem=f"the memory was not saved: {what}; try: {self._again()}", unsaved=unsaved)
-
-    def _why(self) -> str:
-        return f"To see why, and save it: {self._again()}"
-
-    def _again(self) -> str:
-        call = self._call
-        return command("backup", call.folder, label=call.label, given=asdict(call.common))
-
-    def close(self) -> None:
-        """Wait until all is told to others, as long as there is time."""
-        if self._notifier is not None:
-            self._notifier.close(max(0.2, self.left()))
-
-    def _save(self, place: Place, notifier: Notifier, said: Sequence[str]) -> Saved | None:
-        from colony_memory.app.save import FolderSave
-        from colony_memory.cli.verbs import backup
-
-        call = self._call
-        with open_memory(replace(call.common, quiet=True), making=True) as opened:
-            # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
-            if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
-                return None
-            patience, options = min(_PATIENCE, self.left()), call.saving.parsed(call.common.agent)
-            with FolderSave(opened.memory, [call.folder], options, patience=patience, unattended=True) as saving:
-                asked = repr((vars(call.saving), vars(call.common), _key_facts(call.common)))
-                try:
-                    capture = saving.read()
-                except BaseException:
-                    notifier.begin()
-                    raise
-                if saving.was_saved(capture, f"{asked} {_pointer_facts(place, call.label)}"):
-                    raise turn.AsSaved
-                notifier.begin()
-                saved = backup.finish(opened, saving, capture)
-                # What there was something to say about is said again next time.
-                if saved and not said:
-                    saving.note_asked(f"{asked} {_pointer_facts(place, call.label)}")
-                return saved
-
-
-def _key_facts(common: CommonOptions) -> list[tuple[int, int]]:
-    """The files that say whom to encrypt to, at a glance: what is in one may be another passphrase now."""
-    facts = []
-    for each in (common.passphrase_file, *(common.encrypt_to or ())):
-        with suppress(OSError, ValueError):
-            found = os.stat(os.path.expanduser(each or ""))  # noqa: PTH111, PTH116
-            facts.append((found.st_size, found.st_mtime_ns))
-    return facts
-
-
-def _pointer_facts(place: Place, label: str) -> object:
-    """The file that names the latest snapshot, at a glance where the vault is a directory; else nothing."""
-    path = getattr(place.backend, "path", None)
-    if path is None:
-        return None
-    try:
-        found = os.stat(os.path.join(path, f"cmem.{label}.latest.json"))  # noqa: PTH116, PTH118
-    except OSError:
-        return "away"
-    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
+        again = command("backup", call.folder, label=call.label, given=asdict(call.common))
+        return HookResult(problem=f"the memory was not saved: {what}; try: {again}")
 
 
 @contextmanager

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from colony_memory.cli.options import CommonOptions, SavingOptions
     from colony_memory.cli.output import Output
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.watch import BackgroundWatch
+    from colony_memory.schedule.watch import LastRun, Watch
 
 
 def _split(given: Sequence[str]) -> tuple[str, list[str]]:
@@ -65,7 +65,6 @@ def run_run(
     saving: SavingOptions,
     every: str = "15m",
     final_timeout: str = "10s",
-    ping: str | None = None,
     on_error: str | None = None,
     project: str | None = None,
     move: list[str] | None = None,
@@ -91,14 +90,13 @@ def run_run(
     from colony_memory.app.run import begin
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.last_run import alone, last_run_path
-    from colony_memory.schedule.watch import BackgroundWatch, Watch
+    from colony_memory.schedule.watch import Watch
 
     directory, program = _split(command)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     # What every backup would be refused for is refused before the first.
     options, label, output = saving.parsed(common.agent), saving.label, common.output
     host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
-    notifier = outputs.notifier_of(ping=ping, on_error=on_error, label=label, output=output)
     start = partial(
         begin, directory=directory, label=label, fallback=fallback, fill=not no_fill, options=options, shape=host
     )
@@ -114,7 +112,7 @@ def run_run(
         return FAILED if begun.failed else 0
     again = partial(errors.command, label=label, given=asdict(common))
     with ExitStack() as stack:
-        stack.enter_context(outputs.notifying(notifier, patience=outputs.LAST_WORDS))
+        tell_failure = stack.enter_context(outputs.failures_told(on_error, label=label, output=output))
         stack.enter_context(_starting(program))
         state = last_run_path(choose_place(common.vault).url, label)
         stack.enter_context(alone(state))
@@ -126,20 +124,18 @@ def run_run(
         if host is not None and begun.restored is not None:
             tell_host(host, output)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
-        watch = Watch(
-            _saver(opened, directory, options, first=begun.is_first),
-            every=interval,
-            final_timeout=patience,
-            state=state,
-            on_run=lambda done: outputs.tell_run(done, output, aside=True),
-            notifier=notifier,
-            background=True,
-        )
+
+        def tell(done: LastRun, error: BaseException | None) -> None:
+            outputs.tell_run(done, output, aside=True)
+            tell_failure(None if done.ok else done.message, error)
+
+        save = _saver(opened, directory, options, first=begun.is_first)
+        watch = Watch(save, every=interval, final_timeout=patience, state=state, on_run=tell)
         # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
         child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
-        background = stack.enter_context(BackgroundWatch(watch, final_timeout=patience))
-        code = _supervise(child, background, output, again=again("backup", directory))
-    if background.busy:
+        stack.enter_context(watch)
+        code = _supervise(child, watch, output, again=again("backup", directory))
+    if watch.busy:
         outputs.leave(code)
     return code or (FAILED if begun.failed else 0)
 
@@ -180,13 +176,13 @@ def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: boo
     return save
 
 
-def _supervise(child: Child, background: BackgroundWatch, output: Output, *, again: str) -> int:
+def _supervise(child: Child, watch: Watch, output: Output, *, again: str) -> int:
     """Start the command, wait for its end and for the last backup; the exit code."""
     child.start()
-    background.go()
-    code = child.wait()
+    watch.save_now()
+    code = child.wait(watch.look)
     try:
-        ended = background.end("the end of the command")
+        ended = watch.end("the end of the command")
     except KeyboardInterrupt:
         output.warn("interrupted: the last backup was not waited for")
         return code or INTERRUPTED
@@ -211,7 +207,7 @@ def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOption
     """
     from colony_memory.app.run import keep_for_way_back
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.notify import clean
+    from colony_memory.schedule.on_error import clean
 
     directory, program = _split(command)
     with _starting(program):
@@ -241,7 +237,6 @@ def run_mcp(
     *,
     saving: SavingOptions,
     allow_restore: bool = False,
-    restore_unasked: bool = False,
     format: str | None = None,  # noqa: A002 - the word for it
     common: CommonOptions,
 ) -> int:
@@ -256,8 +251,6 @@ def run_mcp(
     """
     from colony_memory.mcp import require_mcp
 
-    if restore_unasked and not allow_restore:
-        raise ValueError("--restore-unasked is for --allow-restore: give both, or neither")
     require_mcp()
     from colony_memory.mcp.served import Served, real_folder
     from colony_memory.mcp.server import MemoryServer, serve_stdio
@@ -269,7 +262,7 @@ def run_mcp(
             saving.parsed(common.agent),
             trust=trust_of(common),
             wire=format_of(format),
-            restore="unasked" if restore_unasked else "asked" if allow_restore else "no",
+            allow_restore=allow_restore,
         )
         if sys.stdin is not None and sys.stdin.isatty():
             common.output.note("waiting for a host on standard input, which a terminal is not; Ctrl-C to stop")
