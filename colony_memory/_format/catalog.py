@@ -13,10 +13,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, count, groupby, pairwise
-from typing import Any, overload
+from typing import Any
 
 from colony_memory._format.json import canonical, load_object, peak_weight
-from colony_memory._format.names import id_order, is_digest, is_id, page_filename, read_filename
+from colony_memory._format.names import COUNT, DIGEST, expect, id_order, is_id, page_filename, read_filename
 from colony_memory._format.payload import pack, sha256, unpack
 from colony_memory._format.rows import (
     MAX_VALUES,
@@ -97,37 +97,35 @@ class Catalog(Sequence[Entry]):
         cls, label: str, texts: Sequence[object], older: object = None, files: Mapping[str, str | None] | None = None
     ) -> Catalog:
         """The catalogue that a pointer has, its first page open, and unread from the first page file that lacks."""
-        out = cls(label)
-        damage = out._append(texts, None)
-        wanted, wrong = _read_older(older, label)
-        for place, file in enumerate(wanted):
-            if damage is not None:
-                break
-            if files is None or file.name not in files:
-                out._unread = wanted[place:]
-                break
-            try:
-                pages = _read_file(file, files[file.name], label)
-            except ValueError as error:
-                damage = f"page file {file.name} {error}"
-                break
-            damage = out._append(pages, file.name)
-            out._files[file.name] = file
+        out, wanted, wrong = cls(label), list[PageFile](), None
+        try:
+            wanted.extend(_read_older(older, label))
+        except ValueError as error:
+            wrong = str(error)
+        try:
+            where = ""
+            out._append(texts, None)
+            for place, file in enumerate(wanted):
+                if files is None or file.name not in files:
+                    out._unread = tuple(wanted[place:])
+                    break
+                where = f"page file {file.name} "
+                out._append(_read_file(file, files[file.name], label), file.name)
+                out._files[file.name] = file
+        except ValueError as error:
+            wrong = f"{where}{error}"
         out._open(0)
-        out.damage = out.damage or damage or wrong
+        out.damage = out.damage or wrong
         return out
 
-    def _append(self, texts: Sequence[object], file: str | None) -> str | None:
-        size, values = sum(page.size for page in self._pages), sum(page.values for page in self._pages)
-        times = 1 if file is None else IN_FILES
+    def _append(self, texts: Sequence[object], file: str | None) -> None:
         for place, text in enumerate(texts, len(self._pages) + 1):
             head = _HEAD.match(text) if isinstance(text, str) and _is_plain(text) else None
-            size, values = size + int(head[1]) if head else 0, values + int(head[2]) if head else 0
-            too_large = size > times * MAX_WEIGHT or values > times * MAX_VALUES
-            if not isinstance(text, str) or not head or too_large:
-                return f"page {place} is malformed, or larger than a catalogue may be"
-            self._pages.append(_Page(text, int(head[1]), int(head[2]), file))
-        return None
+            if head is not None:
+                self._pages.append(_Page(str(text), int(head[1]), int(head[2]), file))
+            if head is None or _share(self._pages) > (1 if file is None else IN_FILES):
+                del self._pages[place - 1 :]
+                raise ValueError(f"page {place} is malformed, or larger than a catalogue may be")
 
     @property
     def unread(self) -> tuple[str, ...]:
@@ -160,13 +158,12 @@ class Catalog(Sequence[Entry]):
         joins = len(runs) + len(self._unread) > MANY_FILES
         if joins:
             runs = [(None, [*self._pages])]
-        own, size = runs[0][1], sum(len(page.text) for page in runs[0][1])
-        if not joins and size <= SPILL_CHARS and all(file is not None for file, _ in runs[1:]):
+        own = runs[0][1]
+        spills, stay = _chars(own) > SPILL_CHARS, len(own)
+        if not joins and not spills and all(file is not None for file, _ in runs[1:]):
             return self, {}
-        stay = len(own)
-        if size > SPILL_CHARS:
-            chars = accumulate(len(page.text) for page in own)
-            stay = max(1, sum(1 for each in chars if each <= STAY_CHARS))
+        if spills:
+            stay = max(1, sum(1 for each in accumulate(len(page.text) for page in own) if each <= STAY_CHARS))
         list(self)  # a page that is damaged ends it
         if len(self._pages) < sum(len(pages) for _, pages in runs):
             return self.spilled(file_id)
@@ -191,21 +188,19 @@ class Catalog(Sequence[Entry]):
         """The text of each page in the pointer, as many of the newest as one may have, and what it says of page files;
         what changed in those and is in no new one is left out, with all behind it.
         """
-        runs, out = self._runs(), list[str]()
-        chars = size = values = 0
-        for page in runs[0][1]:
-            chars, size, values = chars + len(page.text), size + page.size, values + page.values
-            if chars > MAX_CATALOG_CHARS or size > MAX_WEIGHT or values > MAX_VALUES:
-                return out, []
-            out.append(page.text)
-        older = list[PageFile]()
-        for file, pages in runs[1:]:
-            size, values = size + sum(page.size for page in pages), values + sum(page.values for page in pages)
-            too_large = size > IN_FILES * MAX_WEIGHT or values > IN_FILES * MAX_VALUES
-            if file is None or too_large or len(older) == MAX_FILES:
-                return out, [each.raw() for each in older]
-            older.append(file)
-        return out, [each.raw() for each in (*older, *self._unread)][:MAX_FILES]
+        (_, own), *runs = self._runs()
+        fit = 0
+        while fit < len(own) and _chars(own[: fit + 1]) <= MAX_CATALOG_CHARS and _share(own[: fit + 1]) <= 1:
+            fit += 1
+        out, older, seen = [page.text for page in own[:fit]], list[dict[str, Any]](), [*own]
+        if fit < len(own):
+            return out, []
+        for file, pages in runs:
+            seen += pages
+            if file is None or _share(seen) > IN_FILES:
+                return out, older[:MAX_FILES]
+            older.append(file.raw())
+        return out, [*older, *(file.raw() for file in self._unread)][:MAX_FILES]
 
     @property
     def front(self) -> tuple[Entry, ...]:
@@ -224,11 +219,7 @@ class Catalog(Sequence[Entry]):
     def __bool__(self) -> bool:
         return bool(self.front)
 
-    @overload
-    def __getitem__(self, index: int) -> Entry: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Entry]: ...
-    def __getitem__(self, index: int | slice) -> Entry | Sequence[Entry]:
+    def __getitem__(self, index: Any) -> Any:
         return tuple(self)[index]
 
     def __eq__(self, other: object) -> bool:
@@ -317,10 +308,7 @@ class Catalog(Sequence[Entry]):
         """
         list(self)  # damage shows when a page is opened
         own = self._runs()[0][1]
-        near = sum(len(page.text) for page in own) > SPILL_CHARS
-        for pages, most in ((own, 1), (self._pages, IN_FILES)):
-            size, values = sum(page.size for page in pages), sum(page.values for page in pages)
-            near = near or 4 * size > most * MAX_WEIGHT or 4 * values > most * MAX_VALUES
+        near = _chars(own) > SPILL_CHARS or 4 * _share(own) > 1 or 4 * _share(self._pages) > IN_FILES
         return near or bool(self._unread) or self.damage is not None
 
     def _open(self, place: int) -> tuple[Entry, ...] | None:
@@ -331,7 +319,8 @@ class Catalog(Sequence[Entry]):
             try:
                 rows = _read_page(page, self._label)
                 above = self._opened[-1][-1:] if self._opened else ()
-                if not rows or not _is_newest_first((*above, *rows)):
+                orders = [id_order(entry.snapshot_id) for entry in (*above, *rows)]
+                if not rows or not all(newer > older for newer, older in pairwise(orders)):
                     raise ValueError("its rows are not in order")
             except ValueError as error:
                 self.damage = f"page {len(self._opened) + 1} is damaged: {error}"
@@ -342,43 +331,46 @@ class Catalog(Sequence[Entry]):
         return self._opened[place]
 
 
+def _chars(pages: Iterable[_Page]) -> int:
+    return sum(len(page.text) for page in pages)
+
+
+def _share(pages: Sequence[_Page]) -> float:
+    """How much pages take of what those in a pointer may."""
+    return max(sum(page.size for page in pages) / MAX_WEIGHT, sum(page.values for page in pages) / MAX_VALUES)
+
+
 def weight_of_file(text: str) -> int:
     """Bytes that the rows of a page file may take in memory, by what its pages say of themselves."""
     return sum(5 * int(size) + 100 * int(values) for size, values in _FILE_HEAD.findall(text))
 
 
-def _read_older(older: object, label: str) -> tuple[tuple[PageFile, ...], str | None]:
-    """The page files that a pointer names, and what is wrong with what ends them."""
-    out, wrong = list[PageFile](), "what is said of page files is malformed"
-    if older is None or not isinstance(older, list):
-        return (), None if older is None else wrong
-    for each in older:
-        if not isinstance(each, dict) or len(out) == MAX_FILES:
-            return (*out,), wrong
-        name, digest, newest, pages = (each.get(key) for key in ("file", "sha256", "newest", "pages"))
-        file = read_filename(name) if isinstance(name, str) else None
-        if file is None or (file.kind, file.label) != ("page", label) or not is_digest(digest) or not is_id(newest):
-            return (*out,), wrong
-        if type(pages) is not int or not 0 < pages < MAX_VALUES or any(name == other.name for other in out):
-            return (*out,), wrong
-        out.append(PageFile(str(name), str(digest), newest, pages))
-    return (*out,), None
+def _read_older(older: object, label: str) -> Iterator[PageFile]:
+    """The page files that a pointer names, up to the first of which it says something wrong."""
+    known = set[str]()
+    listed: Any = [] if older is None else older
+    for each in listed if isinstance(listed, list) else [listed]:
+        name = each.get("file") if isinstance(each, dict) and len(known) < MAX_FILES else None
+        file = read_filename(name) if isinstance(name, str) and name not in known else None
+        if file is None or (file.kind, file.label) != ("page", label) or not is_id(each.get("newest")):
+            raise ValueError("what is said of page files is malformed")
+        if not 0 < expect(each, "pages", COUNT) < MAX_VALUES:
+            raise ValueError("a page file has too many pages")
+        known.add(str(name))
+        yield PageFile(str(name), expect(each, "sha256", DIGEST), each["newest"], each["pages"])
 
 
 def _read_file(file: PageFile, text: str | None, label: str) -> list[object]:
-    if text is None:
-        raise ValueError("cannot be read")
-    if sha256(text.encode("utf-8", "surrogatepass")) != file.sha256:
-        raise ValueError("is not the one that the pointer names")
+    if text is None or sha256(text.encode("utf-8", "surrogatepass")) != file.sha256:
+        raise ValueError("cannot be read, or is not the one that the pointer names")
     if peak_weight(text) > MAX_FILE_WEIGHT:
         raise ValueError("is larger than one may be")
     raw = load_object(text)
-    pages = raw.get("pages")
-    if (raw.get("format"), raw.get("label")) != (_FILE_FORMAT, label) or not isinstance(pages, list):
-        raise ValueError("is no file of pages of this label")
-    if len(pages) != file.pages:
-        raise ValueError("has another number of pages than the pointer says")
-    return pages
+    pages: Any = raw.get("pages")
+    is_one = (raw.get("format"), raw.get("label")) == (_FILE_FORMAT, label) and isinstance(pages, list)
+    if not is_one or len(pages) != file.pages:
+        raise ValueError("is no file of that many pages of this label")
+    return list(pages)
 
 
 def _by_size(pages: Sequence[_Page]) -> Iterator[list[_Page]]:
@@ -396,11 +388,6 @@ def _by_size(pages: Sequence[_Page]) -> Iterator[list[_Page]]:
 def _is_plain(text: str) -> bool:
     """True if a page takes one byte a character in a pointer, so that it may be written again unread."""
     return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
-
-
-def _is_newest_first(rows: Sequence[Entry]) -> bool:
-    orders = [id_order(entry.info.snapshot_id) for entry in rows]
-    return all(newer > older for newer, older in pairwise(orders))
 
 
 def _rows_per_page(rows: Sequence[Entry]) -> int:

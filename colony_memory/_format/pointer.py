@@ -19,7 +19,18 @@ from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.catalog import Catalog
 from colony_memory._format.json import load_object, peak_weight
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
-from colony_memory._format.names import id_order, is_hex16, latest_filename, manifest_filename, require_id, write_head
+from colony_memory._format.names import (
+    COUNTS,
+    LARGEST,
+    id_order,
+    is_count,
+    is_hex16,
+    is_id,
+    latest_filename,
+    manifest_filename,
+    require_id,
+    write_head,
+)
 from colony_memory._values import cached_property, dataclass, field
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
@@ -30,8 +41,6 @@ if TYPE_CHECKING:
     from colony_memory._format.catalog import Entry
     from colony_memory.signing import Signer
 
-# What a JSON reader of any language holds exactly.
-_MAX_COUNT = 2**53
 # Of a pointer, by `peak_weight`: several times that of the largest catalogue with 100,000 ids that are removed.
 _MOST_WEIGHT = 64 * 2**20
 
@@ -115,7 +124,7 @@ class Pointer:
         """
         kept = self.catalog.following(entries)
         # Whoever can write to a vault that nobody signs can set any count: at the end of it, it stays there.
-        generation = min(max(self.generation, above) + 1, _MAX_COUNT - 1)
+        generation = min(max(self.generation, above) + 1, LARGEST)
         named = (self.snapshot_id, self.went_back_from) if self.generation else (before,)
         newest = max(filter(None, (snapshot_id, *named, coming)), key=id_order, default=None)
         back = None if newest == snapshot_id else newest
@@ -155,8 +164,9 @@ def read_pointer(
             raise ValueError("manifest_file is not the one of the snapshot")
     except ValueError as error:
         raise SnapshotCorrupt(f"pointer {file} is not readable: {error}", file=file) from error
-    updated_at, generation = raw.get("updated_at"), raw.get("generation")
+    updated_at, generation, back = raw.get("updated_at"), raw.get("generation"), raw.get("went_back_from")
     removed, stream = raw.get("removed"), raw.get("stream")
+    doc_bytes: Any = raw.get("doc_bytes")
     entries, damage = _read_catalog(raw, label, files, whole=strict)
     if strict and damage is not None:
         raise SnapshotCorrupt(f"the catalogue in {file} is not readable: {damage}", file=file)
@@ -164,13 +174,13 @@ def read_pointer(
         label=label,
         snapshot_id=named,
         updated_at=updated_at if isinstance(updated_at, str) else "",
-        generation=generation if type(generation) is int and 0 < generation < _MAX_COUNT else 0,
+        generation=generation if is_count(generation) else 0,
         stream=stream if is_hex16(stream) else None,
         entries=entries,
-        removed=tuple(filter(None, map(_read_id, removed))) if isinstance(removed, list) else (),
-        went_back_from=_read_id(raw.get("went_back_from")),
+        removed=tuple(filter(is_id, removed)) if isinstance(removed, list) else (),
+        went_back_from=back if is_id(back) else None,
         unmerged=read_unmerged(raw.get("unmerged")),
-        doc_bytes=_read_counts(raw.get("doc_bytes")),
+        doc_bytes=tuple(doc_bytes) if COUNTS[0](doc_bytes) else (),
         raw=raw,
     )
 
@@ -184,14 +194,16 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
         "updated_at": pointer.updated_at,
         "generation": pointer.generation,
     }
-    raw |= {} if pointer.stream is None else {"stream": pointer.stream}
-    raw |= {"removed": list(pointer.removed)} if pointer.removed else {}
-    raw |= {} if pointer.went_back_from is None else {"went_back_from": pointer.went_back_from}
-    raw |= {"unmerged": raw_unmerged(pointer.unmerged)} if pointer.unmerged else {}
-    raw |= {"doc_bytes": list(pointer.doc_bytes)} if pointer.doc_bytes else {}
-    raw["catalog"], older = pointer.catalog.stored()
-    if older:
-        raw["older"] = older
+    catalog, older = pointer.catalog.stored()
+    more = {
+        "stream": pointer.stream,
+        "removed": pointer.removed,
+        "went_back_from": pointer.went_back_from,
+        "unmerged": raw_unmerged(pointer.unmerged),
+        "doc_bytes": pointer.doc_bytes,
+        "older": older,
+    }
+    raw |= {key: value for key, value in more.items() if value} | {"catalog": catalog}
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
     return json.dumps(raw)
@@ -199,18 +211,6 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
 
 def _manifest_file(label: str, snapshot_id: str | None) -> str:
     return "" if snapshot_id is None else manifest_filename(label, snapshot_id)
-
-
-def _read_id(value: object) -> str | None:
-    try:
-        return require_id(value)
-    except ValueError:
-        return None
-
-
-def _read_counts(value: object) -> tuple[int, ...]:
-    good = isinstance(value, list) and all(type(each) is int and 0 <= each < _MAX_COUNT for each in value)
-    return tuple(value) if isinstance(value, list) and good else ()
 
 
 def _read_catalog(

@@ -10,7 +10,7 @@ from colony_memory._format import FORMAT
 from colony_memory._format.json import load_object
 from colony_memory._format.lineage import read_lineage
 from colony_memory._format.manifest import SnapshotInfo, read_lacking, read_note, read_tags, read_word
-from colony_memory._format.names import id_order, require_id
+from colony_memory._format.names import id_order, is_count, require_id
 from colony_memory._values import dataclass, pattern
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ MAX_VALUES = 500_000
 #: Bytes of a catalogue, and of what a page of it takes as text.
 MAX_WEIGHT = 16 * 2**20
 _BEYOND = pattern(rb"[\xf0-\xf4]")
-# What a JSON reader of any language holds exactly.
-_MAX_COUNT = 2**53
 # File names hold six digits.
 _MAX_PARTS = 1_000_000
 # How many lines a row has at most of what was left out; the manifest has all.
@@ -111,11 +109,8 @@ def _facts(entry: Entry) -> dict[str, Any]:
     facts |= {name: value for name in ("origin", "refused", "rewrites") if (value := getattr(info, name))}
     if info.doc_count not in (None, len(info.doc_names)):
         facts["doc_count"] = info.doc_count
-    if entry.spoiled:
-        facts["spoiled"] = True
-    if entry.base_files > 1:
-        facts["base_files"] = entry.base_files
-    return facts
+    facts |= {"spoiled": True} if entry.spoiled else {}
+    return facts | ({"base_files": entry.base_files} if entry.base_files > 1 else {})
 
 
 def _time_in(own: str) -> str | None:
@@ -161,7 +156,7 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
     place, own, sha256, created_at, parts, size, plain_sha256, signed, issuer, wire, stored, *rest = row[:_WIDTH]
     parent_id, encrypted, shrunk_at = rest
     # A snapshot of format 1 has at least one part.
-    if place < 0 or not (wire == FORMAT) <= parts <= _MAX_PARTS or not 0 <= size < _MAX_COUNT > stored >= 0:
+    if place < 0 or not (wire == FORMAT) <= parts <= _MAX_PARTS or not is_count(size) or not is_count(stored):
         raise ValueError("a count is wrong")
     require_id(own)
     created_at = _time_in(own) if created_at is None else created_at
@@ -173,27 +168,20 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
     note, missing, tags, packs, facts = (*row[_WIDTH : _WIDTH + 5], *_NO_MORE[max(0, len(row) - _WIDTH) :])
     if not isinstance(note, (str, type(None))) or not all(type(each) is list for each in (missing, tags, packs)):
         raise TypeError("a row is wrong")
-    if not all(isinstance(line, str) for line in missing):
-        raise TypeError("incomplete is wrong")
-    if type(facts) is not dict:
+    if type(facts) is not dict or not all(isinstance(line, str) for line in missing):
         raise TypeError("a row is wrong")
     based_on = facts.get("based_on")
     lineage = read_lineage({**facts, "based_on": [parent_id] if based_on is True else based_on})
     count = facts.get("doc_count", None if encrypted or (wire != FORMAT and not names[place]) else len(names[place]))
-    if not (count is None or (type(count) is int and 0 <= count < _MAX_COUNT)):
+    if count is not None and not is_count(count):
         raise ValueError("a count is wrong")
     packs = tuple(map(require_id, packs))
     if packs and packs[-1] != own:
         raise ValueError("packs is wrong")
+    # One list for all snapshots of the same names: a copy for each would grow with rows times names.
+    head = own, label, read_word(created_at), names[place], parts, size, plain_sha256, signed
     info = SnapshotInfo(
-        own,
-        label,
-        read_word(created_at),
-        names[place],  # one list for all snapshots of the same names: a copy for each would grow with rows times names
-        parts,
-        size,
-        plain_sha256,
-        signed,
+        *head,
         None if issuer is None else read_word(issuer),
         read_word(wire),
         stored,
@@ -209,6 +197,6 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
         doc_count=count,
     )
     base_files = facts.get("base_files", 1)
-    if type(base_files) is not int or not 0 < base_files <= _MAX_PARTS:
+    if not is_count(base_files, _MAX_PARTS) or not base_files:
         raise ValueError("a count is wrong")
     return Entry(info, sha256, shrunk_at, packs, facts.get("spoiled") is True, base_files=base_files)

@@ -436,10 +436,10 @@ def test_a_row_that_belongs_into_a_file_that_was_not_read_ends_the_catalogue_bef
     [
         (lambda _: None, "cannot be read"),
         (lambda text: text + " ", "is not the one"),
-        (lambda text: text.replace(LABEL, "other"), "of pages of this label"),
-        (lambda text: text.replace("pages/1", "pages/2"), "of pages of this label"),
-        (lambda text: json.dumps({**json.loads(text), "pages": 3}), "of pages of this label"),
-        (lambda text: json.dumps({**json.loads(text), "pages": []}), "another number"),
+        (lambda text: text.replace(LABEL, "other"), "of that many pages of this label"),
+        (lambda text: text.replace("pages/1", "pages/2"), "of that many pages of this label"),
+        (lambda text: json.dumps({**json.loads(text), "pages": 3}), "of that many pages of this label"),
+        (lambda text: json.dumps({**json.loads(text), "pages": []}), "of that many pages of this label"),
         (lambda text: "[" * 90 + text, "page file"),
         (lambda text: json.dumps({**json.loads(text), "x": [0] * 100_000}), "larger than one may be"),
         (
