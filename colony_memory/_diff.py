@@ -1,7 +1,4 @@
-"""Pure: what changed between two texts, by number of lines and as the unified diff that git and patch apply.
-
-A line ends at a line feed and at nothing else, as git has it: a lone carriage return, a form feed or U+2028 ends none.
-"""
+"""Pure: what changed between two texts, in numbers and as git's patch. A line ends at a line feed, at nothing else."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ class Steps:
 
 
 class Matcher(difflib.SequenceMatcher[str]):
-    """:mod:`difflib` for as long as there are steps: its own time grows with the cube of lines chosen for it.
-
-    Where equal lines are too many, the frequent ones are only found beside others. What is found is right in any case.
-    """
+    """:mod:`difflib` for as long as there are steps; of too many equal lines some are only found beside others."""
 
     a: Sequence[str]
     b: Sequence[str]
@@ -217,13 +211,7 @@ _NOWHERE = "/dev/null"
 
 
 class File(NamedTuple):
-    """One file.
-
-    Attributes:
-        content: Its text, bytes where it is none.
-        mode: What git calls its kind: :data:`PLAIN`, :data:`EXECUTABLE`, or :data:`LINK`, whose content is what it
-            points to.
-    """
+    """One file: its text, bytes where it is none, and its kind as git has it, of a link what it points to."""
 
     content: str | bytes
     mode: str = PLAIN
@@ -243,10 +231,7 @@ def patch(before: Mapping[str, File], after: Mapping[str, File]) -> str:
 
 
 def file_patch(name: str, before: File | None, after: File | None, steps: Steps | None = None) -> str:
-    """The patch of one file; empty where nothing changed.
-
-    What is no text is said to differ, in a line that whatever applies patches passes over.
-    """
+    """The patch of one file, empty where nothing changed; of what is no text a line that it differs."""
     if before == after:
         return ""
     if before and after and (before.mode == LINK) != (after.mode == LINK):

@@ -30,14 +30,7 @@ _ELLIPSIS = "\u2026"
 
 
 class Found(NamedTuple):
-    """A line that has what is looked for.
-
-    Attributes:
-        number: Which line it is, from 1.
-        key: The line, or what stands for it where it is long.
-        line: The line, or as much of it as is told.
-        span: Where in that it is.
-    """
+    """A line that has what is looked for: which from 1, it or what stands for it, what is told of it, and where."""
 
     number: int
     key: str | bytes
@@ -117,9 +110,7 @@ class Pattern:
 
 
 def _row(pattern: str) -> list[str]:
-    """The texts in a row, where the expression says no more: ``a.*b`` is in a line that has an ``a``
-    and after it a ``b``, and finding that out takes one look. Empty where it says more.
-    """
+    """The texts in a row where an expression is no more: ``a.*b`` is an ``a`` and a ``b`` behind it."""
     if not _ROW.fullmatch(pattern):
         return []
     parts, at = [""], 0

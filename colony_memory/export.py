@@ -1,7 +1,6 @@
-"""Pure: the export file, one snapshot in one self-contained text.
+"""Pure: the export file, one snapshot in one self-contained text: its vault files as they are, nothing signed anew.
 
-An export holds the snapshot's vault files as they are, character for character: whatever digests and signatures are in
-them stay what they were, and nothing is signed anew. SNAPSHOT-FORMAT.md says what it looks like.
+SNAPSHOT-FORMAT.md says what it looks like.
 """
 
 from __future__ import annotations

@@ -203,10 +203,7 @@ class Shrink(NamedTuple):
 
 
 def is_much_smaller(info: SnapshotInfo, than: SnapshotInfo) -> bool:
-    """Whether a snapshot holds less than half of the bytes or of the documents of another.
-
-    Of what is encrypted and was not opened, the bytes that both store are compared, where each of them is stored whole.
-    """
+    """Whether a snapshot holds less than half of the bytes or documents of another; sealed ones by what both store."""
     if None in (info.doc_count, than.doc_count) and (info.encrypted or than.encrypted):
         return info.encrypted and than.encrypted and 0 < info.stored_bytes * 2 < than.stored_bytes
     fewer = info.doc_count is not None and than.doc_count is not None and info.doc_count * 2 < than.doc_count
@@ -229,10 +226,7 @@ def find_ruined(before: Mapping[str, int], now: Mapping[str, int], hollow: Colle
 
 
 def document_bytes(text: str, enough: int | None = None) -> int:
-    """Bytes of a document's text in UTF-8; 0 where there is nothing in it but NUL.
-
-    Of one whose characters alone are ``enough``, it is said that it has as many as that.
-    """
+    """Bytes of a text in UTF-8, 0 where it is all NUL; ``enough`` where its characters alone are as many."""
     if not text.strip("\0"):
         return 0
     if enough is not None and len(text) >= enough:

@@ -1,8 +1,5 @@
-"""Pure: Ed25519 signatures of manifests, bound to a ``did:key``. Needs the extra ``sign``.
-
-This module computes; what a client accepts is decided in :mod:`colony_memory.trust`. The did:key form of an Ed25519
-public key is the multicodec prefix ``ed01`` and the 32 bytes, in base58btc after ``did:key:z``
-(https://w3c-ccg.github.io/did-key-spec/).
+"""Pure: Ed25519 signatures of manifests, bound to a ``did:key``: ``ed01`` and the 32 bytes, in base58btc after
+``did:key:z`` (https://w3c-ccg.github.io/did-key-spec/). Needs the extra ``sign``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Pure: snapshots as vault files. Builds those of format ``colony-memory/1``, and reads those of every format.
 
-SNAPSHOT-FORMAT.md is the law. A snapshot of format 1 is a *manifest* and *parts*: the documents as canonical JSON,
-compressed, in base64, cut into slices that fit into a vault file. Ids and times are arguments; nothing here reads a
-clock or a vault.
+SNAPSHOT-FORMAT.md is the law. Ids and times are arguments; nothing here reads a clock or a vault.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Snapshots from one place to another: into a file, out of a file, from vault to vault.
-
-Everything goes byte for byte. Nothing is packed, signed or dated anew, so digests and signatures hold wherever a
-snapshot has gone. Exports are taken and put by :meth:`ColonyMemory.export_snapshot` and
-:meth:`ColonyMemory.import_snapshot`.
-"""
+"""Snapshots from one place to another: into a file, out of a file, from vault to vault, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Pure: what a client accepts.
+"""Pure: what a client accepts. Each rule takes what was read and returns, or raises :class:`UntrustedSnapshot`.
 
-:mod:`colony_memory.signing` computes; this module decides. Each rule is a function of its own that takes what was read
-and returns, or raises :class:`UntrustedSnapshot`; :class:`Trust` puts them together. Binding to a label, an id and the
-parts is not a matter of trust: :mod:`colony_memory.snapshot` demands it of every snapshot.
+Binding to a label, an id and the parts is not a matter of trust: it is demanded of every snapshot.
 """
 
 from __future__ import annotations

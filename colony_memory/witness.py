@@ -1,8 +1,6 @@
-"""Witnesses: what remembers, outside the vault, how far each label has come.
+"""Witnesses: what remembers, outside the vault, how far each label has come, by its *head*.
 
-Whoever can write to a vault can put back everything that it held last month, signatures included. Only a memory of
-something newer, kept where that hand does not reach, shows it. What is remembered of a label is its *head*,
-``<generation>:<first 16 hex digits of the manifest's SHA-256>``, as ``info.head`` gives it.
+Whoever can write to a vault can put back what it held last month, signatures included: only a newer head shows it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Text encrypted and opened by age. The only module that knows where age comes from.
-
-Pure but for the keys and nonces that age draws. Nothing here repeats a secret, in an error's message or its cause.
-"""
+"""Text encrypted and opened by age, the only module that knows where it comes from; no error repeats a secret."""
 
 from __future__ import annotations
 

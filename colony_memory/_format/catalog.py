@@ -1,10 +1,7 @@
 """Pure: the catalogue in a pointer: a row for each live snapshot, with its summary and the digest of its manifest.
 
-It is cut into pages, newest rows first. A page is opened when something asks for its rows. While they stay the same,
-its text is carried over unread: a backup opens and writes only the first page, however many snapshots there are. Where
-they become too many for a pointer, the oldest go into page files, which never change, and which the pointer names with
-their digests. A page that does not hold what it says ends the catalogue, as does a file that is not what the pointer
-says. A snapshot without a row is known by its manifest.
+It is cut into pages, newest rows first, which are opened when asked for and carried over unread; the oldest go into
+page files, which never change. A page or file that does not hold what is said of it ends the catalogue.
 """
 
 from __future__ import annotations
@@ -149,10 +146,8 @@ class Catalog(Sequence[Entry]):
         return out
 
     def spilled(self, file_id: str) -> tuple[Catalog, dict[str, str]]:
-        """The catalogue with its oldest pages in page files where a pointer would have too many, and with what changed
-        in those in new ones, whose texts are given by name.
-
-        ``file_id`` is an id that no other file has.
+        """The catalogue with its oldest pages in page files where a pointer would have too many, and the texts of new
+        files; ``file_id`` is an id that no other file has.
         """
         runs = self._runs()
         joins = len(runs) + len(self._unread) > MANY_FILES
@@ -266,10 +261,7 @@ class Catalog(Sequence[Entry]):
         return out
 
     def following(self, entries: Iterable[Entry]) -> Catalog:
-        """The catalogue of these rows, which keeps every page of this one that stays as it is.
-
-        Pages left with few rows are joined with their neighbours.
-        """
+        """The catalogue of these rows: every page that stays is kept, those with few rows left are joined."""
         if isinstance(entries, Catalog):
             return entries
         there = {entry.snapshot_id: entry for entry in entries}
@@ -398,10 +390,7 @@ def _rows_per_page(rows: Sequence[Entry]) -> int:
 
 
 def _lay_out(pieces: list[tuple[Entry, ...]], rows: tuple[Entry, ...]) -> None:
-    """Append rows to the pages laid out so far.
-
-    The first few go onto the last page if there is room; else all go onto new pages, full but for the first.
-    """
+    """Append rows: the first few onto the last page if there is room, else all onto new ones, the first not full."""
     if not rows:
         return
     most = _rows_per_page(rows)

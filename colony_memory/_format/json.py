@@ -1,7 +1,5 @@
-"""Pure: JSON as snapshots use it, written canonically and read strictly.
-
-Canonical form: keys sorted by code point, no white space, nothing escaped that need not be, UTF-8. UTF-8 has no
-bytes for a lone surrogate (half of an emoji, from cut command output), so one is written as its JSON escape.
+"""Pure: JSON as snapshots use it, read strictly and written canonically: keys sorted by code point, no white space,
+nothing escaped that need not be, UTF-8; a lone surrogate, which UTF-8 has no bytes for, is written as its JSON escape.
 """
 
 from __future__ import annotations
@@ -60,8 +58,7 @@ def utf8_pieces(text: str) -> Iterator[bytes]:
 def _escape(run: re.Match[str]) -> str:
     """Escape surrogates, but none that would join with an escape before it into one character.
 
-    A high surrogate and a low one after it, as two code points of one text, stay two only if the low one is
-    written as it is, in the three bytes that UTF-8 forbids and every JSON reader of the Python kind accepts.
+    A low one behind a high one stays in the three bytes that UTF-8 forbids and every reader of Python's kind accepts.
     """
     out: list[str] = []
     high = False
@@ -113,9 +110,7 @@ def encode_documents(documents: Mapping[str, str]) -> Iterator[bytes]:
 
 
 def encode_texts(texts: Iterable[tuple[str, Iterable[tuple[bytes, bool]]]]) -> Iterator[bytes]:
-    """The same of documents in the order of their names, each text in UTF-8 with the three bytes of a surrogate, in
-    pieces that end between characters, with whether there is nothing in one that has to be escaped.
-    """
+    """The same of documents in order, in pieces of UTF-8 that end between characters, with whether one is plain."""
     return _encoded((name, chain.from_iterable(starmap(_escaped_texts, pieces))) for name, pieces in texts)
 
 
@@ -192,11 +187,7 @@ def _narrow(text: str) -> str | bytes:
 
 
 class _Reader:
-    """Reads JSON in windows, so that it never stands whole in memory as text.
-
-    A window stands between two quotes of its own: a string that only ends at the last one goes on in the next window,
-    where the first one begins its rest.
-    """
+    """Reads JSON in windows between quotes of their own: a string that only ends there goes on in the next one."""
 
     def __init__(self, data: bytearray) -> None:
         self._data = data
@@ -260,10 +251,7 @@ def peak_weight(text: str) -> int:
 
 
 def load_object(text: str) -> dict[str, Any]:
-    """Read a JSON object that came out of a vault.
-
-    What it gives takes at most 40 times the memory of the text, and of a large text less than that.
-    """
+    """Read a JSON object that came out of a vault; what it gives takes at most 40 times the memory of the text."""
     if len(text) > _FEW_CHARS and text.count("{") + text.count("[") > _MOST_NODES:
         raise ValueError("it holds too much")
     try:

@@ -1,8 +1,7 @@
 """Pure: which snapshot is based on which, and which are unmerged: refused, or overtaken by one not based on them.
 
-A manifest names in ``based_on`` what its writer held or merged. One without it, as 0.1.1 writes it, counts as based on
-all that was listed before it. Not every link lasts as long as what it links: where one is missing, what is older and
-not unmerged counts as an ancestor, since whatever lost its place to a save that was not based on it is unmerged.
+One without ``based_on`` counts as based on all listed before it. Where a link is missing, what is older counts as an
+ancestor, unless it is unmerged: whatever lost its place to a save that was not based on it is that.
 """
 
 from __future__ import annotations
@@ -172,10 +171,7 @@ def _descent(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapsh
 def merge_base(
     infos: Sequence[SnapshotInfo], unmerged: Sequence[Unmerged], own: Collection[str], theirs: str
 ) -> str | None:
-    """The newest listed snapshot that both an own one and theirs descend from; None where there is none.
-
-    Over anything else, what only one side has would count as deleted by the other.
-    """
+    """The newest listed snapshot that an own one and theirs descend from: over others, text would count as deleted."""
     ours = {*own} | ancestors(infos, *own)[0]
     held = _descent(infos, unmerged, theirs)
     listed = {info.snapshot_id for info in infos}

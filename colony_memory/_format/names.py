@@ -241,9 +241,7 @@ _NOTHING = "sha256:" + "0" * 64
 
 
 class Head(NamedTuple):
-    """A head taken apart: the generation of a pointer, a colon, and the first 16 hex digits of the SHA-256 of the
-    manifest that it names, zeros where it names nothing. A witness keeps the label's stream behind another colon.
-    """
+    """``generation:digest``, with 16 hex digits of the manifest's; a witness adds a colon and the stream."""
 
     generation: int  # generation of the pointer
     # 16 hex digits of the digest of the manifest that it names; None where only the generation is known

@@ -1,7 +1,6 @@
 """Pure: plain text to base64 of gzip and back, within bounds, and the ``tree``, a digest of names and contents.
 
-The extra ``fast`` brings libdeflate, which writes gzip in about half of zlib's time. What it writes every reader takes.
-It reads nothing here: it takes the size of what it inflates from whoever wrote the stream.
+The extra ``fast`` brings libdeflate, which writes gzip in half of zlib's time; no size that it is given is believed.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ def sha256(data: bytes | bytearray) -> str:
 
 
 def pack(pieces: Iterable[bytes], *, digests: bool = False) -> Packed:
-    """Compress plain text that comes in pieces, into one gzip member; the same bytes each time for one library.
-
-    Of ``digests``, what repeats for a few characters does so by chance: zlib takes a tenth less where it is told so.
-    """
+    """Compress pieces into one gzip member. Of ``digests``, what repeats does so by chance: zlib wants to know."""
     compress = _libdeflate()
     if compress is not None:
         # It takes the text in one piece, and holds no more than that and its output.
@@ -138,10 +134,7 @@ def decode_base64(chunks: Iterable[str]) -> Iterator[bytes]:
 
 
 def document_digest(text: str) -> str:
-    """Digest of one document: of its text in UTF-8, each surrogate in the three bytes that UTF-8 would have for it.
-
-    Of a document that is a text file's content, that is the digest of the file.
-    """
+    """Digest of one document in UTF-8, each surrogate in three bytes: of a text file's content, the file's digest."""
     if text.isascii():
         return sha256(text.encode())
     hasher = hashlib.sha256()
@@ -166,10 +159,7 @@ def of_file(digest: str) -> str:
 
 
 def tree_of_digests(digests: Mapping[str, str]) -> str:
-    """The tree of documents whose digests are known, by name.
-
-    It is the digest of a canonical JSON object, in which every name and every digest ends where its quotes end.
-    """
+    """The tree of documents whose digests are known, by name: the digest of a canonical JSON object."""
     return sha256(canonical(dict(digests)))
 
 

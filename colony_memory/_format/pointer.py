@@ -1,13 +1,7 @@
 """Pure: the ``latest`` pointer of a label, its generation and its catalogue of the live snapshots.
 
-0.1.1 writes a pointer of five fields. This package adds ``generation``, one more with every write; ``stream``, drawn
-once for a label and the same ever after; ``catalog``, a summary of each snapshot with the digest of its manifest, so
-that a listing needs no manifest; ``removed``, what is to be deleted and must not be listed again; and ``unmerged``,
-what no latest is based on. A writer that signs adds ``signature``. Without one that the reader trusts all of them are
-hints.
-
-A pointer may name nothing: its label was emptied on purpose. Its ``snapshot_id`` is empty then, which no snapshot is
-called, so that 0.1.1 finds no snapshot.
+0.1.1 writes five fields of it; what this package adds are hints, unless a signature that the reader trusts covers them.
+A pointer whose ``snapshot_id`` is empty names nothing: its label was emptied on purpose.
 """
 
 from __future__ import annotations
@@ -117,10 +111,9 @@ class Pointer:
         above: int = 0,
         before: str | None = None,
     ) -> Pointer:
-        """The pointer of the next generation, and of one above ``above``.
+        """The pointer of the next generation, and of one above ``above``; ``coming`` is about to be brought there.
 
-        ``before`` is the latest until now, where this pointer has no generation: what such a one says is not proven.
-        ``coming`` is a snapshot that is about to be brought there.
+        ``before`` is the latest until now where this one has no generation: what such a one says is not proven.
         """
         kept = self.catalog.following(entries)
         # Whoever can write to a vault that nobody signs can set any count: at the end of it, it stays there.
@@ -148,10 +141,7 @@ class Pointer:
 def read_pointer(
     text: str, *, label: str, strict: bool = False, files: Mapping[str, str | None] | None = None
 ) -> Pointer:
-    """Read the text of a pointer file.
-
-    Of a catalogue that cannot be read in full, what can be is taken, since it is only a hint.
-    """
+    """Read the text of a pointer file. Of a catalogue that is damaged, what can be read is taken: it is only a hint."""
     file = latest_filename(label)
     try:
         if peak_weight(text) > _MOST_WEIGHT:

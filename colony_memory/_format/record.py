@@ -70,10 +70,7 @@ def without(record: Mapping[str, Any], gone: Callable[[str], bool]) -> dict[str,
 def unfold(
     base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Memories with each file of their record beside their documents, as one line, and without it in the record.
-
-    Where a side has something else in the record's place, all are as they were.
-    """
+    """Memories with each file of their record as a document of one line; as they were where a side has no record."""
     if any(RECORD_NAME in side and read_record(side[RECORD_NAME]) is None for side in (ours, theirs)):
         return dict(base), dict(ours), dict(theirs)
     known = _unfolded(base)
@@ -119,9 +116,7 @@ def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
 
 
 def take_apart(documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, bytes]]:
-    """The documents with their record as it is without its files, and these as bytes; none where the two would not
-    give back each letter of the documents.
-    """
+    """The documents with their record without its files, and these as bytes; none where that loses a letter."""
     split = split_files(documents[RECORD_NAME]) if RECORD_NAME in documents else None
     if split is None or not split[1].keys().isdisjoint(documents):
         return dict(documents), {}
@@ -129,9 +124,7 @@ def take_apart(documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
 
 
 def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
-    """The text of a record without its files, and their bytes by name; None where :func:`record_pieces` would not
-    give back each letter of it.
-    """
+    """A record without its files, and their bytes by name; None where :func:`record_pieces` would lose a letter."""
     start = text.find(_FILES) + len(_FILES)
     at, sign, files, last = start, ",", dict[str, bytes](), None
     while sign == ",":
@@ -166,9 +159,7 @@ def spell_file(data: bytes) -> Iterator[bytes]:
 
 
 def record_pieces(record: bytes, files: Mapping[str, bytes]) -> Iterator[tuple[bytes, bool]]:
-    """The text of a record with its files, which are in the order of their names; with each piece, whether it is
-    base64.
-    """
+    """The text of a record with its files, in the order of their names; with each piece, whether it is base64."""
     start = record.find(_FILES.encode("ascii")) + len(_FILES)
     if start < len(_FILES) or not record.startswith(b"}", start):
         raise ValueError("it has files, but no record of them")

@@ -36,10 +36,7 @@ def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> Manifest:
 def read_documents(
     manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES, spend: Spend = spend_freely
 ) -> dict[str, str]:
-    """The documents of a checked manifest; the parts are used up, to free memory.
-
-    See :func:`colony_memory.snapshot.parse`.
-    """
+    """The documents of a checked manifest; the parts are used up. See :func:`colony_memory.snapshot.parse`."""
     info, file = manifest.info, manifest_filename(manifest.info.label, manifest.info.snapshot_id)
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"

@@ -1,7 +1,4 @@
-"""The facade: :class:`ColonyMemory` and :class:`AsyncColonyMemory`, the same verbs for both worlds.
-
-There is no logic here: a verb passes its arguments on to the engine.
-"""
+"""The facade: :class:`ColonyMemory` and :class:`AsyncColonyMemory`, the same verbs for both worlds."""
 
 from __future__ import annotations
 

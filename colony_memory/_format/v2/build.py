@@ -156,15 +156,9 @@ def read_chain(
     spend: Spend = spend_freely,
     by_tree: bool = False,
 ) -> Chain:
-    """The chain that the next snapshot may go on from, every byte of it checked.
+    """The chain that the next snapshot may go on from, every byte of it checked; the ``texts`` are used up.
 
-    Args:
-        texts: Text of each file that it needs by name, None where it is not there; they are used up.
-        max_bytes: Bytes of plain text to accept at most.
-        known: A chain that was read within the same bounds; of packs that both have nothing is read or unpacked anew.
-        identities: What opens it where it is encrypted.
-        spend: Is told of the work that each pack takes.
-        by_tree: The tree, if there is one, is proof enough: nothing is made into documents.
+    Of packs that a ``known`` chain has too, nothing is read anew; ``by_tree``, a tree is proof enough.
     """
     info = manifest.info
     label, file = info.label, manifest_filename(info.label, info.snapshot_id)
@@ -201,10 +195,7 @@ def read_chain(
 def read_packs(
     manifest: ChainManifest, texts: dict[str, str | None], *, known: Sequence[Pack] = ()
 ) -> tuple[Pack, ...]:
-    """The packs, base first. Their digests are followed down from the one that the manifest gives.
-
-    Nothing is unpacked, so that this proves stored bytes where their content cannot be read.
-    """
+    """The packs, base first, by the digest of the one above each. Nothing is unpacked: this proves stored bytes."""
     label, packs, sha256_of = manifest.info.label, list[Pack](), manifest.pack_sha256
     for at in reversed(range(len(manifest.packs))):
         pack_id, sizes = manifest.packs[at], manifest.pack_bytes[at]

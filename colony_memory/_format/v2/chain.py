@@ -1,8 +1,7 @@
 """Pure: packs as vault files, and chains of them: which to write for a new state, and how they are read.
 
-A pack tells what is below it, so that one digest covers a whole chain, which is read from its base up, however it was
-cut. Writers put a patch on top. Where a chain has grown long, the new snapshot's pack takes the place of the last ones,
-and is made from what is below them; where that no longer pays, a base begins a new chain. Nothing is ever rewritten.
+A pack tells what is below it, so that one digest covers a whole chain. Where that has grown long, the new pack
+takes the place of the last ones; where that no longer pays, a base begins a new one. Nothing is ever rewritten.
 """
 
 from __future__ import annotations
@@ -209,10 +208,7 @@ def extend(
 
 
 def _work(size: int, line: int, state: State) -> int:
-    """The cost of reading a pack, in bytes: those of its prefix, those that it unpacks to, and those of the contents
-    that it puts together. A content of its state weighs as much as 256, and a byte of the first line as 32: they are
-    made into Python's objects.
-    """
+    """Bytes that reading a pack costs: of its prefix, of what it unpacks to, and of what Python makes into objects."""
     return size + _DOCUMENT_WEIGHT * len(state.contents) + (_LINE_WEIGHT - 1) * line
 
 
@@ -245,10 +241,7 @@ def _as_base(parent: Chain, state: State) -> float:
 
 
 def _stays(parent: Chain, state: State) -> bool:
-    """True if the base of the parent is to be the new snapshot's too.
-
-    Where little is left of what was once there, a new base is small, and spares every reader what is gone.
-    """
+    """True if the base is to be the new snapshot's too: a new one is small, where little is left of what was there."""
     read = sum(len(link.pack.frame) for link in parent.links)
     return parent.on_base + 1 < MAX_ON_BASE and read <= _MOST_READ * _as_base(parent, state) + _LEAST_READ
 
@@ -276,10 +269,9 @@ def _pays(frame: bytes, parent: Chain, state: State) -> bool:
 def replay(
     packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None, spend: Spend = spend_freely
 ) -> tuple[State, list[tuple[int, int]]]:
-    """The state that packs lead to, base first, and of each of them the size and the work, as :class:`Link` has them.
+    """The state that packs lead to, base first, and of each the size and the work; ``spend`` is told of the latter.
 
-    It goes on from what a ``known`` chain leads to, where all of that one's packs are the first of these. ``spend`` is
-    told of the work that each pack takes.
+    It goes on from a ``known`` chain where all packs of that are the first of these.
     """
     state, steps = EMPTY, list[tuple[int, int]]()
     if known is not None and [link.pack for link in known.links] == [*packs[: len(known.links)]]:

@@ -31,11 +31,7 @@ class Match(NamedTuple):
 
 
 def match(old: bytes, new: bytes) -> list[Match]:
-    """The parts of the old content in the new one, in the order of the new one.
-
-    What stayed in its place is found, from the front and from the end, and where much is left, what was moved by
-    anything that came or went before it.
-    """
+    """The parts of the old content in the new one, in order: what stayed, and where much is left, what moved."""
     found = list(_in_place(old, new, [(0, len(new))], 0))
     if len(old) != len(new):
         found += _in_place(old, new, gaps(found, len(new)), len(old) - len(new))

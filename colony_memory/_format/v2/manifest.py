@@ -1,8 +1,4 @@
-"""Pure: the manifest of a snapshot of format 2, every field checked, and the part of it that is sealed.
-
-It has the fields of format 1 that 0.1.1 asks for, and of them ``part_count`` 0 and ``part_files`` empty, so that 0.1.1
-finds nothing to delete with it; that client refuses to restore another format than its own.
-"""
+"""Pure: the manifest of a snapshot of format 2, every field checked, and the part of it that is sealed."""
 
 from __future__ import annotations
 

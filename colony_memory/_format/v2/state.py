@@ -1,10 +1,8 @@
 """Pure: a memory as bytes, what changes from one to the next, and that change applied, within bounds.
 
-A state has a content for each document, which is its text, and for each file of a folder's record, which is the bytes
-that the record spells in base64: a byte more in a file is a byte more here, and not another text from there on.
-As one run it is each content in the order of the bytes of its name: name, LF, content. A change is one line of JSON,
-LF, and what is new of contents joined in that same order; a large one takes the rest from the run of the state before.
-What a pack is compressed against is that run where it is short, else parts of it: what changed, and what is beside it.
+A state has a content for each document, and one for each file of a folder's record. As one run it is name, LF, content
+of each in the order of names. A change is one line of JSON, LF, and what is new of contents; a pack is compressed
+against the run before, of a long one against parts: what changed, and what is beside it.
 """
 
 from __future__ import annotations
@@ -189,9 +187,7 @@ class State:
         return dict(self._decoded(names))
 
     def used_up(self) -> dict[str, str]:
-        """The documents; each content goes as its text comes, which may take four times as much. Nothing else is left
-        of the state.
-        """
+        """The documents; each content goes as its text comes, which may take four times as much."""
         out = dict[str, str]()
         for name, text in self._decoded():
             out[name] = text

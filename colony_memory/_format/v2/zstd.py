@@ -80,11 +80,7 @@ def require_reader(what: str, *, file: str | None = None, wanted: str = WANTED) 
 
 
 class Prefix:
-    """The prefix of a frame; zstd keeps the only copy of its bytes.
-
-    Args:
-        pieces: Its bytes, cut anywhere.
-    """
+    """The prefix of a frame, of pieces that are cut anywhere; zstd keeps the only copy of its bytes."""
 
     def __init__(self, pieces: Iterable[bytes | memoryview] = ()) -> None:
         self._kept: Any = b"".join(pieces)
