@@ -17,7 +17,7 @@ from colony_memory.exceptions import ColonyMemoryWarning, Hint, VaultError, Vaul
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Literal
+    from typing import Any, Literal
 
 
 #: Most bytes of a file that are written or read: twice what a snapshot takes unless told otherwise.
@@ -25,18 +25,6 @@ MOST_BYTES = 512 * 2**20
 #: Codes of :class:`~colony_memory.VaultUnavailable` that say it of one file, not of the vault: what bears its name is
 #: no plain file or too large; a sync service keeps its place.
 UNFIT_FILE, ELSEWHERE = "UNFIT_FILE", "ELSEWHERE"
-
-
-def encode_text(filename: str, content: str) -> bytes:
-    """A file's text as it is stored."""
-    try:
-        return content.encode("utf-8")
-    except UnicodeEncodeError as exc:
-        raise VaultError(
-            f"{filename}: character {exc.start} of the text is half of a surrogate pair, which UTF-8 cannot hold",
-            status=400,
-            code="INVALID_INPUT",
-        ) from exc
 
 
 def etag_of(data: bytes) -> str:
@@ -68,14 +56,26 @@ def no_such_file(place: object, filename: str) -> VaultError:
     return VaultError(f"no such file in {place}: {filename}", status=404, code="NOT_FOUND")
 
 
-def not_a_name(place: object, filename: str) -> VaultError:
-    return VaultError(f"not a name of a file in {place}: {filename!r}", status=400, code="INVALID_INPUT")
+def refuse_odd_name(place: object, filename: str) -> None:
+    if not is_plain_name(filename):
+        raise VaultError(f"not a name of a file in {place}: {filename!r}", status=400, code="INVALID_INPUT")
 
 
-def too_large(place: object, filename: str, size: int, most: int) -> VaultError:
-    return VaultError(
-        f"{filename} takes {size} bytes; a file in {place} may take {most}", status=400, code="QUOTA_EXCEEDED"
-    )
+def encode_text(place: object, filename: str, content: str, most: int = MOST_BYTES) -> bytes:
+    """A file's text as it is stored."""
+    try:
+        data = content.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise VaultError(
+            f"{filename}: character {exc.start} of the text is half of a surrogate pair, which UTF-8 cannot hold",
+            status=400,
+            code="INVALID_INPUT",
+        ) from exc
+    if len(data) > most:
+        raise VaultError(
+            f"{filename} takes {len(data)} bytes; a file in {place} may take {most}", status=400, code="QUOTA_EXCEEDED"
+        )
+    return data
 
 
 _NAME_BYTES = 255
@@ -141,7 +141,18 @@ class MarkedVault:
     snapshot_format: Literal[1, 2] = 1
 
     def require(self) -> None:
-        """Go on only in a vault."""
+        """Go on only in a vault.
+
+        Raises:
+            VaultMissing: There is none.
+            VaultError: Nobody can tell.
+        """
+        raise NotImplementedError
+
+    def vault_list_files(self) -> dict[str, Any]:
+        return self.vault_list_prefix("")
+
+    def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         raise NotImplementedError
 
     def exists(self) -> bool:
@@ -211,8 +222,6 @@ class Marked(NamedTuple):
             raw = {"format": layout, "id": os.urandom(16).hex()}
             chosen = asked or (2 if conditional and not used() and is_installed() else 1)
         data = (json.dumps({**raw, "snapshots": _NAMES[chosen]}) + "\n").encode("ascii")
-        if len(data) > MARKER_BYTES:
-            raise ValueError("the vault's marker is too long to tell a format of snapshots")
         return Marked(None, chosen, data)
 
 

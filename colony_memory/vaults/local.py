@@ -117,16 +117,6 @@ class LocalVault(MarkedVault):
     def __repr__(self) -> str:
         return f"LocalVault({str(self.path)!r})"
 
-    def require(self) -> None:
-        """Go on only in a vault.
-
-        Raises:
-            VaultMissing: There is none.
-            VaultError: Nobody can tell.
-        """
-        with self._opened():
-            pass
-
     def identity(self) -> str:
         """What this vault is, wherever it is moved to: the id that its marker gives it; its real path without one.
 
@@ -137,6 +127,10 @@ class LocalVault(MarkedVault):
         with self._opened() as directory:
             known = files.marker_id(self._marked(directory).data)
         return f"vault:{known}" if known else f"file:{real_path(self.path)}"
+
+    def require(self) -> None:
+        with self._opened():
+            pass
 
     # --- the five methods
 
@@ -154,14 +148,6 @@ class LocalVault(MarkedVault):
             "available_bytes": available,
             "file_count": len(found.files),
         }
-
-    def vault_list_files(self) -> dict[str, Any]:
-        """Every file's name, size in bytes and time of its last upload, by name; and what time it is ``now``.
-
-        Files bear the times of the hosts that wrote them, and one that was written while a clock was wrong may bear one
-        that is to come.
-        """
-        return self.vault_list_prefix("")
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
         """One file with its ``content`` and ``etag``.
@@ -209,21 +195,18 @@ class LocalVault(MarkedVault):
         """
         files.check_none_match(if_none_match)
         target = self._locate(filename)
-        data = files.encode_text(filename, content)
+        data = files.encode_text(self.path, filename, content, min(MOST_BYTES, self._max_file_bytes or MOST_BYTES))
         with self._opened(target, needed=len(data)) as directory, self._locked(directory):
             if directory.look(filename) is None:
                 _refuse_placeholder(directory, filename)
             if if_match is not None or if_none_match is not None:
                 found = directory.read(filename, limit=MOST_BYTES)
-                if found is None:
-                    state = "is not there" if if_match is not None else None
-                elif if_none_match is not None:
-                    state = "is there"
-                else:
-                    state = None if files.etag_of(found.data) == if_match else "has changed"
-                if state is not None:
+                etag = None if found is None else files.etag_of(found.data)
+                if etag != if_match or (etag is not None and if_none_match is not None):
+                    state = "is not there" if etag is None else "has changed" if if_none_match is None else "is there"
                     raise VaultError(f"{target} {state}: not written", status=412, code="PRECONDITION_FAILED")
-            self._require_room(directory, filename, len(data))
+            if self._quota_bytes is not None:
+                self._require_room(directory, filename, len(data), self._quota_bytes)
             now = time.time()
             if abs(now - self._cleared) > _TEMP_LIFETIME:  # it looks at every name
                 for name, facts in directory.entries(lambda name: name.startswith(TEMP_PREFIX)):
@@ -243,6 +226,11 @@ class LocalVault(MarkedVault):
             return self._free()
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
+        """Their names, sizes in bytes and times of their last upload, by name; and what time it is ``now``.
+
+        Files bear the times of the hosts that wrote them, and one that was written while a clock was wrong may bear one
+        that is to come.
+        """
         with self._opened() as directory:
             return _list(directory, _scan(directory, prefix))
 
@@ -259,8 +247,7 @@ class LocalVault(MarkedVault):
     # --- on disk
 
     def _locate(self, filename: str) -> Path:
-        if not files.is_plain_name(filename):
-            raise files.not_a_name(self.path, filename)
+        files.refuse_odd_name(self.path, filename)
         return self.path / filename
 
     def _absent(self, directory: Files, filename: str) -> VaultError:
@@ -314,19 +301,15 @@ class LocalVault(MarkedVault):
 
         return shutil.disk_usage(self.path).free
 
-    def _require_room(self, directory: Files, filename: str, size: int) -> None:
-        most = min(MOST_BYTES, self._max_file_bytes or MOST_BYTES)
-        if size > most:
-            raise files.too_large(self.path, filename, size, most)
-        if self._quota_bytes is not None:
-            found = _scan(directory)
-            free = self._quota_bytes - found.used + (found.files.get(filename, (0, None))[0] or 0)
-            if size > free:
-                raise VaultError(
-                    f"{filename} takes {size} bytes; {self.path} has {max(0, free)} of {self._quota_bytes} left for it",
-                    status=400,
-                    code="QUOTA_EXCEEDED",
-                )
+    def _require_room(self, directory: Files, filename: str, size: int, quota: int) -> None:
+        found = _scan(directory)
+        free = quota - found.used + (found.files.get(filename, (0, None))[0] or 0)
+        if size > free:
+            raise VaultError(
+                f"{filename} takes {size} bytes; {self.path} has {max(0, free)} of {quota} left for it",
+                status=400,
+                code="QUOTA_EXCEEDED",
+            )
 
 
 _WHY_MISSING = "or the disk that it is on is not mounted"

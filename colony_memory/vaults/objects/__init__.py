@@ -169,12 +169,7 @@ class ObjectVault(MarkedVault):
         return f"vault:{self._id}" if self._id else self.url
 
     def require(self) -> None:
-        """Go on only in a vault; asked of the store once, and again whenever something is absent.
-
-        Raises:
-            VaultMissing: There is none.
-            VaultError: Nobody can tell.
-        """
+        """Go on only in a vault; asked of the store once, and again whenever something is absent."""
         if not self._known:
             self._look_again()
 
@@ -190,9 +185,6 @@ class ObjectVault(MarkedVault):
             "available_bytes": max(0, UNLIMITED_BYTES - used),
             "file_count": len(items),
         }
-
-    def vault_list_files(self) -> dict[str, Any]:
-        return self.vault_list_prefix("")
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
         """One file with its ``content`` and ``etag``.
@@ -277,8 +269,7 @@ class ObjectVault(MarkedVault):
     # --- in the store
 
     def _locate(self, filename: str) -> str:
-        if not files.is_plain_name(filename):
-            raise files.not_a_name(self.url, filename)
+        files.refuse_odd_name(self.url, filename)
         return key_of(filename)
 
     def _read(self, key: str, doing: str, most: int) -> tuple[bytes, ObjectMeta]:
@@ -316,9 +307,7 @@ class ObjectVault(MarkedVault):
 
     def _upload(self, filename: str, content: str, mode: Any) -> dict[str, Any]:
         key, doing = self._locate(filename), f"writing {filename}"
-        data = files.encode_text(filename, content)
-        if len(data) > self._most:
-            raise files.too_large(self.url, filename, len(data), self._most)
+        data = files.encode_text(self.url, filename, content, self._most)
         self.require()
         try:
             with asking(doing):
