@@ -1,9 +1,8 @@
 """Directories that are open: the one place that looks up, opens, makes, moves and removes what is in them.
 
-A descriptor stays with the directory that was looked at, whoever puts a link in its place: every name is one component,
-looked up from it without following links, and nothing but plain files is opened, so that nothing is waited for. Where
-the platform has no directory descriptors (Windows), names are joined to paths, and looked at before and after.
-Errors are those of the operating system, and :class:`~colony_memory._os.paths.UnfitFile`.
+A descriptor stays with the directory that was looked at. Every name is one component, looked up from it without
+following links, and nothing but plain files is opened, so that nothing is waited for. Where the platform has no
+directory descriptors (Windows), names are joined to paths, and looked at before and after.
 """
 
 from __future__ import annotations

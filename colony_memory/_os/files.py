@@ -1,13 +1,9 @@
-"""Plain files, whole or not at all: read within a bound, made, replaced and removed, on disk when the call returns.
+"""Plain files, whole or not at all, on disk when the call returns; and a lock between threads and between processes.
 
-And a lock between threads and between processes, on a file of its own: ``with locked(directory / ".lock"): …``. It is
-the operating system's (``flock``; ``msvcrt.locking`` on Windows) and goes with the process that held it, so a crash
-leaves none behind. The file stays, and must not be the one that is being protected: whoever replaces a file by renaming
-over it replaces what the others wait on.
-
-Where a file system has no locks (NFS without its lock daemon, some of FUSE), a second file beside the first stands for
-a lock that is only ever held for moments: only one can make it, and one that a waiter has seen unchanged for
-``_LEFT_BEHIND`` seconds is what a crash left.
+The lock is the operating system's, on a file of its own that stays, and goes with the process that held it. Where a
+file system has no locks (NFS without its lock daemon, some of FUSE), a second file beside the first stands for one that
+is only ever held for moments: only one can make it, and one that a waiter has seen unchanged for ``_LEFT_BEHIND``
+seconds is what a crash left.
 """
 
 from __future__ import annotations
@@ -38,10 +34,8 @@ TEMP_PREFIX = ".tmp-"
 
 
 class Contents(NamedTuple):
-    """The bytes of a file, and the status of the very file that was read."""
-
     data: bytes
-    facts: os.stat_result
+    facts: os.stat_result  # of the very file that was read
 
 
 class Files(Directory):
@@ -93,13 +87,9 @@ class Files(Directory):
     def replace(self, name: str, data: bytes, *, temp: str | None = None, like: os.stat_result | None = None) -> None:
         """Put bytes in the place of a file, or where nothing is, for its owner alone.
 
-        Args:
-            name: The file.
-            data: What it is to hold.
-            temp: The name that the bytes have until they are whole, by default one that nobody has. What is there
-                under a given one is what a crash left.
-            like: The status of the file that is replaced, for one that is somebody's own: it keeps its owner and who
-                may read it, and is replaced only while it is that very file, else FileExistsError.
+        Until they are whole they are under the name ``temp``, where a crash may have left some, else one that nobody
+        has. A file with the status ``like`` is somebody's own: it keeps its owner and who may read it, and is replaced
+        only while it is that very file, else FileExistsError.
         """
         self.refuse_unfit(name)
         if temp is not None:
@@ -130,7 +120,8 @@ class Files(Directory):
         finally:
             os.close(descriptor)
         there = self.look(name)
-        if there is None or not os.path.samestat(there, like) or _written(there) != _written(like):
+        same = there is not None and os.path.samestat(there, like)
+        if not same or there is None or (there.st_size, there.st_mtime_ns) != (like.st_size, like.st_mtime_ns):
             raise FileExistsError(errno.EEXIST, "was changed meanwhile", str(self.path / name))
 
     def remove(self, name: str) -> None:
@@ -150,12 +141,10 @@ class Files(Directory):
     def _write_temp(self, data: bytes, temp: str) -> str:
         descriptor = self.make_file(temp)
         try:
-            try:
-                with os.fdopen(descriptor, "wb", closefd=False) as stream:
-                    stream.write(data)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
                 sync_bytes(descriptor)
-            finally:
-                os.close(descriptor)
         except BaseException:
             with contextlib.suppress(OSError):  # the first error is the one to tell
                 self.clear(temp)
@@ -215,17 +204,12 @@ def _read(descriptor: int, size: int, limit: int) -> bytes | None:
     return bytes(data)
 
 
-def _written(facts: os.stat_result) -> tuple[int, int]:
-    return facts.st_size, facts.st_mtime_ns
-
-
 def new_temp_name() -> str:
     """A name that nobody has, under which bytes are written until they are whole."""
     return f"{TEMP_PREFIX}{os.urandom(8).hex()}"
 
 
 _PAUSE = 0.002
-"""Seconds between two tries."""
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOTTY})
 _LEFT_BEHIND = 20.0
 
@@ -239,14 +223,8 @@ def locked(path: Path, *, patience: float = 30.0, brief: bool = False) -> contex
 def locked_in(directory: Files, name: str, *, patience: float = 30.0, brief: bool = False) -> Iterator[int]:
     """Hold the lock of a file in a directory, made for its owner alone where it is not there; gives its descriptor.
 
-    Not reentrant: a thread that holds it and asks again waits in vain.
-
-    Args:
-        directory: Where the file is.
-        name: The lock file.
-        patience: Seconds to wait, then TimeoutError. What is held for milliseconds is held for longer only where its
-            holder was stopped.
-        brief: It is, so that where the file system has no locks a file can stand for one.
+    Not reentrant. After ``patience`` seconds TimeoutError. A ``brief`` one is held for milliseconds, so that where the
+    file system has no locks a file can stand for it.
     """
     deadline = time.monotonic() + patience
     while True:

@@ -2,13 +2,10 @@
 
 POSIX drops every lock that a process has on a file as soon as the process closes any descriptor of it
 (https://www.sqlite.org/howtocorrupt.html, section 2.2). So what was read is closed only where nobody else in this
-process has the file open. Otherwise the descriptor is kept, one for each such file, and used again by the next
-reading; it goes when the other one has gone.
+process has the file open; otherwise the descriptor is kept for the next reading, until the other one has gone.
 
-The locks that SQLite's connections take (https://www.sqlite.org/lockingv3.html): a reader's, and who holds any. Where
-the system has locks that belong to an open file and not to the process (Linux), ours is one of these: it neither
-touches nor is touched by the locks that this process has otherwise. Elsewhere it is one of the process, and is not
-taken where this process has the file open besides.
+Where the system has locks that belong to an open file and not to the process (Linux), ours on a database is one of
+these. Elsewhere it is one of the process, and is not taken where this process has the file open besides.
 """
 
 from __future__ import annotations
@@ -54,11 +51,9 @@ _guard = threading.Lock()
 
 @contextlib.contextmanager
 def held(expected: Identity, opener: Callable[[], int]) -> Iterator[int]:
-    """A descriptor of a file, for the length of a ``with``. Its position is not to be relied on.
+    """A descriptor of a file, for the length of a ``with``; its position is not to be relied on.
 
-    Args:
-        expected: Device and inode of the file.
-        opener: Opens it. What it opens counts, should that be another file meanwhile.
+    What ``opener`` opens counts, should that be another file than ``expected`` meanwhile.
     """
     identity, descriptor = _take(expected, opener)
     try:
@@ -156,15 +151,10 @@ _MAPPED = pattern(rb"^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9][0-9]*) +(.*)$",
 
 @dataclass
 class OpenFiles:
-    """The files that are open, by one look at all processes.
-
-    Attributes:
-        written: File to the process that has it open to write to.
-        mapped: Inode to each device and base name that it is mapped under, with the process.
-    """
+    """The files that processes have open to write, or mapped, each with one of these."""
 
     written: dict[Identity, int] = field(default_factory=dict)
-    mapped: dict[int, dict[tuple[int, bytes], int]] = field(default_factory=dict)
+    mapped: dict[int, dict[tuple[int, bytes], int]] = field(default_factory=dict)  # by inode; device and base name
 
     def holder(self, name: str, status: os.stat_result) -> int | None:
         """The process that has the file of that name and status, None where no other has."""
@@ -288,9 +278,7 @@ def lock_holder(directory: Directory, name: str, where: tuple[int, int]) -> int 
 
 
 def _may_lock(descriptor: int) -> bool:
-    if sys.platform == "win32":
-        return False
-    return _OF_OPEN_FILES or not is_open_elsewhere(Identity.of(os.fstat(descriptor)))
+    return os.name != "nt" and (_OF_OPEN_FILES or not is_open_elsewhere(Identity.of(os.fstat(descriptor))))
 
 
 def _pack(kind: int, start: int, length: int) -> bytes:

@@ -161,17 +161,15 @@ _NAME = "colony-memory"
 
 
 def data_directory() -> Path:
-    """The directory of this user's data, there or not."""
+    """The directory of this user's data, there or not, as the two below."""
     return _directory("XDG_DATA_HOME", ".local/share")
 
 
 def state_directory() -> Path:
-    """The directory of this user's state, there or not."""
     return _directory("XDG_STATE_HOME", ".local/state")
 
 
 def config_directory() -> Path:
-    """The directory of this user's configuration, there or not."""
     return _directory("XDG_CONFIG_HOME", ".config")
 
 

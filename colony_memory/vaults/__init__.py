@@ -171,18 +171,15 @@ def open_vault(
     """Open the vault that a URL names.
 
     A vault in a directory or in an object store is made once, on purpose. Where none was made, or its disk is not
-    mounted, every call of what is opened raises :class:`~colony_memory.VaultMissing`, so that a missing disk never
-    passes for a first start.
+    mounted, every call of what is opened raises :class:`~colony_memory.VaultMissing`.
 
     Args:
         url: ``colony:`` (the hosted vault; key from ``COLONY_API_KEY``, address from ``COLONY_BASE_URL``),
             ``file:///absolute/path`` or a plain path (a local directory), ``s3://bucket/prefix``, ``gs://bucket/prefix``
             or ``az://container/prefix`` (an object store; options and credentials by obstore's environment variables,
             extra ``objects``), ``export:path`` (one exported snapshot, to read), ``memory:`` (gone with the process).
-            What looks like an address (``host:/path``), or holds a variable that nobody expanded (``$NAME``,
-            ``%NAME%``), is no path.
-        create: Make it where it is not there: for setting up, not for a program that runs again and again. The hosted
-            vault comes with the account, so there is nothing to make.
+            What looks like an address (``host:/path``), or holds a variable that nobody expanded, is no path.
+        create: Make it where it is not there: for setting up, not for a program that runs again and again.
         format: With ``create``: 1 or 2, what clients that are not told otherwise write to a directory or an object
             store, from now on where it is there already. By default that stays what it is, and is 2 for a new one, or 1
             where zstd is not installed or the store does not write on condition.
@@ -250,7 +247,7 @@ def _refuse_address(path: str) -> str:
 
 
 def _expand(path: str) -> str:
-    """A path with the home directory in the place of ``~``; nothing else is expanded, and what would be is refused."""
+    """A path with the home directory in the place of ``~``; what else a shell would expand is refused."""
     if not path:
         raise ValueError(f"an empty path; known are {_KINDS}")
     _refuse_variable(path)

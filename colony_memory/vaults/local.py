@@ -2,9 +2,7 @@
 
 An upload writes a temporary file beside its target, syncs it, renames it over the target and syncs the directory. So a
 crash or a power cut leaves either the old text or the new one, and what was acknowledged stays. A lock of the operating
-system keeps uploads and deletions in one directory apart, between threads and between processes; it goes with the
-process that held it. Reads take no lock. All access goes through a descriptor of the directory, and follows no link in
-it.
+system keeps uploads and deletions apart, between threads and between processes; reads take none.
 """
 
 from __future__ import annotations
@@ -40,27 +38,22 @@ if TYPE_CHECKING:
 __all__ = ["LocalVault"]
 
 _LOCK_FILE = ".lock"
-_TEMP_LIFETIME = 3600.0
-"""Seconds after which a temporary file can only be what a crash left."""
+_TEMP_LIFETIME = 3600.0  # seconds after which a temporary file can only be what a crash left
 _LOCK_PATIENCE = 30.0
-"""Seconds to wait for a lock that is held for milliseconds, unless its holder was stopped."""
 
 
 class LocalVault(MarkedVault):
-    """A directory as a vault.
+    """A directory as a vault, made with ``create=True``: for its owner alone (0700, files 0600), with a marker in it.
 
-    A vault is made once, on purpose, with ``create=True``: the directory, for its owner alone (0700, files 0600), and
-    a marker in it. A directory with neither the marker nor any file of a snapshot, such as the mount point of a disk
-    that is not mounted, is no vault, and every call raises :class:`~colony_memory.VaultMissing`. A directory that has
-    snapshots but no marker is an older vault, and works.
+    A directory with neither the marker nor any file of a snapshot, such as the mount point of a disk that is not
+    mounted, is no vault, and every call raises :class:`~colony_memory.VaultMissing`. One that has snapshots but no
+    marker is an older vault, and works.
 
     Hidden files, subdirectories and anything else that is not a plain file are not part of the vault. If they bear the
     name of a snapshot's file, reads raise and listings warn. A file that a sync service has taken away, leaving a
     placeholder, is listed without a size, and reading it raises :class:`~colony_memory.VaultUnavailable`. What root
-    writes belongs to the directory's owner.
-
-    Text is stored as its UTF-8 bytes. A file that is no longer UTF-8 counts as damaged, not as missing: its text comes
-    back with U+FFFD for every broken byte. The ``etag`` is the SHA-256 of the bytes on disk.
+    writes belongs to the directory's owner. A file that is no longer UTF-8 counts as damaged, not as missing: its text
+    comes back with U+FFFD for every broken byte. The ``etag`` is the SHA-256 of the bytes on disk.
 
     Args:
         path: The directory.
@@ -118,12 +111,7 @@ class LocalVault(MarkedVault):
         return f"LocalVault({str(self.path)!r})"
 
     def identity(self) -> str:
-        """What this vault is, wherever it is moved to: the id that its marker gives it; its real path without one.
-
-        Raises:
-            VaultMissing: There is none.
-            VaultError: Nobody can tell.
-        """
+        """What this vault is, wherever it is moved to: the id that its marker gives it; its real path without one."""
         with self._opened() as directory:
             known = files.marker_id(self._marked(directory).data)
         return f"vault:{known}" if known else f"file:{real_path(self.path)}"
@@ -153,7 +141,6 @@ class LocalVault(MarkedVault):
         """One file with its ``content`` and ``etag``.
 
         Raises:
-            VaultError: ``status`` 404: it is not there.
             VaultUnavailable: It cannot be read. With the ``code`` ``"UNFIT_FILE"``, what is there is too large or not
                 a plain file; with ``"ELSEWHERE"``, a sync service keeps its place.
         """
@@ -185,14 +172,7 @@ class LocalVault(MarkedVault):
     def vault_upload_file_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> dict[str, Any]:
-        """Like :meth:`vault_upload_file`, if the file still has the etag ``if_match``, or does not exist (``"*"``).
-
-        No other upload or deletion through a :class:`LocalVault`, in any process, comes between the look and the write.
-
-        Raises:
-            ValueError: ``if_none_match`` is neither None nor ``"*"``.
-            VaultError: ``status`` 412: the condition failed and nothing was written.
-        """
+        """No other upload or deletion through a :class:`LocalVault`, in any process, comes between look and write."""
         files.check_none_match(if_none_match)
         target = self._locate(filename)
         data = files.encode_text(self.path, filename, content, min(MOST_BYTES, self._max_file_bytes or MOST_BYTES))
@@ -316,10 +296,7 @@ _WHY_MISSING = "or the disk that it is on is not mounted"
 
 
 class _Contents(NamedTuple):
-    """The files of a vault's directory."""
-
-    # Size in bytes and time of change of every file of the vault, by name. Neither is known of a file that is
-    # elsewhere, with a sync service keeping its place.
+    # Size in bytes and time of change of every file of the vault, by name; neither is known of one that is elsewhere.
     files: dict[str, tuple[int | None, float | None]]
     strays: dict[str, str]  # entries that bear the name of a snapshot's file and are not one, with the reason
 
@@ -372,11 +349,8 @@ def _list(directory: Files, found: _Contents) -> dict[str, Any]:
 def _describe(filename: str, size: int | None, modified: float | None) -> dict[str, Any]:
     if size is None:
         return {"filename": filename}
-    return {
-        "filename": filename,
-        "content_size": size,
-        "updated_at": None if modified is None else files.time_at(modified),
-    }
+    time_at = None if modified is None else files.time_at(modified)
+    return {"filename": filename, "content_size": size, "updated_at": time_at}
 
 
 def _holds_snapshots(directory: Files) -> bool:

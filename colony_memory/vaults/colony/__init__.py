@@ -1,12 +1,8 @@
-"""The hosted vault: what the SDK's client has five methods for, and what the API has besides.
+"""The hosted vault: one set of verbs over two ways to send, with the SDK's client for its token and address.
 
-Requests are of this package's own, with the client's token and address: the SDK's synchronous client follows
-redirects, with the token, to whatever host they name. :class:`ColonyVault` and :class:`AsyncColonyVault` are one set of
-verbs over two ways to send. Every failure leaves them as an error of this package, and no message holds the key or the
-token.
-
-**What counts as absence.** A 404 proves that a file is not there only where the vault itself says it of that file. A
-wrong address, a proxy or a missing token service answer 404 too; that is :class:`VaultUnavailable`.
+Requests are of this package's own: the SDK's synchronous client follows redirects, with the token, to whatever host
+they name. Every failure leaves them as an error of this package, and no message holds the key or the token. A 404
+proves that a file is not there only where the vault itself says it of that file.
 """
 
 from __future__ import annotations

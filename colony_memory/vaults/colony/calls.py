@@ -41,10 +41,9 @@ _PREFIX_CHARS = 255
 _TOKENS_KNOWN = 8
 _COUNTED = frozenset({"vault_upload_file", "vault_upload_file_if", "vault_delete_file"})
 _OF_ONE_FILE = frozenset({"vault_get_file", "vault_delete_file"})
-_ROUTER_WORDS = frozenset({"", "Not Found"})
-"""What a web framework says of an address that it does not serve."""
+_ROUTER_WORDS = frozenset({"", "Not Found"})  # what a web framework says of an address that it does not serve
+# What the SDK stumbles into where a reply is something else than it expects.
 _MISUNDERSTOOD = (AssertionError, LookupError, RecursionError, TypeError)
-"""What the SDK stumbles into where a reply is something else than it expects."""
 
 
 class Budget:
@@ -105,8 +104,7 @@ class Hosted:
         self._given: Any = client
         self._made: Any = None
         self._timeout = timeout if client is None else getattr(client, "timeout", timeout)
-        # The newest last: a service may repeat one that was given up.
-        self._tokens: deque[str] = deque(maxlen=_TOKENS_KNOWN)
+        self._tokens: deque[str] = deque(maxlen=_TOKENS_KNOWN)  # a service may repeat one that was given up
         self._lock = threading.Lock()
 
     def _connect(self, api_key: str, **address: str) -> Any:
@@ -152,13 +150,6 @@ class Hosted:
     async def vault_upload_file_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> Any:
-        """Upload if the file still has the etag ``if_match``, or is not there (``if_none_match="*"``).
-
-        Raises:
-            VaultError: ``status`` 412: the condition failed and nothing was written.
-            VaultUnavailable: No answer; it may have been written.
-            ValueError: ``if_none_match`` is something else.
-        """
         check_none_match(if_none_match)
         if if_match is None and if_none_match is None:
             return await self.vault_upload_file(filename, content)
@@ -182,8 +173,7 @@ class Hosted:
     async def vault_may_write(self) -> bool | None:
         """True if the account may upload, which takes 10 karma; None where the service does not tell."""
         told = await self._request("vault_may_write", "", "GET", "/me/capabilities")
-        told = told.get("result", told)
-        for each in told.get("capabilities") or ():
+        for each in told.get("result", told).get("capabilities") or ():
             if isinstance(each, dict) and each.get("name") == "write_vault":
                 return each.get("allowed") is not False
         return None
@@ -200,10 +190,8 @@ class Hosted:
                 token = await self._token(doing, rejected=token)
                 reply = await self._send(client, build_request(client.base_url + path, token, method, **what), retry)
             if verb in _COUNTED:
-                remaining, reset = (
-                    whole_number(reply.headers.get(f"x-ratelimit-{fact}")) for fact in ("remaining", "reset")
-                )
-                self._budget.note(remaining, reset)
+                told = (whole_number(reply.headers.get(f"x-ratelimit-{fact}")) for fact in ("remaining", "reset"))
+                self._budget.note(*told)
             return check_shape(verb, read_reply(reply))
         except Exception as exc:  # noqa: BLE001 - one place for every failure, as for the SDK's
             self._fail(exc, verb, doing)
@@ -277,19 +265,19 @@ class Hosted:
     def _redact(self, text: str) -> str:
         secrets = [*self._tokens, self._api_key, getattr(self._given, "api_key", None)]
         known = sorted({each for each in secrets if isinstance(each, str) and each}, key=len, reverse=True)
-        # A host's name is lower case, whatever was written.
-        return re.sub("|".join(map(re.escape, known)), "***", text, flags=re.IGNORECASE) if known else text
+        for each in known:
+            # A host's name is lower case, whatever was written.
+            text = re.sub(re.escape(each), "***", text, flags=re.IGNORECASE)
+        return text
 
     def _is_told_in(self, error: BaseException | None) -> bool:
         """True if an error, or one that it came of, holds the key or a token."""
         seen: list[BaseException] = []
         while error is not None and error not in seen:
             seen.append(error)
-            text = f"{error!s} {error!r} {vars(error)!r}"
-            if self._redact(text) != text:
-                return True
             error = error.__cause__ or error.__context__
-        return False
+        text = " ".join(f"{each!s} {each!r} {vars(each)!r}" for each in seen)
+        return self._redact(text) != text
 
 
 def _tell(method: str, name: str) -> str:

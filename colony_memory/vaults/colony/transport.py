@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 
 _MOST_DIGITS = 12
-# Objects and lists in a reply: read, each takes up to a hundred times its bytes.
-_MOST_NODES = 400_000
-# What is no larger is not looked at for them.
-_FEW_BYTES = 2**20
+# Objects and lists in a reply: read, each takes up to a hundred times its bytes. A small one is not searched for them.
+_MOST_NODES, _FEW_BYTES = 400_000, 2**20
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,7 @@ _TOO_LARGE = f"the answer is larger than {MOST_BYTES} bytes"
 
 
 class _Limit:
-    """The bounds that are left to one request."""
+    """The time and the bytes that are left to one request."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds

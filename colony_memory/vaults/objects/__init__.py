@@ -89,20 +89,16 @@ def read_tag(filename: str, tag: str) -> dict[str, str]:
 class ObjectVault(MarkedVault):
     """A vault in an obstore store. Several threads may use it, but not a fork of the process.
 
-    It is made once, on purpose, with ``create=True``, which puts a marker there and tries out whether the store writes
-    on condition. A store with neither the marker nor any file of a snapshot is no vault, and every call raises
-    :class:`~colony_memory.VaultMissing`. If the store cannot be reached, or refuses, that is an error and never counts
-    as absence.
+    With ``create=True`` a marker is put there, and it is tried out whether the store writes on condition; one that does
+    not has no ``vault_upload_file_if``. A store with neither the marker nor any file of a snapshot is no vault, and
+    every call raises :class:`~colony_memory.VaultMissing`. If the store cannot be reached, or refuses, that is an error
+    and never counts as absence.
 
     How long a request may take, and how large a page of a listing may be, are the store's bounds: obstore waits 30 s
     for a whole answer unless told otherwise. An object is read only where it says that it has at most
-    ``max_file_bytes``, and a listing of more than 100,000 objects is refused.
-
-    Text is stored as its UTF-8 bytes. What is no longer UTF-8 comes back with U+FFFD for every broken byte, so that
-    the reader sees wrong content. ``etag`` and ``updated_at`` are the store's. An object whose key is not that of a
+    ``max_file_bytes``, and a listing of more than 100,000 objects is refused. What is no longer UTF-8 comes back with
+    U+FFFD for every broken byte. ``etag`` and ``updated_at`` are the store's. An object whose key is not that of a
     vault's file is foreign: it is neither listed, nor read, nor removed.
-
-    A store that does not write on condition has no ``vault_upload_file_if``.
 
     Args:
         store: The store, with whatever prefix, options, timeouts and retries it was made with.
@@ -159,11 +155,7 @@ class ObjectVault(MarkedVault):
         return f"ObjectVault({self.url!r})"
 
     def identity(self) -> str:
-        """What this vault is, wherever it is moved to: the id that its marker gives it; its address without one.
-
-        Raises:
-            VaultError: The store cannot be reached, or refused.
-        """
+        """What this vault is, wherever it is moved to: the id that its marker gives it; its address without one."""
         if not self._id:
             self._id = files.marker_id(self._marked().data) or ""
         return f"vault:{self._id}" if self._id else self.url
@@ -187,12 +179,6 @@ class ObjectVault(MarkedVault):
         }
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
-        """One file with its ``content`` and ``etag``.
-
-        Raises:
-            VaultError: ``status`` 404: it is not there.
-            VaultUnavailable: It cannot be read. With the ``code`` ``"UNFIT_FILE"``, it is too large.
-        """
         key = self._locate(filename)
         self.require()
         try:
@@ -217,11 +203,7 @@ class ObjectVault(MarkedVault):
         return {}
 
     def vault_delete_files(self, filenames: Sequence[str]) -> dict[str, Any]:
-        """Remove those of these files that are there, where the store can a thousand with one request.
-
-        Raises:
-            VaultError: The store refused, or cannot. Any of them may be gone.
-        """
+        """A thousand with one request, where the store can."""
         keys = [self._locate(filename) for filename in filenames]
         self.require()
         try:

@@ -1,8 +1,7 @@
 """The stores that addresses name, and the one place that turns what obstore raises into an error of this package.
 
-Obstore tells a few failures by type and the rest by a text, which quotes the address that was asked and the whole
-answer. Of that text only the status, the store's own code and the kind of fault are taken: addresses may be signed, and
-what is quoted of a setting that was not understood may be a key.
+Of obstore's texts only the status, the store's own code and the kind of fault are taken: they quote addresses, which
+may be signed, and settings, which may be keys.
 """
 
 from __future__ import annotations
@@ -13,13 +12,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    RateLimited,
-    VaultDenied,
-    VaultError,
-    VaultUnavailable,
-)
+from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultDenied, VaultError, VaultUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,16 +33,7 @@ _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|\S+://\S*|\S*[=?&]\S*")
 _CHANGED = "PRECONDITION_FAILED"
 _CONDITION = frozenset({"AlreadyExistsError", "PreconditionError", "NotModifiedError"})
 _UNSUPPORTED = frozenset({"NotImplementedError", "NotSupportedError"})
-_SLOWER = frozenset({
-    "RequestLimitExceeded",
-    "ServerBusy",
-    "SlowDown",
-    "SlowDownRead",
-    "SlowDownWrite",
-    "Throttling",
-    "ThrottlingException",
-    "TooManyRequests",
-})  # fmt: skip
+_SLOWER = re.compile("RequestLimitExceeded|ServerBusy|SlowDown(Read|Write)?|Throttling(Exception)?|TooManyRequests")
 _EXPIRED = frozenset({"ExpiredToken", "InvalidToken", "TokenRefreshRequired"})
 
 
@@ -93,7 +77,7 @@ def translate_store(error: Exception, doing: str) -> VaultError:
         return VaultDenied(f"{said}; check the store's credentials", status=401, code=code)
     if kind == "PermissionDeniedError" or status == 403:
         return VaultDenied(f"{said}; these credentials may not do that, or are wrong", status=403, code=code)
-    if status == 429 or code in _SLOWER:
+    if status == 429 or _SLOWER.fullmatch(code or ""):
         return RateLimited(f"{said}; that is a rate limit: try again later", status=429, code=code)
     if status == 507:
         # A code that the engine knows for a full vault.
@@ -113,9 +97,8 @@ def status_of(error: Exception) -> int | None:
 
 def shorten(error: Exception) -> str:
     """The gist of an error that no answer is behind: its first line, without whatever it quotes."""
-    line = str(error).strip().split("\n", 1)[0]
-    bare = "".join(char if char.isprintable() else " " for char in _QUOTED.sub("…", line))
-    return " ".join(bare.split())[:200]
+    line = _QUOTED.sub("…", str(error).strip().split("\n", 1)[0])
+    return " ".join("".join(char if char.isprintable() else " " for char in line).split())[:200]
 
 
 def _said(status: int | None, code: str | None, text: str) -> str:
@@ -139,12 +122,10 @@ SCHEMES = {
 _ADDRESS = re.compile(r"//([A-Za-z0-9][A-Za-z0-9._-]{1,221})((?:/[A-Za-z0-9._~+=@-]+)*)/?")
 _MOST_PREFIX = 400
 # A store's key has at most 1,024 bytes.
-_RETRIES = 5
-_RETRY_SECONDS = 20.0
-"""Obstore waits 30 s for one answer, unless its environment says otherwise: a call ends within 50 s."""
+# Obstore waits 30 s for one answer, unless its environment says otherwise: a call ends within 50 s.
+_RETRIES, _RETRY_SECONDS = 5, 20.0
 
-_asked_in: list[int] = []
-"""The process that asked a store first, and so has obstore's threads."""
+_asked_in: list[int] = []  # the process that asked a store first, and so has obstore's threads
 
 
 def open_store(scheme: str, rest: str) -> ObjectStore:
