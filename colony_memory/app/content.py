@@ -20,7 +20,7 @@ from colony_memory.capture._metadata import (
     described_by,
     split_documents,
 )
-from colony_memory.capture._sparse import Sparse
+from colony_memory.capture._steady import Sparse
 from colony_memory.exceptions import ColonyMemoryError, message_of
 
 if TYPE_CHECKING:

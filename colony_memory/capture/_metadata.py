@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.record import ATTRIBUTES_NAME, FORMAT, RECORD_NAME, RECORDS, decode_file, spell_file
 from colony_memory._values import dataclass, field, replace
-from colony_memory.capture._sparse import MAGIC, Sparse
+from colony_memory.capture._steady import MAGIC, Sparse
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:

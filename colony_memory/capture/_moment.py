@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import is_file
 from colony_memory.capture._filenames import is_note, parents_of, whole_of
-from colony_memory.capture._sparse import Sparse
-from colony_memory.capture._steady import LARGE, as_bytes, as_content, read_sparse, still_holds, up_to_last_line
+from colony_memory.capture._steady import LARGE, Sparse, as_bytes, as_content, read_sparse, still_holds, up_to_last_line
 from colony_memory.capture._tree import Look, changed_at, is_same, is_settled
 
 if TYPE_CHECKING:
@@ -346,10 +345,7 @@ def _load() -> float:
 
 
 def _whole_always(names: set[str], contents: Mapping[str, str | bytes], tops: set[str]) -> set[str]:
-    """The files and directories of stores that are whole at each instant, since their writer may be killed at any.
-
-    DuckDB with its log and, below the ``tops``, LevelDB and RocksDB, tantivy, Whoosh and Lance.
-    """
+    """The files and directories of stores that are whole at each instant: their writer may be killed at any."""
     stores, files = set[str](), set[str]()
     for name in names:
         above, _, own = name.rpartition("/")

@@ -19,9 +19,9 @@ from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state, whole_of
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._question import Displaced, find_users
-from colony_memory.capture._sparse import Sparse
 from colony_memory.capture._stage import mount_of, widened
 from colony_memory.capture._steady import (
+    Sparse,
     companions_of,
     holds_database,
     holds_text,

@@ -31,8 +31,7 @@ from colony_memory._os.paths import Identity, is_file, is_link
 from colony_memory._values import cached_property, dataclass, field
 from colony_memory.capture._filenames import INDEX, is_note, listed, parents_of, quoted, whole_of
 from colony_memory.capture._metadata import Metadata, encode_text, split_documents
-from colony_memory.capture._sparse import room_of
-from colony_memory.capture._steady import holds_database, is_database, read_sparse, read_start
+from colony_memory.capture._steady import holds_database, is_database, read_sparse, read_start, room_of
 from colony_memory.capture.sqlite import holds_same, reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, Hint
 

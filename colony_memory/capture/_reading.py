@@ -14,7 +14,6 @@ from colony_memory._os.paths import local_name
 from colony_memory.capture._filenames import JOURNAL, LOG, parents_of, whole_of
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture._moment import Moment
-from colony_memory.capture._sparse import room_of
 from colony_memory.capture._steady import (
     CHANGED,
     NO_FILE,
@@ -25,6 +24,7 @@ from colony_memory.capture._steady import (
     as_content,
     read_contents,
     reason_of,
+    room_of,
 )
 from colony_memory.capture._tree import PART, LeftOut, Note, Tree, cost_of, encoded_size, is_same, shown_size
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle

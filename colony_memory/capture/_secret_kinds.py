@@ -86,10 +86,7 @@ class Kind:
 
 
 def find(text: bytes, near: list[tuple[int, int]] | None = None) -> list[Place]:
-    """Find what looks like a secret, in no order; two may overlap, but for two of a kind with the same literal.
-
-    ``near`` takes the windows in which escapes may hide one: those around a literal that stands in a context.
-    """
+    """Find what looks like a secret; ``near`` takes the windows around literals in which escapes may hide one."""
     words = _Words(text)
     found, start, lowered = words.find(), 0, text.lower()
     for first, last in (*words.base64, (len(text), len(text))):
@@ -106,14 +103,15 @@ def _in_contexts(
         for match in pattern.finditer(lowered, first):
             at = match.start()
             # Told by the case of the stem, and by what stands before it.
-            for shift, hint, kinds in (*hints.get(text[at : at + size], ()), *hints.get(text[at - 1 : at + size], ())):
+            for shift, hint, kind in (*hints.get(text[at : at + size], ()), *hints.get(text[at - 1 : at + size], ())):
                 place = at - shift
-                for kind in kinds if text.startswith(hint, place) and place >= 0 else ():
-                    if near is not None and kind.reach:
-                        near.append((place - kind.reach[0], place + kind.reach[1]))
-                    for span in kind.match(text, place) if behind.get(kind, 0) <= place else ():
-                        behind[kind] = span.end
-                        found.append(span)
+                if place < 0 or not text.startswith(hint, place):
+                    continue
+                if near is not None:
+                    near.append((place - kind.reach[0], place + kind.reach[1]))
+                for each in kind.match(text, place) if behind.get(kind, 0) <= place else ():
+                    behind[kind] = each.end
+                    found.append(each)
 
 
 class _Words:
@@ -408,7 +406,7 @@ _BY_HAND: dict[str, tuple[Callable[[bytes, int], Iterator[_Span]], tuple[int, in
 KINDS = tuple(Kind(line) for line in TABLE.decode("ascii").splitlines() if line and not line.startswith("#"))
 # What is looked for in place of the literals that may stand anywhere: of many there are these parts, in one case.
 _STEMS = (b"00d", b"xox", b"kty", b"ken", b"cret", b"key", b"uth", b"pass", b"wd", b"hook", b"~", b"@", b"g=")
-_ANYWHERE: dict[bytes, tuple[re.Pattern[bytes], dict[bytes, list[tuple[int, bytes, list[Kind]]]]]] = {}
+_ANYWHERE: dict[bytes, tuple[re.Pattern[bytes], dict[bytes, list[tuple[int, bytes, Kind]]]]] = {}
 _BY_BEGIN: dict[bytes, list[Kind]] = {}  # by the first three letters of a literal, or by the only one
 _BY_LENGTH: dict[int, list[Kind]] = {}
 _HEADS: set[bytes] = set()  # where a part of a word begins with one, a literal may stand
@@ -433,11 +431,6 @@ for _kind in KINDS:
         _stem = next((each for each in _STEMS if each in _low), _low)
         _shift = _low.index(_stem)
         _pattern, _hints = _ANYWHERE.setdefault(_stem, (re.compile(re.escape(_stem)), {}))
-        _same = _hints.setdefault(_hint[max(0, _shift - 1) : _shift + len(_stem)], [])
-        _literal = next((each for _, literal, each in _same if literal == _hint), None)
-        if _literal is None:
-            _same.append((_shift, _hint, [_kind]))
-        else:
-            _literal.append(_kind)
+        _hints.setdefault(_hint[max(0, _shift - 1) : _shift + len(_stem)], []).append((_shift, _hint, _kind))
 # A part of a word may have a backslash before it, and the letter of an escape.
 _LENGTHS = frozenset(length + before for length in _BY_LENGTH for before in range(3))

@@ -123,17 +123,19 @@ class _Plain(_View):
 
 
 def places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
-    """Yield what looks like a secret in a text or in what is left of it when its escapes are undone.
+    """Yield what looks like a secret in a text, or in what is left when its escapes are undone; one may come twice.
 
-    One may come twice, and two may overlap. Pieces of large texts whose digests are ``known`` are not searched;
-    ``clean`` takes the digests of those in which nothing is found.
+    Pieces of large texts whose digests are ``known`` are not searched; ``clean`` takes those in which nothing is found.
     """
     for start in range(0, max(1, len(text) - _BEHIND), _SIZE):
         first = max(0, start - _BEFORE)
         last = start + _SIZE + _BEHIND
         until = start + _SIZE if last < len(text) else len(text)
-        part = memoryview(text)[first:last]
-        digest = "" if clean is None or len(part) == len(text) else _digest(part)
+        part, digest = memoryview(text)[first:last], ""
+        if clean is not None and len(part) < len(text):
+            hasher = hashlib.sha256(_BY)
+            hasher.update(part)
+            digest = hasher.hexdigest()[:32]
         found = () if digest and digest in known else tuple(_of_part(bytes(part)))
         if digest and not found and clean is not None:
             clean.append(digest)
@@ -142,12 +144,6 @@ def places(text: bytes, known: Container[str] = (), clean: list[str] | None = No
                 yield place.shifted(first)
         if until == len(text):
             break
-
-
-def _digest(part: memoryview) -> str:
-    hasher = hashlib.sha256(_BY)
-    hasher.update(part)
-    return hasher.hexdigest()[:32]
 
 
 def _of_part(text: bytes) -> Iterator[Place]:

@@ -19,7 +19,7 @@ from colony_memory._values import dataclass, getLogger
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._journal import ModeChange, Version
 from colony_memory.capture._metadata import encode_text
-from colony_memory.capture._sparse import Sparse
+from colony_memory.capture._steady import Sparse
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:

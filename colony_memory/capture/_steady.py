@@ -1,4 +1,7 @@
-"""The bytes of one file as they were at one moment."""
+"""The bytes of one file as they were at one moment; of one with holes, what is not zero in it.
+
+Of that a snapshot has a line before that says how long the file is and where the parts go.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from typing import TYPE_CHECKING
 from colony_memory._os.paths import UnfitFile, is_file
 from colony_memory._values import dataclass, replace
 from colony_memory.capture._filenames import COMPANIONS, INDEX
-from colony_memory.capture._sparse import HOLES, MAGIC, Sparse, as_sparse, room_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from typing_extensions import Self
 
     from colony_memory._os.directory import Directory
 
@@ -23,6 +27,9 @@ _STEP = 1 << 17  # memory of this size is used again
 _SPARSE_STEP, _PAGE = 1 << 20, 1 << 12
 
 HEADER = b"SQLite format 3\0"
+MAGIC = b"colony-memory/sparse/1 "
+HOLES = 1 << 20
+"""Bytes in holes from which on a file is one of these."""
 
 VANISHED = "vanished before it was read"
 NO_FILE = "no longer a file when it was read"
@@ -57,22 +64,16 @@ class Contents:
 
 
 def read_contents(place: Directory, name: str, *, limit: int, size: int | None = None) -> Contents:
-    """Read a file, no more than ``size`` bytes of it, as it was when that began.
-
-    Raises:
-        NotSaved: It never held still, or is a database that cannot be copied.
-        TooLarge: It has more bytes than ``limit``.
-        OSError: It cannot be read.
-    """
+    """Read a file, no more than ``size`` bytes of it, as it was when that began: NotSaved, TooLarge, OSError."""
     with place.file(name) as (descriptor, status):
         if not is_database(read_start(descriptor, len(HEADER))):
             return _read_plain(descriptor, status, limit=limit, size=size)
-    from colony_memory.capture.sqlite import DatabaseDamaged, NotCopied, read_database
+    from colony_memory.capture.sqlite import DatabaseDamaged, read_database
 
     parts = tuple(each for each in companions_of(name) if has_file(place, each))  # what they are shows when read
     try:
         data, own = read_database(place, name, limit=limit)
-    except (NotCopied, OSError) as error:
+    except (NotSaved, OSError) as error:
         raise NotSaved(reason_of(error), parts=parts) from error
     except DatabaseDamaged as damaged:
         # Then the files beside it are files like others.
@@ -179,6 +180,64 @@ def _filled(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
             start, end = at, size
         yield max(at, start), min(size, end)
         at = max(at + 1, -(-end // _PAGE) * _PAGE)
+
+
+# --- files with holes
+
+
+class Sparse(bytes):
+    """A file with holes, as a snapshot has it; ValueError where the bytes are none."""
+
+    size: int
+    parts: tuple[tuple[int, int], ...]
+    start: int
+
+    def __new__(cls, data: bytes | bytearray) -> Self:
+        found = super().__new__(cls, data)
+        header = found[: max(0, found.find(b"\n"))]
+        words = header.removeprefix(MAGIC).decode("ascii").split(" ")
+        if not header.startswith(MAGIC) or not all(word.isdigit() for word in words) or len(words) % 2 != 1:
+            raise ValueError("no file with holes")
+        numbers = [int(word) for word in words]
+        found.size, found.start = numbers[0], len(header) + 1
+        found.parts = tuple(zip(numbers[1::2], numbers[2::2], strict=True))
+        end = 0
+        for at, length in found.parts:
+            if at < end or not length:
+                raise ValueError("a file with holes whose parts overlap")
+            end = at + length
+        if not end <= found.size < 1 << 63 or found.start + sum(length for _, length in found.parts) != len(found):
+            raise ValueError("a file with holes of another size")
+        return found
+
+    def pieces(self) -> Iterator[tuple[int, memoryview]]:
+        view, start = memoryview(self), self.start
+        for at, length in self.parts:
+            yield at, view[start : start + length]
+            start += length
+
+    def whole(self) -> bytes:
+        data = bytearray(self.size)
+        for at, piece in self.pieces():
+            data[at : at + len(piece)] = piece
+        return bytes(data)
+
+
+def as_sparse(data: bytes) -> bytes:
+    """What a snapshot has of a file without holes: that it begins like one with holes must not make it one."""
+    if not data.startswith(MAGIC):
+        return data
+    return Sparse(b"%s%d 0 %d\n%s" % (MAGIC, len(data), len(data), data))
+
+
+def room_of(status: os.stat_result) -> int:
+    """How many bytes of a file there are to be read: what is in holes is none."""
+    blocks = getattr(status, "st_blocks", None)
+    room = status.st_size if blocks is None else blocks * 512
+    return room if status.st_size - room >= HOLES else status.st_size
+
+
+# --- contents of files
 
 
 def as_bytes(content: str | bytes) -> bytes:

@@ -52,10 +52,7 @@ class _File:
 class Survey:
     """Everything that is to be saved of a folder; SecretsFound where likely secrets stop it, or cannot be masked.
 
-    Attributes:
-        tree: Digest of all that is to be saved; empty without an index, and where it takes reading to tell.
-        digests: Those of the documents, of which it is made; empty where it is.
-        findings: The likely secrets, those that are allowed among them.
+    With an index, ``digests`` are those of the documents, of which ``tree`` is made; empty where only reading tells.
     """
 
     def __init__(

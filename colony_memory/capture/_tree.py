@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import INDEX, JOURNAL, LOG, whole_of
-from colony_memory.capture._sparse import room_of
+from colony_memory.capture._steady import room_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -102,15 +102,10 @@ class NamedFile:
 
 
 class Walk:
-    """A directory of the caller's, with all that is under it.
+    """A directory, with all that is under it; names begin with ``prefix``.
 
-    Args:
-        root: The directory.
-        prefix: What comes before the names, empty or with a slash at its end.
-        excluded: Rules of the caller, which come before those that are found.
-        follow: Which links are followed that lead out of it; by default none.
-        base: The way to the directory from ``root`` on, where that is above it.
-        within: The walk that a link leads here from, and its name there: what is excluded or hidden there is so here.
+    ``base`` is the way to it from ``root`` on. ``within`` has the walk that a link leads here from, and its name there:
+    what is excluded or hidden there is so here.
     """
 
     def __init__(
@@ -141,9 +136,7 @@ class Walk:
     ) -> None:
         """Add all that is there to a tree; ``moved`` has the directories to look at, where the others are as they were.
 
-        Raises:
-            ValueError: The directory cannot be read.
-            ColonyMemoryError: Rules that exclude files cannot be read.
+        ValueError where the directory cannot be read, ColonyMemoryError where rules that exclude files cannot be.
         """
         before = {} if moved is None else {inside: self._places[inside] for inside in {*self._places} - {*moved}}
         self._places, self._rules = {}, IgnoreRules()
@@ -187,10 +180,7 @@ class Walk:
             found.left_out.append(LeftOut(shown, f"{problem}; {NOT_FOLLOWED}{why}", unread=False))
 
     def look(self, look: Look, read: Mapping[str, os.stat_result]) -> None:
-        """Look again whether everything is there as it was, in one pass over all names and statuses.
-
-        Of files that were ``read``, the status that they had then counts, and not that with which they were found.
-        """
+        """Look again whether everything is there as it was found or, of files that were ``read``, as it was then."""
         with ExitStack() as stack:
             reach: Reach | None = None
             for inside, place in self._places.items():
@@ -355,7 +345,7 @@ class Walk:
 def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, str], dict[str, str]]:
     """The status of what is in a directory, the text of its links, and why the rest is not told.
 
-    What goes, or becomes another thing, meanwhile is no error: what it is now is found when all is looked at again.
+    What goes, or becomes another thing, meanwhile is found as it is when all is looked at again.
     """
     entries, links, lost = dict[str, os.stat_result](), dict[str, str](), dict[str, str]()
     gone = set[str]()

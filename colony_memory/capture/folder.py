@@ -25,8 +25,7 @@ from colony_memory.capture._ignore import IgnoreRules, read_excluded
 from colony_memory.capture._journal import list_records
 from colony_memory.capture._metadata import contents_of, split_documents
 from colony_memory.capture._reading import Found
-from colony_memory.capture._sparse import Sparse
-from colony_memory.capture._steady import reason_of
+from colony_memory.capture._steady import Sparse, reason_of
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._tree import Known, LeftOut, Note, Room, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk

@@ -51,10 +51,9 @@ def is_repository(place: Directory) -> bool:
 
 
 def make_bundle(repository: Path, *, within: Path, limit: int) -> bytes | None:
-    """Return a bundle of everything that HEAD and the refs reach, or None where there is no commit yet.
+    """A bundle of everything that HEAD and the refs reach, or None where there is no commit yet.
 
-    Nothing is written, and nothing gets in from outside of ``within``, the folder that is saved. As long as git does
-    not repack the repository, the same state gives the same bytes.
+    Nothing gets in from outside of ``within``. Until git repacks the repository, the same state gives the same bytes.
     """
     _require_alone(repository, within, limit)
     if _run(repository, "rev-parse", "--is-shallow-repository").strip() == b"true":
@@ -67,10 +66,7 @@ def make_bundle(repository: Path, *, within: Path, limit: int) -> bytes | None:
 
 
 def holds_bundle(repository: Path, bundle: bytes) -> bool:
-    """All that is in a bundle is in the repository too, and is reachable there.
-
-    Its heading names its tips: https://git-scm.com/docs/gitformat-bundle.
-    """
+    """All tips of a bundle (https://git-scm.com/docs/gitformat-bundle) are reachable in the repository too."""
     heading, end, _ = bundle.partition(b"\n\n")
     kind, *refs = heading.split(b"\n")
     tips = [ref.partition(b" ")[0] for ref in refs if ref[:1] not in b"-@"]

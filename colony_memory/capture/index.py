@@ -186,12 +186,8 @@ def open_index(
 ) -> Iterator[FolderIndex]:
     """The index of all folders and files that are saved or restored, locked for the length of a ``with``.
 
-    Where it cannot be kept, as this user has no state directory or the vault (None) does not outlive the process, it is
-    an empty one that ends with the block.
-
-    Raises:
-        ColonyMemoryError: Another process has it for all of ``patience``, or, ``unattended``, a link took the place of
-            one of the paths since the last time.
+    Where it cannot be kept, or the vault (None) does not outlive the process, it ends with the block. ColonyMemoryError
+    where another process has it for all of ``patience`` or, ``unattended``, a link took the place of a path.
     """
     with contextlib.ExitStack() as stack:
         found = place_of(paths, vault, label)

@@ -189,11 +189,7 @@ def _in_lines(texts: Iterable[str]) -> Iterator[tuple[str, list[Place]]]:
 
 
 def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
-    """Findings that may be saved: each an ``id``, or the same without its last part.
-
-    Raises:
-        ValueError: One is neither.
-    """
+    """Findings that may be saved: each an ``id``, or the same without its last part; ValueError where it is neither."""
     allowed = several("allow_secrets", ids)
     for each in allowed:
         match = _ID.fullmatch(each) if isinstance(each, str) else None
@@ -212,10 +208,9 @@ def is_allowed(finding: SecretFinding, allowed: frozenset[str]) -> bool:
 def mask_contents(
     contents: dict[str, str | bytes], allowed: frozenset[str] = frozenset(), pieces: Pieces | None = None
 ) -> tuple[SecretFinding, ...]:
-    """Mask the likely secrets in files, in place, and give all that were found; those that are allowed stay.
+    """Mask the likely secrets in files, in place, but for the allowed, and give all that were found.
 
-    Raises:
-        SecretsFound: A file that is not text holds one, or one cannot be taken out of its text. Nothing was changed.
+    SecretsFound where a file that is not text holds one, or one cannot be taken out of its text: nothing was changed.
     """
     shown = shown_names(contents)
     findings: list[SecretFinding] = []
@@ -257,52 +252,40 @@ def judge_secrets(
 ) -> tuple[SecretFinding, ...]:
     """The findings, the allowed included; masked in the contents where that is the choice.
 
-    Those that must stop the backup, or cannot be masked, raise SecretsFound. ``names`` are of all that is saved by its
-    name, ``links`` have what each leads to, ``pieces`` need not be searched, and the caller that is warned is ``depth``
-    calls above this one.
+    Those that must stop the backup, or cannot be masked, raise SecretsFound. Who is warned is ``depth`` calls above.
     """
     findings = find_in_names(names, links or {})
     if choice == "mask":
         _require_maskable([finding for finding in findings if not is_allowed(finding, allowed)])
         return (*findings, *mask_contents(contents, allowed, pieces))
     findings = (*findings, *find_in_contents(contents, pieces))
-    _stop_or_warn([finding for finding in findings if not is_allowed(finding, allowed)], choice, depth)
+    likely = [finding for finding in findings if not is_allowed(finding, allowed)]
+    hint = Hint("read_folder", "secrets", "mask")
+    if likely and choice == "stop":
+        what = "1 likely secret; remove it, exclude its file, or have it"
+        if len(likely) > 1:
+            what = f"{len(likely)} likely secrets; remove them, exclude their files, or have them"
+        raise SecretsFound(f"nothing was saved: {what} masked or allowed", findings=likely, hint=hint)
+    told = list[tuple[str, Hint]]()
+    for each in likely[:_WARNINGS]:
+        text = f"a likely secret is saved: {each}; have secrets masked, or allow this one"
+        told.append((text, Hint("read_folder", "allow_secrets", each.id)))
+    if len(likely) > _WARNINGS:
+        told.append((f"and {len(likely) - _WARNINGS} more likely secrets are saved", hint))
+    for text, hint in told:
+        warnings.warn(ColonyMemoryWarning(text, hint=hint), stacklevel=depth + 1)
     return findings
 
 
 def judge_words(
     note: str | None, tags: Iterable[str], choice: str, allowed: frozenset[str], *, depth: int = 2
 ) -> str | None:
-    """The note of a snapshot, with what is likely a secret masked where that is the choice; in a tag it cannot be.
-
-    Raises:
-        SecretsFound: There is one in the note or a tag that must stop the backup, or one in a tag is to be masked.
-    """
+    """The note of a snapshot, masked where that is the choice. SecretsFound as :func:`judge_secrets`."""
     contents: dict[str, str | bytes] = {"tag": "\n".join(tags).encode("utf-8", "surrogatepass")}
     if note is not None:
         contents["note"] = note
     judge_secrets(contents, choice, allowed, depth=depth + 1)
     return None if note is None else str(contents["note"])
-
-
-def _stop_or_warn(likely: list[SecretFinding], choice: str, depth: int) -> None:
-    if likely and choice == "stop":
-        which = "1 likely secret; remove it, exclude its file, or have it"
-        if len(likely) > 1:
-            which = f"{len(likely)} likely secrets; remove them, exclude their files, or have them"
-        raise SecretsFound(
-            f"nothing was saved: {which} masked or allowed",
-            findings=likely,
-            hint=Hint("read_folder", "secrets", "mask"),
-        )
-    for finding in likely[:_WARNINGS]:
-        message = f"a likely secret is saved: {finding}; have secrets masked, or allow this one"
-        hint = Hint("read_folder", "allow_secrets", finding.id)
-        warnings.warn(ColonyMemoryWarning(message, hint=hint), stacklevel=depth + 2)
-    if len(likely) > _WARNINGS:
-        message = f"and {len(likely) - _WARNINGS} more likely secrets are saved"
-        hint = Hint("read_folder", "secrets", "mask")
-        warnings.warn(ColonyMemoryWarning(message, hint=hint), stacklevel=depth + 2)
 
 
 def _masked(text: str, found: list[Place]) -> str:
@@ -318,10 +301,7 @@ def _masked(text: str, found: list[Place]) -> str:
 def _search(
     name: str, content: str | bytes, pieces: Pieces | None = None, kept: str = ""
 ) -> Iterator[tuple[SecretFinding, Place | None]]:
-    """The findings of one file, in order, each with the place of what must not be seen; no two overlap.
-
-    Its ``pieces`` are ``kept`` under that name.
-    """
+    """The findings of one file, in order, each with the place of what must not be seen; no two overlap."""
     if isinstance(content, bytes):
         if len(content) == _SEED_SIZE and _SEED_NAME.search(name):
             yield _finding(name, None, _RAW, content.hex().encode("ascii")), None

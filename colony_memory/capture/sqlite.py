@@ -19,7 +19,7 @@ from colony_memory._os.held import Locked, shared_lock
 from colony_memory._os.paths import Identity, is_file
 from colony_memory._values import dataclass
 from colony_memory.capture._filenames import INDEX, JOURNAL, LOG
-from colony_memory.capture._steady import TRIES, TooLarge, has_file, read_bytes, read_start, still_holds
+from colony_memory.capture._steady import TRIES, NotSaved, TooLarge, has_file, read_bytes, read_start, still_holds
 
 if TYPE_CHECKING:
     from colony_memory._os.directory import Directory
@@ -32,10 +32,6 @@ _SMALLEST_PAGE, _LARGEST_PAGE = 512, 65536
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 _INDEX_VERSION = (b"\x18\xe2\x2d\x00", b"\x00\x2d\xe2\x18")  # 3007000, the only one
 _LOG_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
-
-
-class NotCopied(Exception):
-    """Another program holds it or changes it too fast, or there is no room to merge it; the text is the reason."""
 
 
 class DatabaseDamaged(Exception):
@@ -80,12 +76,8 @@ class _Files:
 def read_database(place: Directory, name: str, *, limit: int) -> tuple[bytes | bytearray, tuple[str, ...]]:
     """Copy what all committed transactions give, and name the files beside it that hold nothing else.
 
-    Where there is nothing to be merged, it is the database as it is. The same content gives the same bytes.
-
-    Raises:
-        NotCopied: It was locked, or changed, for some seconds, or there is no room to merge it.
-        DatabaseDamaged: It cannot be read as a database.
-        TooLarge: It has more bytes than ``limit``, together with what is to be merged.
+    Where nothing is to be merged, it is the database as it is. The same content gives the same bytes. NotSaved,
+    DatabaseDamaged, or TooLarge where it has more bytes than ``limit``, together with what is to be merged.
     """
     files = _read_together(place, name, limit=limit)
     size = int.from_bytes(files.database[16:18], "big")
@@ -103,7 +95,7 @@ def read_database(place: Directory, name: str, *, limit: int) -> tuple[bytes | b
     try:
         return _merge(files, limit=limit), parts
     except OSError as error:
-        raise NotCopied(f"what is beside it cannot be merged: {error.strerror or error}") from error
+        raise NotSaved(f"what is beside it cannot be merged: {error.strerror or error}") from error
 
 
 def holds_same(place: Directory, name: str, data: bytes) -> bool:
@@ -111,7 +103,7 @@ def holds_same(place: Directory, name: str, data: bytes) -> bool:
     # With its log it may be larger than what comes of both, but whoever made it must not say how much is read.
     try:
         return read_database(place, name, limit=_ROOM + _TIMES * len(data))[0] == data
-    except (NotCopied, DatabaseDamaged, TooLarge, OSError):
+    except (NotSaved, DatabaseDamaged, TooLarge, OSError):
         return False
 
 
@@ -133,10 +125,10 @@ def _read_together(place: Directory, name: str, *, limit: int) -> _Files:
             return _read_locked(place, name, limit=limit)
         except Locked as locked:
             if time.monotonic() > end:
-                raise NotCopied(f"locked by another program for {_WAIT:g} seconds") from locked
+                raise NotSaved(f"locked by another program for {_WAIT:g} seconds") from locked
         except _Unsteady as unsteady:
             if tries >= TRIES and time.monotonic() > end:
-                raise NotCopied(f"changed while it was read, {tries} times in a row") from unsteady
+                raise NotSaved(f"changed while it was read, {tries} times in a row") from unsteady
         time.sleep(_PAUSE)
 
 
@@ -193,7 +185,7 @@ def _merge(files: _Files, *, limit: int) -> bytes:
     try:
         import sqlite3
     except ImportError as error:  # a Python that was built without it
-        raise NotCopied(f"what is beside it takes SQLite to merge, and this Python has none: {error}") from error
+        raise NotSaved(f"what is beside it takes SQLite to merge, and this Python has none: {error}") from error
     with tempfile.TemporaryDirectory(prefix="colony-memory-") as scratch:
         copy = Path(scratch, "database")
         copy.write_bytes(files.database)

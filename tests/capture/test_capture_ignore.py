@@ -13,8 +13,8 @@ from capture_faults import fail_at
 from capture_trees import make, posix
 
 from colony_memory.capture import _ignore, read_folder, read_paths
+from colony_memory.capture._ignore import read_pattern
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._wildmatch import read_pattern
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

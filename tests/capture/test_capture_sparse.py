@@ -12,8 +12,7 @@ from colony_memory import ColonyMemory, open_vault, restore_folder, save_folder
 from colony_memory.app.content import content_of
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
-from colony_memory.capture._sparse import HOLES, MAGIC, Sparse
-from colony_memory.capture._steady import read_sparse
+from colony_memory.capture._steady import HOLES, MAGIC, Sparse, read_sparse
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from colony_memory.capture._ignore import IgnoreRules
-from colony_memory.capture._wildmatch import read_pattern
+from colony_memory.capture._ignore import IgnoreRules, read_pattern
 from colony_memory.exceptions import ColonyMemoryError
 
 needs_git = pytest.mark.skipif(os.name == "nt" or not shutil.which("git"), reason="needs git, and names of any bytes")
@@ -103,15 +102,15 @@ def test_any_pattern_is_read_as_git_reads_it(pattern: str) -> None:
 def test_steps_grow_with_the_length_of_a_name_and_not_with_its_powers(
     pattern: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from colony_memory.capture import _wildmatch
+    from colony_memory.capture import _ignore
 
-    steps, real = [], _wildmatch._reach
+    steps, real = [], _ignore._reach
 
     def counting(states: int, repeats: int, skips: int) -> int:
         steps.append(states)
         return real(states, repeats, skips)
 
-    monkeypatch.setattr(_wildmatch, "_reach", counting)
+    monkeypatch.setattr(_ignore, "_reach", counting)
     wildcard = read_pattern(pattern)
     for name in (b"a" * 4000, b"a/" * 2000, b"a" * 3999 + b"b"):
         steps.clear()
