@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
-import contextlib
 import inspect
 import logging
 import math
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from colony_memory.client import AsyncColonyMemory, ColonyMemory
-    from colony_memory.schedule.loop import Request
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["AsyncAutobackup", "Autobackup"]
@@ -75,7 +73,6 @@ class AutobackupBase:
         self._signals = TakenSignals(self._on_signal)
         self._ending: int | None = None  # the signal being handled
         self._saved_for: int | None = None  # the signal that is to be passed on now
-        self._apart: threading.Thread | None = None  # makes the final backup while the main thread goes on
 
     @property
     def running(self) -> bool:
@@ -162,9 +159,8 @@ class AutobackupBase:
 
     def _must_go_on(self) -> bool:
         """Whether the final backup needs the main thread, so that it cannot be waited for there."""
-        own = threading.get_ident()
         session = getattr(self._memory, "_session", None)
-        return self._loop.holds(own) or (session is not None and session.writers.get(self._label) == own)
+        return session is not None and session.writers.get(self._label) == threading.get_ident()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._loop.is_own_process or self._saved_for == number:
@@ -178,8 +174,7 @@ class AutobackupBase:
             self._ending = number
             try:
                 if self._must_go_on():
-                    self._apart = threading.Thread(target=self._end_apart, args=(number,), daemon=True)
-                    self._apart.start()
+                    threading.Thread(target=self._end_apart, args=(number,), daemon=True).start()
                     return
                 self._make_final()
             except RuntimeError:  # no more threads
@@ -224,16 +219,15 @@ class Autobackup(AutobackupBase):
     **SIGTERM, SIGINT and SIGHUP** are handled where the block is entered in the main thread, unless they are ignored.
     After the final backup the handler that was there before is called; where there was none, the process dies of the
     signal as ever (process 1 of a container, which the system spares, goes on until it is killed). A second SIGINT
-    does not wait. Leaving the block puts the former handlers back, unless others were set meanwhile. Where a
-    backup_now() of the main thread is interrupted, it is finished first, within the same time. **Beware** that on a
-    signal the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock of the agent may
+    does not wait. Leaving the block puts the former handlers back, unless others were set meanwhile. **Beware** that on
+    a signal the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock of the agent may
     wait in vain, until ``final_timeout``.
 
     Args:
         memory: Where to save.
-        collect: Returns the documents, ``{name: text}``. It is called in the timer's thread (for backup_now() in the
-            caller's), so it must be safe to run beside the agent. The dict is copied at once. Anything but a
-            non-empty dict is an error, and nothing is saved then.
+        collect: Returns the documents, ``{name: text}``. It is called in the timer's thread, so it must be safe to run
+            beside the agent. The dict is copied at once. Anything but a non-empty dict is an error, and nothing is
+            saved then.
         every: Seconds between backups; ``math.inf`` for the final one alone.
         label: Label to save under.
         final_timeout: Seconds that the final backup may take. A container is often killed 10 s after SIGTERM.
@@ -260,15 +254,11 @@ class Autobackup(AutobackupBase):
             atexit.unregister(self._finish)
 
     def backup_now(self) -> SnapshotInfo | None:
-        """Make a backup in the caller's thread, after one that is under way."""
-        self._require_running(in_collect=self._loop.holds(threading.get_ident()))
-        try:
-            return self._loop.run_here()
-        finally:
-            # The agent does not go on before the signal that interrupted this is dealt with.
-            in_main_thread = threading.current_thread() is threading.main_thread()
-            if self._ending is not None and self._apart is not None and in_main_thread:
-                self._apart.join()
+        """Make a backup, after one that is under way, and wait for it."""
+        self._require_running(in_collect=self._loop.is_here)
+        request = self._loop.post(LONGEST_ASKED, final=False)
+        request.wait()
+        return None if request.outcome is None else request.outcome.result
 
     def _save(self) -> SnapshotInfo:
         documents = self._check_documents(self._collect())
@@ -301,8 +291,9 @@ def _checked(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous
     return {name: facts[name] if name in ("tags", "incomplete") else each for name, each in options.items()}
 
 
-# Seconds. An event loop that was closed does not say so.
+# Seconds. An event loop that was closed does not say so, and a thread that is done wakes none.
 _LOOK = 1.0
+_PAUSE = 0.02
 
 
 class AsyncAutobackup(AutobackupBase):
@@ -352,16 +343,17 @@ class AsyncAutobackup(AutobackupBase):
     async def backup_now(self) -> SnapshotInfo | None:
         """Make a backup, after one that is under way. To cancel this does not cancel the backup."""
         self._require_running(in_collect=self._collecting is not None and self._collecting is asyncio.current_task())
-        request, answered = self._post(LONGEST_ASKED, final=False)
-        await answered
+        request = self._loop.post(LONGEST_ASKED, final=False)
+        while not request.done:  # noqa: ASYNC110 - no event of this loop
+            await asyncio.sleep(_PAUSE)
         return None if request.outcome is None else request.outcome.result
 
     async def _end(self, *, thrown_away: bool) -> None:
-        request, answered = self._post(0.0 if thrown_away else self._final_timeout, end=True)
+        request = self._loop.post(0.0 if thrown_away else self._final_timeout, end=True)
         cancelled = None
         while not thrown_away and not request.done and request.left() > 0:
             try:
-                await asyncio.wait({answered}, timeout=request.left())
+                await asyncio.sleep(_PAUSE)
             except asyncio.CancelledError as error:
                 cancelled = error
         if thrown_away:
@@ -370,19 +362,6 @@ class AsyncAutobackup(AutobackupBase):
             self._tell_missed()
         if cancelled is not None:
             raise cancelled
-
-    def _post(
-        self, timeout: float, *, final: bool = True, end: bool = False
-    ) -> tuple[Request[SnapshotInfo], asyncio.Future[None]]:
-        """Ask the thread for a backup; the future is done when that is."""
-        event_loop = self._event_loop
-        answered = event_loop.create_future()
-
-        def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # it is closed, so nobody waits
-                event_loop.call_soon_threadsafe(_set, answered)
-
-        return self._loop.post(timeout, final=final, end=end, then=tell), answered
 
     def _must_go_on(self) -> bool:
         return True  # the loop, to make the backup
@@ -421,8 +400,3 @@ class AsyncAutobackup(AutobackupBase):
         finally:
             self._collecting = None
         return await self._memory.backup(documents, label=self._label, **self._options)
-
-
-def _set(answered: asyncio.Future[None]) -> None:
-    if not answered.done():  # whoever waited may have been cancelled
-        answered.set_result(None)

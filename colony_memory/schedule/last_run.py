@@ -13,7 +13,7 @@ import os
 import re
 import threading
 import warnings
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,23 +83,21 @@ def run_of(
     next_run: datetime | None = None,
 ) -> LastRun:
     """A run that ended then, by what a backup returned or failed of; neither is that there was nothing to save yet."""
+    left_out, snapshot_id, message = [], None, "nothing to save yet"
     if error is not None:
         text = " ".join(message_of(error).split())
         if not text or not (isinstance(error, ValueError) or type(error).__module__.startswith("colony_memory.")):
             # Not foreseen, so its kind is needed to make sense of it.
             text = ": ".join(filter(None, (type(error).__name__, text)))
-        return LastRun(when, False, f"failed: {text}", None, next_run, os.getpid())
-    if saved is None:
-        return LastRun(when, True, "nothing to save yet", None, next_run, os.getpid())
-    if isinstance(saved, SnapshotInfo):
-        info, left_out = saved, list(saved.incomplete)
-    else:
-        info, left_out = saved.info, [f"{each.name}: {each.reason}" for each in saved.left_out]
-    message = f"{'unchanged since' if info.reused else 'saved'} {info.snapshot_id}"
+        message = f"failed: {text}"
+    elif saved is not None:
+        info = saved if isinstance(saved, SnapshotInfo) else saved.info
+        left_out = list(saved.incomplete if isinstance(saved, SnapshotInfo) else map(str, saved.left_out))
+        snapshot_id, message = info.snapshot_id, f"{'unchanged since' if info.reused else 'saved'} {info.snapshot_id}"
     if left_out:
         more = f"; and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
         message += f"; {len(left_out)} left out: {'; '.join(left_out[:_NAMED])}{more}"
-    return LastRun(when, not left_out, message, info.snapshot_id, next_run, os.getpid())
+    return LastRun(when, error is None and not left_out, message, snapshot_id, next_run, os.getpid())
 
 
 def last_run_path(vault_url: str, label: str) -> Path:
@@ -170,37 +168,26 @@ def _read(path: Path) -> RunLog | None:
         return None
     try:
         noted = json.loads(found.data)
-        if not isinstance(noted, dict) or noted.get("version") != _VERSION:
+        if noted["version"] != _VERSION:
             raise ValueError("not of a form that this version knows")
-        success, failure = _read_run(noted.get("last_success")), _read_run(noted.get("last_failure"))
-        failed = noted.get("failed_since")
-        if type(failed) is not int or failed < 0 or (failure if failed else success) is None:
-            raise ValueError("malformed")
-        return RunLog(success, failure, failed)
+        success, failure, failed = noted["last_success"], noted["last_failure"], noted["failed_since"]
+        if type(failed) is int and failed >= 0 and (failure if failed else success) is not None:
+            return RunLog(_run(success), _run(failure), failed)
+        raise ValueError("malformed")
     except (ValueError, RecursionError) as error:
         _warn_unreadable(path, str(error))
+    except (LookupError, TypeError):
+        _warn_unreadable(path, "malformed")
+    return None
+
+
+def _run(noted: Any) -> LastRun | None:
+    if noted is None:
         return None
-
-
-def _read_run(found: Any) -> LastRun | None:
-    kinds: dict[str, Any] = {"ok": bool, "message": str, "snapshot_id": (str, type(None)), "pid": int}
-    if found is None:
-        return None
-    if not isinstance(found, dict) or any(not isinstance(found.get(name), kind) for name, kind in kinds.items()):
-        raise ValueError("malformed")
-    when, due = found.get("when"), found.get("next_run")
-    return LastRun(
-        when=_read_time(when),
-        next_run=None if due is None else _read_time(due),
-        **{name: found[name] for name in kinds},
-    )
-
-
-def _read_time(text: object) -> datetime:
-    moment = datetime.fromisoformat(str(text))
-    if moment.tzinfo is None:
-        raise ValueError("malformed: a time without its zone")
-    return moment.astimezone(timezone.utc)
+    when, due = datetime.fromisoformat(noted["when"]), noted["next_run"] and datetime.fromisoformat(noted["next_run"])
+    if when.tzinfo is None or (due and due.tzinfo is None):
+        raise ValueError("a time without its zone")
+    return LastRun(**{**noted, "when": when, "next_run": due, "message": str(noted["message"])})
 
 
 def _warn_unreadable(path: Path, why: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import queue
@@ -83,9 +84,7 @@ class Outcome(Generic[_R]):
 class Request(Generic[_R]):
     """A run asked for, which must begin before its time is over. Safe to wait for in a signal handler."""
 
-    def __init__(
-        self, timeout: float, *, final: bool = True, end: bool = False, then: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, timeout: float, *, final: bool = True, end: bool = False) -> None:
         self.final = final
         self.end = end
         self.done = False
@@ -93,7 +92,6 @@ class Request(Generic[_R]):
         self.outcome: Outcome[_R] | None = None
         # Not the loop's clock: that one jumps where somebody sets the wall clock, and this is for seconds at work.
         self._deadline = time.monotonic() + timeout
-        self._then = then
         self._done = threading.Lock()
         self._done.acquire()
 
@@ -105,8 +103,6 @@ class Request(Generic[_R]):
         """Let go whoever waits."""
         self.done = True
         self._done.release()
-        if self._then is not None:
-            self._then()
 
     def wait(self) -> None:
         """Wait until it is done, or its time is over; for one caller."""
@@ -116,7 +112,7 @@ class Request(Generic[_R]):
 
 
 class Loop(Generic[_R]):
-    """Calls ``run()`` when it is due, in a daemon thread, one at a time and until told to end.
+    """Calls ``run()`` when it is due, in a daemon thread, until told to end.
 
     After an error again in 30 s, doubled with each further one up to ``longest_retry``, and not before what the vault
     asked for.
@@ -152,11 +148,8 @@ class Loop(Generic[_R]):
 
         # A signal handler runs on top of whatever the main thread is doing, so what it shares with it must not be
         # a lock that is waited for without end, nor an Event, which has one inside: SimpleQueue.put is reentrant.
-        self._inbox: queue.SimpleQueue[Request[_R] | bool] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._callers: set[int] = set()  # threads inside of run_here()
-        self._owner: int | None = None  # thread that runs, under the lock
-        self._began: float | None = None
+        self._inbox: queue.SimpleQueue[Request[_R]] = queue.SimpleQueue()
+        self._began: float | None = None  # the run under way
         self._thread: threading.Thread | None = None
         self._pid = -1
         self._finished = False  # the thread answers no more
@@ -187,6 +180,11 @@ class Loop(Generic[_R]):
         return os.getpid() == self._pid
 
     @property
+    def is_here(self) -> bool:
+        """Whether this is called in the thread of the runs."""
+        return threading.current_thread() is self._thread
+
+    @property
     def busy_for(self) -> float | None:
         """Seconds that the run under way has taken so far; None where there is none."""
         began = self._began
@@ -200,28 +198,11 @@ class Loop(Generic[_R]):
             return None
         return datetime.now(timezone.utc) + timedelta(seconds=max(0.0, wait))
 
-    def holds(self, thread: int) -> bool:
-        """Whether a run needs this thread to go on."""
-        return self._owner == thread or thread in self._callers
-
-    def run_here(self) -> _R | None:
-        """Make a run in the caller's thread, after one that is under way; the result, None where it failed."""
-        me = threading.get_ident()
-        self._callers.add(me)
-        try:
-            with self._lock:
-                return self._perform(Exception).result
-        finally:
-            self._callers.discard(me)
-            self._inbox.put(True)  # the thread looks when it is due now
-
-    def post(
-        self, timeout: float, *, final: bool = True, end: bool = False, then: Callable[[], None] | None = None
-    ) -> Request[_R]:
+    def post(self, timeout: float, *, final: bool = True, end: bool = False) -> Request[_R]:
         """Have the thread make a run within so many seconds, and with ``end`` none after it."""
         late = self._late is not None and not self._late.done
         # It still hangs in what was waited for already: a handler that exits leads from a signal to the end.
-        request: Request[_R] = Request(0.0 if late else timeout, final=final, end=end, then=then)
+        request: Request[_R] = Request(0.0 if late else timeout, final=final, end=end)
         self._inbox.put(request)
         if self._finished:  # in this order, since the thread answers whatever is there after it has said so
             self._answer_all()
@@ -238,19 +219,19 @@ class Loop(Generic[_R]):
     def _work(self) -> None:
         try:
             while True:
-                # A run in another thread sets when the next one is due, and tells.
-                wait = LOOK if self._owner is not None else min(self._wait(), LOOK)
-                message = self._clock.get(self._inbox, wait)
-                if isinstance(message, Request):
-                    self._serve(message)
-                    if message.end:
-                        return
-                elif self._lock.acquire(blocking=False):
-                    try:
-                        if self._wait() == 0:
-                            self._perform(BaseException)
-                    finally:
-                        self._lock.release()
+                request = self._clock.get(self._inbox, min(self._wait(), LOOK))
+                if request is None:
+                    if self._wait() == 0:
+                        self._perform()
+                    continue
+                request.missed = request.left() == 0
+                try:
+                    if not request.missed:
+                        request.outcome = self._perform(final=request.final)
+                finally:
+                    request.finish()
+                if request.end:
+                    return
         finally:
             self._finished = True
             self._answer_all()
@@ -258,41 +239,22 @@ class Loop(Generic[_R]):
     def _wait(self) -> float:
         return max(0.0, self._due - self._clock.now())
 
-    def _serve(self, request: Request[_R]) -> None:
-        request.missed = True
-        try:
-            if self._lock.acquire(timeout=request.left()):
-                try:
-                    request.missed = request.left() == 0
-                    if not request.missed:
-                        request.outcome = self._perform(BaseException, final=request.final)
-                finally:
-                    self._lock.release()
-        finally:
-            request.finish()
-
     def _answer_all(self) -> None:
-        while True:
-            try:
-                message = self._inbox.get_nowait()
-            except queue.Empty:
-                return
-            if isinstance(message, Request):
-                message.finish()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._inbox.get_nowait().finish()
 
-    def _perform(self, caught: type[BaseException], *, final: bool = False) -> Outcome[_R]:
-        """One run; called with the lock held."""
+    def _perform(self, *, final: bool = False) -> Outcome[_R]:
         error: BaseException | None = None
         result: _R | None = None
         failures, barred = self._failures, max(0.0, self._barred_until - self._clock.now())
         if barred == 0:
-            self._owner, self._began = threading.get_ident(), self._clock.now()
+            self._began = self._clock.now()
             try:
                 result = self._run()
-            except caught as caught_error:
-                error = caught_error
-            finally:
-                self._owner = self._began = None
+            except BaseException as caught:  # noqa: BLE001 - told, as everything in this thread
+                error = caught
+            self._began = None
             failures = self._note(result, error)
         now = datetime.now(timezone.utc)
         outcome = Outcome(now, self._due - self._clock.now(), result, error, barred, failures, final)
@@ -300,6 +262,7 @@ class Loop(Generic[_R]):
         return outcome
 
     def _note(self, result: _R | None, error: BaseException | None) -> int:
+        """Plan the next run; how many errors there were in a row."""
         now, failures = self._clock.now(), self._failures
         self.last_error = error
         if error is None:

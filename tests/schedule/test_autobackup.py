@@ -216,18 +216,6 @@ def test_errors_are_kept_until_the_next_success(mem, vault, memory, clock):
         assert auto.last_success > first
 
 
-def test_ctrl_c_leaves_backup_now_and_the_timer_goes_on(mem, memory, clock):
-    with Autobackup(mem, memory, every=900, clock=clock) as auto:
-        memory.error = KeyboardInterrupt()
-        with pytest.raises(KeyboardInterrupt):
-            auto.backup_now()
-        assert auto.last_error is None
-        memory.error = None
-        assert auto.backup_now() is not None
-        clock.turn(900)
-        assert memory.calls == 3
-
-
 # Rate limits.
 
 
@@ -248,27 +236,6 @@ def test_no_backup_is_made_while_a_rate_limit_surely_holds(mem, vault, memory, c
 # One at a time.
 
 
-def test_the_timer_rests_while_a_backup_is_under_way(mem, memory, clock):
-    inside, gate = threading.Event(), threading.Event()
-
-    def collect():
-        inside.set()
-        gate.wait(20)
-        return memory()
-
-    with Autobackup(mem, collect, every=900, clock=clock) as auto:
-        other = threading.Thread(target=auto.backup_now)
-        other.start()
-        assert inside.wait(20)
-        looks = clock.looks
-        clock.turn(3000)  # due, and it does not look again and again
-        assert clock.looks - looks <= 3000 / 30
-        gate.set()
-        other.join(20)
-        clock.turn(0)
-        assert memory.calls == 1
-
-
 def test_backup_now_after_the_block_was_left_meanwhile_saves_nothing(mem, vault, memory):
     inside, gate = threading.Event(), threading.Event()
 
@@ -285,13 +252,3 @@ def test_backup_now_after_the_block_was_left_meanwhile_saves_nothing(mem, vault,
     other.join(20)
     assert "only after the block was left" in str(auto.last_error)
     assert vault.count == 0
-
-
-def test_a_backup_of_the_main_thread_is_finished_before_the_final_one_is_waited_for():
-    """They are one writer: the timer's thread would wait for what the signal's handler keeps from going on."""
-    seen = []
-    memory = ColonyMemory(backend=FakeVault(), on_event=lambda _: seen.append(auto._must_go_on()))
-    auto = memory.autobackup(lambda: {"m": "x"})
-    memory.backup({"m": "x"})
-    assert seen[0]
-    assert not auto._must_go_on()

@@ -11,7 +11,9 @@ import threading
 import pytest
 from agents import end_of_timers, wait_until
 
+from colony_memory import ColonyMemory
 from colony_memory.schedule.autobackup import Autobackup
+from colony_memory.vaults.memory import MemoryVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
 FOREVER = math.inf
@@ -81,20 +83,40 @@ def test_blocks_that_are_left_in_another_order_give_the_handlers_back(mem, memor
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_where_no_thread_starts_any_more_the_signal_is_passed_on(mem, memory, sigterm, monkeypatch):
-    def collect():
-        if threading.current_thread() is threading.main_thread():
-            monkeypatch.setattr(threading.Thread, "start", fail)
-            signal.raise_signal(signal.SIGTERM)
-            monkeypatch.undo()
-        return memory()
+def interrupted(number, *, also=lambda: None):
+    """A memory whose first event is that this process gets a signal, as it may while the agent itself saves."""
+    events = []
 
+    def interrupt(event):
+        events.append(event)
+        if len(events) == 1:
+            also()
+            signal.raise_signal(number)
+            signal.raise_signal(number)  # a second one changes nothing
+
+    return ColonyMemory(backend=MemoryVault(), on_event=interrupt)
+
+
+def test_where_no_thread_starts_any_more_the_signal_is_passed_on(memory, sigterm, monkeypatch):
     def fail(self):
         raise RuntimeError("can't start new thread")
 
-    with Autobackup(mem, collect, every=FOREVER) as auto:
-        assert auto.backup_now() is not None
+    mem = interrupted(signal.SIGTERM, also=lambda: monkeypatch.setattr(threading.Thread, "start", fail))
+    with mem.autobackup(memory, every=FOREVER):
+        mem.backup({"MEMORY.md": "of the agent"})
+        monkeypatch.undo()
+        assert sigterm == [signal.SIGTERM] * 2
+        assert memory.calls == 0
+
+
+def test_sigterm_lets_a_backup_of_the_agent_finish_first(memory, sigterm):
+    mem = interrupted(signal.SIGTERM)
+    with mem.autobackup(memory, every=FOREVER):
+        info = mem.backup({"MEMORY.md": "of the agent"})
+        wait_until(lambda: sigterm)
         assert sigterm == [signal.SIGTERM]
+        assert mem.restore() == {"MEMORY.md": "first"}
+        assert mem.restore(snapshot_id=info.snapshot_id) == {"MEMORY.md": "of the agent"}
 
 
 def test_sigterm_saves_and_calls_the_former_handler_and_the_timer_goes_on(mem, memory, sigterm, clock):
@@ -150,29 +172,6 @@ def test_ctrl_c_while_sigterm_waits_does_not_disarm_it(mem, memory, sigterm):
         gate.set()
         signal.raise_signal(signal.SIGTERM)
         assert sigterm == [signal.SIGTERM]
-
-
-def test_sigterm_lets_a_backup_of_the_main_thread_finish_first(mem, memory, sigterm):
-    order = []
-
-    def collect():
-        order.append(threading.current_thread() is threading.main_thread())
-        documents = memory()
-        if len(order) == 1:
-            signal.raise_signal(signal.SIGTERM)
-            signal.raise_signal(signal.SIGTERM)  # a second one changes nothing
-            assert sigterm == []
-            memory.documents = {"MEMORY.md": "second"}
-        return documents
-
-    with Autobackup(mem, collect, every=FOREVER) as auto:
-        first = auto.backup_now()
-        assert sigterm == [signal.SIGTERM]
-        assert order == [True, False]
-        assert mem.restore() == {"MEMORY.md": "second"}
-        assert mem.restore(snapshot_id=first.snapshot_id) == {"MEMORY.md": "first"}
-        signal.raise_signal(signal.SIGTERM)
-        assert sigterm == [signal.SIGTERM] * 2
 
 
 def test_a_handler_that_was_set_meanwhile_is_left_alone(mem, memory, sigterm):
