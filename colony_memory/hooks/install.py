@@ -7,14 +7,17 @@ that imports from there (``-m``, or ``PYTHONPATH`` with an empty entry) runs the
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
+import shlex
 import site
 import subprocess
 import sys
 from difflib import unified_diff
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import colony_memory
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
@@ -107,6 +110,155 @@ def _package() -> str:
 
 
 _MOST_BYTES = 2**20
+_COMMENT = re.compile(r"//|/\*")
+# What a shell takes for the end of a command, or for where its output goes.
+_OPERATORS = frozenset(";&|<>()\n")
+
+
+def with_hooks(text: str, host: Host, words: Sequence[str], seconds: int) -> str:
+    """The settings with this command at each event of the host, in place of those for the same folder, vault and label.
+
+    The last of the words is the folder; the host may let the command run so many seconds.
+    """
+    settings, saves = _read(text), _saves(words)
+    entry = {"type": "command", "command": shlex.join(words), "timeout": seconds * host.second}
+    made = _without(settings, lambda command: _saves(_own_words(command)) == saves)
+    hooks = made["hooks"] = dict(made.get("hooks", {}))
+    for event in (*host.tells, *host.saves):
+        hooks[event] = [*hooks.get(event, []), {"hooks": [entry]}]
+    return _written(made, settings, text)
+
+
+def without_hooks(text: str, folder: str | None = None) -> str:
+    """The settings without the hooks of this package, for one folder or for all; what they leave empty goes too."""
+    settings = _read(text)
+    made = _without(settings, lambda command: (own := own_folder(command)) is not None and folder in (None, own))
+    return _written(made, settings, text)
+
+
+def other_folders(text: str, words: Sequence[str]) -> list[str]:
+    """The other folders that the settings have saved under the same label of the same vault."""
+    folder, *place = _saves(words)
+    found = [_saves(_own_words(each)) for each in _commands(_read(text))]
+    return [other for other, *where in found if other not in (None, folder) and where == place]
+
+
+def commands_built_on(text: str) -> list[str]:
+    """The commands that are a hook of this package with something more, each once."""
+    return [*dict.fromkeys(filter(built_on, _commands(_read(text))))]
+
+
+def _saves(words: Sequence[str]) -> tuple[str | None, ...]:
+    """What a hook is for, folder, vault and label; another command for the same takes its place."""
+    named = {flag: value for flag, value in pairwise(words) if flag in ("--vault", "--label")}
+    return words[-1] if words else None, named.get("--vault"), named.get("--label")
+
+
+def own_folder(command: object) -> str | None:
+    """The folder that a command saves, where it is a hook of this package and nothing more.
+
+    >>> own_folder("/home/ada/.local/bin/colony-memory hook --format codex '/home/ada/my memory'")
+    '/home/ada/my memory'
+    >>> own_folder("colony-memory backup /home/ada/memory") is None
+    True
+    >>> own_folder("colony-memory hook /home/ada/memory && say saved") is None
+    True
+    """
+    return _saves(_own_words(command))[0]
+
+
+def _own_words(command: object) -> Sequence[str]:
+    return () if built_on(command) else _words(command)
+
+
+def built_on(command: object) -> bool:
+    """Whether a command is a hook of this package with something more that somebody has built on it."""
+    if not _words(command):
+        return False
+    lexer = shlex.shlex(str(command), posix=True, punctuation_chars="".join(_OPERATORS))
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    return any(_OPERATORS.issuperset(word) for word in lexer if word)
+
+
+def _words(command: object) -> Sequence[str]:
+    """What stands behind ``hook`` in a command that begins as one of this package."""
+    try:
+        words = after_program(shlex.split(command)) if isinstance(command, str) else ()
+    except ValueError:
+        return ()
+    return words[1:] if words[:1] == ["hook"] else ()
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text if text.strip() else "{}", object_pairs_hook=_distinct)
+    except json.JSONDecodeError as error:
+        why = "it has a comment, which JSON does not allow" if _COMMENT.match(text, error.pos) else "it is not JSON"
+        raise ValueError(f"{why}: line {error.lineno}, column {error.colno}") from error
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    settings: dict[str, Any] = _require(found, dict, "the settings are")
+    for event, groups in _require(settings.get("hooks", {}), dict, "what they call hooks is").items():
+        _require(groups, list, f"the hooks of {event} are")
+    return settings
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        # What one program takes from it is not what another does.
+        raise ValueError("it has a name twice in one object")
+    return found
+
+
+def _require(value: Any, kind: type, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{what} not {'a list' if kind is list else 'an object'}")  # noqa: TRY004 - it is a file
+    return value
+
+
+def _written(settings: dict[str, Any], before: dict[str, Any], text: str) -> str:
+    """JSON with the indent and the ends of lines of the text; that text where nothing is changed."""
+    if settings == before:
+        return text
+    indented = re.search(r"\n([ \t]+)\S", text)
+    in_ascii = text.isascii() or "\\ud" in text.lower()  # half of a surrogate pair has no other form
+    # What JSON has no number for is refused.
+    indent = indented[1] if indented else 2
+    made = json.dumps(settings, indent=indent, ensure_ascii=in_ascii, allow_nan=False) + "\n"
+    return made.replace("\n", "\r\n") if "\r\n" in text else made
+
+
+def _handlers(group: Any) -> list[Any]:
+    handlers = group.get("hooks") if isinstance(group, dict) else None
+    return handlers if isinstance(handlers, list) else []
+
+
+def _command(handler: Any) -> Any:
+    return handler.get("command") if isinstance(handler, dict) else None
+
+
+def _commands(settings: dict[str, Any]) -> list[Any]:
+    groups = chain.from_iterable(settings.get("hooks", {}).values())
+    return [_command(each) for group in groups for each in _handlers(group)]
+
+
+def _without(settings: dict[str, Any], is_meant: Callable[[Any], bool]) -> dict[str, Any]:
+    """The settings without the hooks whose commands are meant, and without what held nothing else."""
+    hooks: dict[str, Any] = {}
+    for event, groups in settings.get("hooks", {}).items():
+        left = []
+        for group in groups:
+            kept = [each for each in _handlers(group) if not is_meant(_command(each))]
+            if len(kept) == len(_handlers(group)):
+                left.append(group)
+            elif kept:
+                left.append({**group, "hooks": kept})
+        if left or not groups:
+            hooks[event] = left
+    if hooks == settings.get("hooks", {}):
+        return dict(settings)
+    return {name: hooks if name == "hooks" else value for name, value in settings.items() if name != "hooks" or hooks}
 
 
 @dataclass(frozen=True)
@@ -171,12 +323,10 @@ def change_settings(path: Path, edit: Callable[[str], str]) -> Change:
     real = real_path(path)
     try:
         found = read_file(real, _MOST_BYTES)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    try:
         before = "" if found is None else found.data.decode("utf-8")
         return Change(real, before, edit(before), None if found is None else found.facts)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is left as it is: it is not UTF-8 text") from error
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ValueError(f"{path} is left as it is: {error}") from error
+        why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
+        raise ValueError(f"{path} is left as it is: {why}") from error

@@ -74,7 +74,7 @@ def run_hook(
     if doing == "install":
         return _install(call, settings, dry_run=dry_run)
     if doing == "uninstall":
-        from colony_memory.hooks.settings import without_hooks
+        from colony_memory.hooks.install import without_hooks
 
         of = None if folder is None else os.path.abspath(folder)  # noqa: PTH100
         return _change(call, settings, lambda text: without_hooks(text, of) if text.strip() else text, dry_run=dry_run)
@@ -110,8 +110,7 @@ def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
 
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.client import ColonyMemory
-    from colony_memory.hooks.install import in_a_cache
-    from colony_memory.hooks.settings import Handler, other_folders, with_hooks
+    from colony_memory.hooks.install import in_a_cache, other_folders, with_hooks
     from colony_memory.schedule.on_error import OnError
 
     # What every call would fail of is refused before.
@@ -129,15 +128,15 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common, asks=False)), [folder])
     if place.chosen:
         place.require()
-    # The host is to end it only where it does not end itself.
-    handler = Handler(command_words(call, folder, place), math.ceil(call.seconds) + 5)
+    words = command_words(call, folder, place)
 
     def edit(text: str) -> str:
-        others = other_folders(text, handler)
+        others = other_folders(text, words)
         if others:
             # In turns each would be the latest, and a restore would give either.
             raise ValueError(f"{others[0]!r} is saved under label {call.label} there already: give another --label")
-        return with_hooks(text, host, handler)
+        # The host is to end it only where it does not end itself.
+        return with_hooks(text, host, words, math.ceil(call.seconds) + 5)
 
     code = _change(call, settings, edit, dry_run=dry_run, installs=True)
     if not dry_run:
@@ -154,8 +153,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
 def _change(
     call: Call, settings: str | None, edit: Callable[[str], str], *, dry_run: bool, installs: bool = False
 ) -> int:
-    from colony_memory.hooks.install import change_settings, settings_path, switched_off
-    from colony_memory.hooks.settings import built_on, commands
+    from colony_memory.hooks.install import change_settings, commands_built_on, settings_path, switched_off
 
     output, host = call.common.output, HOSTS[call.host]
     change = change_settings(settings_path(host) if settings is None else Path(settings), edit)
@@ -164,7 +162,7 @@ def _change(
     off = switched_off(change.path, host)
     if off and installs:
         output.warn(f"warning: {off} switches hooks off: until that is changed, nothing is saved by them")
-    for each in commands(change.after, built_on):
+    for each in commands_built_on(change.after):
         output.warn(f"left as it is, since it does more than a hook of this program: {shown(each)}")
     if dry_run and not output.as_json:
         output.answer(change.difference or f"nothing would change in {change.path}\n")
