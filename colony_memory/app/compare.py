@@ -19,7 +19,6 @@ from colony_memory.capture._metadata import (
     METADATA_NAMES,
     compare_files,
     differ_in_times_only,
-    empty_folders,
     git_files,
     split_documents,
     view_files,
@@ -212,7 +211,7 @@ def patch_of(before: Side, after: Side, *, only: str | None = None) -> str:
     ``only`` names the one file that it is to be of.
     """
     files = [git_files(side.documents) for side in (before, after)]
-    folders = [empty_folders(side.documents) for side in (before, after)]
+    folders = [{*split_documents(side.documents)[1].empty_dirs} for side in (before, after)]
     if only is not None:
         files = [{name: file for name, file in each.items() if name == only} for each in files]
         folders = [each & {only} for each in folders]

@@ -18,20 +18,20 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._format.json import canonical, load_object
-from colony_memory._format.record import ATTRIBUTES_NAME, FORMAT, RECORD_NAME, RECORDS, decode_file, spell_file
+from colony_memory._format.record import ATTRIBUTES_NAME, FORMAT, RECORD_NAME, RECORDS, decode_file, record_pieces
 from colony_memory._values import dataclass, field, replace
 from colony_memory.capture._steady import MAGIC, Sparse
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from colony_memory._diff import File, SnapshotDiff
 
 _MODE = re.compile("[0-7]{3}")
 _EARLIEST, _LATEST = -(2**31) * 10**9, 2**63 - 1
 
-METADATA_NAME, METADATA_NAMES, FOLDER_FORMAT = RECORD_NAME, RECORDS, FORMAT
+METADATA_NAME, METADATA_NAMES = RECORD_NAME, RECORDS
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,16 @@ class Metadata:
     unread: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.files or self.empty_dirs or self.executable or any(_optional(self).values()))
+        return bool(self.files or self.empty_dirs or self.executable or _optional(self))
 
 
-def dump_metadata(metadata: Metadata) -> str:
-    """The text of one document that says all of it."""
-    return "".join(metadata_pieces(metadata.files, metadata))
+def dump_metadata(metadata: Metadata, files: Mapping[str, bytes] | None = None) -> str:
+    """The text of one document that says all of it, with these files in the place of its own."""
+    record = {"empty_dirs": sorted(metadata.empty_dirs), "executable": sorted(metadata.executable), "files": {}}
+    files = dict(sorted((metadata.files if files is None else files).items()))
+    # In pieces, so that of large files no more copies are made than need be.
+    pieces = record_pieces(canonical({**record, "format": FORMAT, **_optional(metadata)}), files)
+    return "".join(str(piece, "utf-8", "surrogatepass") for piece, _ in pieces)
 
 
 def describe(metadata: Metadata) -> dict[str, str]:
@@ -69,32 +73,13 @@ def describe(metadata: Metadata) -> dict[str, str]:
 
 def dump_attributes(modes: Mapping[str, int], times: Mapping[str, int]) -> str:
     """The text of the document of permissions and times."""
-    said = {key: value for key, value in _optional(Metadata(modes={**modes}, times={**times})).items() if value}
-    return _json({"format": FOLDER_FORMAT, **said})
-
-
-def metadata_pieces(files: Mapping[str, str | bytes], others: Metadata) -> Iterator[str]:
-    """The text of the document in pieces, so that of large files no more copies are made than need be.
-
-    The ``files`` are those, or what is to stand in the place of their content; ``others`` says the rest.
-    """
-    yield f'{{"empty_dirs":{_json(sorted(others.empty_dirs))},"executable":{_json(sorted(others.executable))},'
-    yield '"files":{'
-    lead = ""
-    for name in sorted(files):
-        yield f'{lead}{_json(name)}:"'
-        content = files[name]
-        yield from [content] if isinstance(content, str) else (str(piece, "ascii") for piece in spell_file(content))
-        lead = '",'
-    yield f'{lead[:1]}}},"format":{_json(FOLDER_FORMAT)}'
-    # No field for what is not there, so that snapshots from before there were these fields stay as they are.
-    yield from (f',"{key}":{_json(value)}' for key, value in _optional(others).items() if value)
-    yield "}"
+    said = _optional(Metadata(modes={**modes}, times={**times}))
+    return canonical({"format": FORMAT, **said}).decode("utf-8", "surrogatepass")
 
 
 def _optional(metadata: Metadata) -> dict[str, object]:
-    """The fields that may be missing, in the order in which they are written."""
-    return {
+    """The fields that say something: without, snapshots from before there were these fields stay as they are."""
+    found = {
         "left_out": metadata.left_out,
         "links": metadata.links,
         "masked": sorted(metadata.masked),
@@ -102,10 +87,7 @@ def _optional(metadata: Metadata) -> dict[str, object]:
         "times": metadata.times,
         "unread": sorted(metadata.unread),
     }
-
-
-def _json(value: object) -> str:
-    return canonical(value).decode("utf-8", "surrogatepass")
+    return {key: value for key, value in found.items() if value}
 
 
 def load_metadata(text: str) -> Metadata:
@@ -114,17 +96,13 @@ def load_metadata(text: str) -> Metadata:
         parsed = load_object(text)
     except ValueError as error:
         raise _corrupt(f"is not readable: {error}") from error
-    if parsed.get("format") != FOLDER_FORMAT:
+    if parsed.get("format") != FORMAT:
         raise UnsupportedFormat(
-            f"document {METADATA_NAME!r} has the format {parsed.get('format')!r}, "
-            f"and this version reads {FOLDER_FORMAT!r}",
+            f"document {METADATA_NAME!r} has the format {parsed.get('format')!r}, and this version reads {FORMAT!r}",
             file=METADATA_NAME,
         )
-    files = parsed.get("files", {})
-    if not isinstance(files, dict):
-        raise _corrupt("has something other than an object in 'files'")
     metadata = Metadata(
-        files={name: _decode(name, data) for name, data in files.items()},
+        files={name: _decode(name, data) for name, data in _mapping(parsed, "files", str).items()},
         empty_dirs=tuple(dict.fromkeys(_names(parsed, "empty_dirs"))),
         executable=frozenset(_names(parsed, "executable")),
         masked=tuple(sorted(set(_names(parsed, "masked")))),
@@ -250,10 +228,6 @@ def git_files(documents: Mapping[str, str], *, modes: bool = True) -> dict[str, 
     return found | {name: File(target, LINK) for name, target in metadata.links.items()}
 
 
-def empty_folders(documents: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(split_documents(documents)[1].empty_dirs)
-
-
 def differ_in_times_only(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
     """Two memories are the same but for the times of change of their files, or the same altogether."""
     (files, metadata), (others, more) = split_documents(one), split_documents(other)
@@ -291,13 +265,11 @@ def _mode(name: str, mode: str) -> int:
     return int(mode, 8)
 
 
-def _decode(name: str, data: object) -> bytes:
+def _decode(name: str, data: str) -> bytes:
     try:
-        decoded = decode_file(data, 0, len(data)) if isinstance(data, str) else None
+        decoded = decode_file(data, 0, len(data))
     except ValueError:
-        decoded = None
-    if decoded is None:
-        raise _corrupt(f"has no canonical base64 for {name!r}")
+        raise _corrupt(f"has no canonical base64 for {name!r}") from None
     try:
         return Sparse(decoded) if decoded.startswith(MAGIC) else decoded
     except ValueError as error:

@@ -17,6 +17,7 @@ from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, Identity, is_file, is_link
 from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state, whole_of
+from colony_memory.capture._journal import ModeChange
 from colony_memory.capture._metadata import encode_text
 from colony_memory.capture._question import Displaced, find_users
 from colony_memory.capture._stage import mount_of, widened
@@ -57,8 +58,7 @@ class Plan:
     differing: set[str] = field(default_factory=set)  # files whose content is replaced or taken away
     unchanged: list[str] = field(default_factory=list)  # files that are there as they are to be
     directories: list[str] = field(default_factory=list)  # empty directories that are made
-    # Files that only get other permissions, with what is there and what they get
-    modes: dict[str, tuple[os.stat_result, int]] = field(default_factory=dict)
+    modes: list[ModeChange] = field(default_factory=list)  # files that only get other permissions
     # Files with secrets here, of which the snapshot has only the masked text
     left: list[str] = field(default_factory=list)
     databases: set[str] = field(default_factory=set)  # of what is replaced or taken away, the databases
@@ -306,7 +306,8 @@ class _Comparison:
         if mode is None:
             mode = widened(there, executable=name in self._metadata.executable and not there.st_mode & stat.S_IXUSR)
         if mode != there.st_mode & PERMISSIONS:
-            self._plan.modes[name] = (there, mode | stat.S_IMODE(there.st_mode) & 0o7000)
+            old = stat.S_IMODE(there.st_mode)
+            self._plan.modes.append(ModeChange(name, there.st_ino, old, mode | old & 0o7000))
 
     def _is_same(self, name: str, data: bytes, there: os.stat_result, logs: Statuses) -> bool:
         if not any(holds_text(log, status) for log, status in logs.items()):

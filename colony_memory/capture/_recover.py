@@ -66,22 +66,6 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
     return ended
 
 
-def find_in_the_way(target: Path) -> str | None:
-    """The folder of a restore that is under way, or was cut off halfway, and has to do with ``target``.
-
-    One into another folder than is there now is not in the way, nor what has only to be cleared away.
-    """
-    for record, journal in _related(target):
-        try:
-            with record.locked():
-                now = _read(record)
-        except OSError:  # it is held, or nobody can tell
-            return journal.folder
-        if now is not None and _is_half_done(replace(journal, phase=now.phase)):
-            return journal.folder
-    return None
-
-
 def warn_unfinished(target: Path, *, stacklevel: int) -> None:
     """Warn whoever changes nothing that the folder is not as its next backup or restore finds it."""
     journals = [journal for _, journal in _related(target) if _is_there(journal)]
@@ -131,17 +115,13 @@ def _read(record: Record) -> Journal | None:
 
 def _locate(journal: Journal, target: Path) -> Journal | None:
     """The journal, with the folder where it is now, or None where it has nothing to do with ``target``."""
-
-    def is_it(path: Path) -> bool:
-        return journal.place == journal.folder and _is_there(replace(journal, place=str(path)))
-
+    if journal.place == journal.folder:  # it may have been moved since, or be spelled in another way
+        for path in (target, *target.parents):
+            here = replace(journal, folder=str(path), place=str(path))
+            if _is_there(here):
+                return here
     folder = Path(journal.folder)
-    # It may have been moved since, or be spelled in another way.
-    here = next((path for path in (target, *target.parents) if is_it(path)), None)
-    if here is not None and not is_it(folder):
-        return replace(journal, folder=str(here), place=str(here))
-    related = here is not None or folder == target or folder in target.parents or target in folder.parents
-    return journal if related else None
+    return journal if folder.is_relative_to(target) or target.is_relative_to(folder) else None
 
 
 def _is_half_done(journal: Journal) -> bool:

@@ -40,20 +40,17 @@ _SETS_TIMES = os.utime in os.supports_fd
 class blaming:  # noqa: N801 - it reads like the functions of contextlib, and is entered for every file
     """Say of an OSError what could not be written, and that nothing was changed."""
 
-    __slots__ = ("_target", "_what")
-
     def __init__(self, what: str, target: Path) -> None:
-        self._what = what
-        self._target = target
+        self._said = what, target
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
+            what, target = self._said
             raise ColonyMemoryError(
-                f"{self._what} cannot be written ({error.strerror or error}); "
-                f"nothing was changed in {str(self._target)!r}"
+                f"{what} cannot be written ({error.strerror or error}); nothing was changed in {str(target)!r}"
             ) from error
 
 

@@ -21,7 +21,7 @@ from colony_memory.capture._metadata import (
     at_known_times,
     described_by,
     dump_attributes,
-    metadata_pieces,
+    dump_metadata,
 )
 from colony_memory.capture._steady import NO_FILE, VANISHED, companions_of
 from colony_memory.capture._tree import PART, Row, is_settled
@@ -116,7 +116,7 @@ class Survey:
     def documents(self) -> dict[str, str]:
         if self._documents:
             return self._documents
-        others, documents, files = self._others(), self._documents, dict[str, str | bytes]()
+        others, documents, files = self._others(), self._documents, dict[str, bytes]()
         # Taken out one by one: large files should not stand twice in memory.
         for name in sorted(self.found.contents):
             content = self.found.contents.pop(name)
@@ -125,7 +125,7 @@ class Survey:
             else:
                 files[name] = content.encode("utf-8") if isinstance(content, str) else content
         if files or others:
-            documents[METADATA_NAME] = "".join(metadata_pieces(files, others))
+            documents[METADATA_NAME] = dump_metadata(others, files)
         self.tree = self._tree_of({} if self.index is None else self._known_digests() or digests_of(documents))
         if self._attributes:
             documents[ATTRIBUTES_NAME] = self._attributes
@@ -202,7 +202,7 @@ class Survey:
             return {}
         digests = {name: file.digest for name, file in every.items() if file.is_text}
         if files or others:
-            self._described = "".join(metadata_pieces({}, others))
+            self._described = dump_metadata(others, {})
             digests |= {**files, METADATA_NAME: document_digest(self._described)}
         return digests
 

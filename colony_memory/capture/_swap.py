@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import stat
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -23,10 +22,10 @@ from colony_memory._os.paths import Identity, is_link
 from colony_memory._values import getLogger, replace
 from colony_memory.capture._filenames import INDEX, STAGING_PREFIX, parents_of, quoted, whole_of
 from colony_memory.capture._identity import boot_id
-from colony_memory.capture._journal import MOVING, Journal, ModeChange, Step, Version, begin_record, start_lock
+from colony_memory.capture._journal import MOVING, Journal, Step, Version, begin_record, start_lock
 from colony_memory.capture._moves import Moves, set_mode
 from colony_memory.capture._question import FileInUse
-from colony_memory.capture._recover import clear, discard, find_in_the_way, kept_of, remember
+from colony_memory.capture._recover import clear, discard, kept_of, recover, remember
 from colony_memory.capture._stage import Stage, blaming, find_read_only, find_volumes, nearest, open_staging
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -158,9 +157,7 @@ def _journal(plan: Plan, place: Directory) -> Journal:
 def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> Record:
     """Write down that a restore begins, and have its traces removed when the stack unwinds."""
     with start_lock():
-        other = find_in_the_way(plan.target)
-        if other is not None:
-            raise ColonyMemoryError(f"a restore into {other!r} is under way: try again when it has ended")
+        recover(plan.target)  # another may have begun since the plan was made, and been cut off by now
         record = stack.enter_context(begin_record(journal))
     stack.callback(clear, record, place)
     return record
@@ -210,7 +207,5 @@ def _prepare(
         made=tuple(made),
         steps=tuple(steps),
         emptied=tuple(name for name in plan.dropped if name not in plan.makes_way()),
-        modes=tuple(
-            ModeChange(name, old.st_ino, stat.S_IMODE(old.st_mode), new) for name, (old, new) in plan.modes.items()
-        ),
+        modes=tuple(plan.modes),
     )

@@ -173,7 +173,7 @@ def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Map
         replaced=tuple(name for name in files if name in plan.replaced),
         unchanged=tuple(plan.unchanged),
         directories=tuple(plan.directories),
-        permissions=tuple(plan.modes),
+        permissions=tuple(change.name for change in plan.modes),
         removed=tuple(sorted([*removed, *(f"{name}/" for name in plan.dropped)])),
         left=tuple(plan.left),
         masked=tuple(name for name in plan.metadata.masked if name in plan.files),
