@@ -6,10 +6,8 @@ import json
 import os
 import re
 import runpy
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -71,36 +69,6 @@ def test_a_backup_that_fails_has_its_code_and_writes_nothing(refused, folder, se
     befall(server)
     assert says in refused(code, "backup", folder)
     assert server.vault.files == {}
-
-
-@POSIX
-@pytest.mark.parametrize(
-    ("number", "code", "line", "options"),
-    [
-        (signal.SIGTERM, 143, "error: terminated\n", []),
-        (
-            signal.SIGINT,
-            130,
-            '{"error": "interrupted", "kind": "KeyboardInterrupt", "code": 130, "hint": null}\n',
-            ["--json"],
-        ),
-    ],
-)
-def test_a_signal_has_its_code_and_one_line(folder, server, number, code, line, options):
-    server.fault("*", "delay", seconds=20.0, times=None)
-    running = subprocess.Popen(
-        [sys.executable, "-m", "colony_memory", "backup", str(folder), *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    for _ in range(1000):
-        if server.calls:
-            break
-        time.sleep(0.01)
-    running.send_signal(number)
-    out, err = running.communicate(timeout=30)
-    assert (running.returncode, out, err) == (code, "", line)
 
 
 @POSIX

@@ -36,21 +36,6 @@ def test_what_every_verb_has_is_named_in_one_line_below_its_own(cli, verb):
     assert all(f"{flag.strip()} " in described for flag in common.strip().split(","))
 
 
-@pytest.mark.parametrize(
-    ("verb", "usage"),
-    [
-        ("restore", "[OPTIONS] [ID] DIR"),
-        ("backup", "[OPTIONS] PATH..."),
-        ("diff", "[OPTIONS] [A] [B]"),
-        ("run", "[OPTIONS] DIR -- COMMAND..."),
-        ("init", "[OPTIONS] [URL]"),
-        ("list", "[OPTIONS]"),
-    ],
-)
-def test_the_usage_is_in_the_words_of_the_text_below(cli, verb, usage):
-    assert cli(verb, "--help")[1].splitlines()[0] == f"Usage: colony-memory {verb} {usage}"
-
-
 @pytest.mark.parametrize(("columns", "flag"), [(60, "-h"), (120, "--help")])
 @pytest.mark.parametrize("verb", [[], *([verb] for verb in app.VERBS)])
 def test_the_help_is_plain_text_that_fits_the_terminal_with_examples(cli, monkeypatch, verb, columns, flag):

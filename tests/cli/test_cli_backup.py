@@ -156,10 +156,3 @@ def test_options_are_parsed_into_those_of_every_face():
 
 
 POSIX = cli_runs.POSIX
-
-
-@pytest.mark.parametrize("verb", ["backup", "watch"])
-@pytest.mark.parametrize("command", ["mail 'x", ""])
-def test_what_cannot_be_told_so_is_a_usage_error(refused, vault, folder, verb, command):
-    refused(2, verb, "--on-error", command, folder)
-    assert vault.vault_list_files()["items"] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
 import sys
@@ -100,14 +99,3 @@ def test_a_real_command(vault, folder):
     done = process("guard", folder, "--", folder / "script")
     assert done.returncode == 126, sys.version
     assert done.stderr.splitlines()[-1].endswith("script': Exec format error")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="a link takes a right there")
-def test_a_link_in_the_place_of_the_folder_is_not_saved(cli, refused, vault, folder, tmp_path):
-    assert cli("backup", folder)[0] == 0
-    folder.rename(tmp_path / "moved")
-    (tmp_path / "private").mkdir()
-    (tmp_path / "private" / "key.md").write_text("private")
-    folder.symlink_to(tmp_path / "private")
-    assert "a link stands there" in refused(1, "guard", folder, "--", "true")
-    assert "key.md" not in ColonyMemory(backend=vault).restore()

@@ -112,15 +112,6 @@ def test_secrets_stop_it_and_are_not_repeated(hook, vault, folder):
     assert ids(vault) == []
 
 
-def test_an_outage_is_told_noted_and_blocks_nobody(hook, server):
-    server.close()
-    found = hook("PreCompact")
-    assert found.keys() == {"systemMessage"}
-    log = read_runs("colony:", "default")
-    assert log.failed_since == 1
-    assert not log.last.ok
-
-
 @pytest.mark.parametrize(
     "options",
     [

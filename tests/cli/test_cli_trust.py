@@ -23,20 +23,6 @@ def key(tmp_path):
     return path
 
 
-def test_a_key_file_signs_and_pins(cli, refused, folder, vault, key, tmp_path):
-    assert cli("backup", folder, "--key-file", key)[0] == 0
-    (info,) = ColonyMemory(backend=vault).list_snapshots()
-    assert info.issuer == OURS.did_key
-    assert cli("status", "--key-file", key)[1].startswith("protected: ")
-    assert cli("restore", "--key-file", key, tmp_path / "out")[0] == 0
-    other = tmp_path / "other.pem"
-    STRANGER.save(other)
-    line = refused(4, "restore", "--key-file", other, tmp_path / "no")
-    assert OURS.did_key in line
-    assert "--trust" in line
-    assert cli("restore", "--key-file", other, "--trust", OURS.did_key, tmp_path / "no")[0] == 0
-
-
 def test_trust_by_the_environment_refuses_the_unsigned(cli, refused, vault, tmp_path, monkeypatch):
     save(vault, {"a.md": "x"})
     monkeypatch.setenv("COLONY_MEMORY_TRUST", f"{OURS.did_key},{STRANGER.did_key}")

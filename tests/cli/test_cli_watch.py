@@ -23,7 +23,6 @@ from colony_memory.cli.program import verb_of
 from colony_memory.cli.verbs import backup
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
-from colony_memory.words.errors import Failure
 
 POSIX = cli_runs.POSIX
 
@@ -108,34 +107,6 @@ def test_the_options_are_those_of_backup(cli, waits, vault, folder):
 
 
 # What ends it at once.
-
-
-def test_a_failure_of_the_command_line_itself(cli, refused, waits, vault, folder, monkeypatch):
-    def fail(*args, **options):
-        raise Failure("this needs you", code=4)
-
-    save = backup.save
-    monkeypatch.setattr(backup, "save", fail)
-    assert refused(4, "watch", folder) == "error: this needs you"
-    monkeypatch.setattr(backup, "save", save)
-    waits += [lambda: monkeypatch.setattr(backup, "save", fail)]
-    code, _, err = cli("watch", folder)
-    assert code == 4
-    assert re.search(rf"^{TIME} failed: this needs you; next in ", err, re.MULTILINE)
-
-
-def test_a_second_watch_of_the_label_is_refused(cli, refused, waits, vault, folder):
-    seen = []
-
-    def second():
-        thread = threading.Thread(target=lambda: seen.append(cli_runs.main(["watch", str(folder)])))
-        thread.start()
-        thread.join(20)
-
-    waits += [second]
-    code, _, err = cli("watch", folder)
-    assert (code, seen) == (0, [1])
-    assert "error: another watch or run of this vault and label is running on this host: stop it first" in err
 
 
 @pytest.mark.once
