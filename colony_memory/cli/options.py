@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
     from colony_memory.app.options import BackupOptions
     from colony_memory.cli.output import Output
-    from colony_memory.retention import Retention
 
 
 #: The options that an environment variable may give too, such as ``COLONY_MEMORY_KEY_FILE`` for ``--key-file``.
@@ -201,19 +199,6 @@ class RetentionOptions:
         """Each rule that there is, by its name."""
         values = {name: getattr(self, name) for name in names_of(RetentionOptions)}
         return {name: value for name, value in values.items() if value is not None}
-
-    def retention(self, *, leftovers: bool = False) -> Retention:
-        """The policy that they make; with ``leftovers``, the one that keeps every snapshot."""
-        from colony_memory.app.config import make_retention
-        from colony_memory.retention import Retention
-
-        if leftovers and self.rules:
-            raise ValueError("--leftovers deletes no snapshot: give it without a rule")
-        if leftovers:
-            return Retention(keep_last=sys.maxsize)
-        if not self.rules:
-            raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
-        return make_retention(self.rules)
 
 
 @dataclass(frozen=True)

@@ -129,12 +129,18 @@ class Output:
 
     @contextmanager
     def working(self, doing: str, progress: Progress | None = None) -> Iterator[None]:
-        """Show on a terminal that something is under way, and what ``progress`` is told of it."""
-        if self._is_silent:
+        """Show on a terminal that something is under way, and what ``progress`` is told of it, until the block ends."""
+        if self._is_silent or not draws(sys.stderr):
             yield
             return
-        with (progress or Progress()).shown_as(doing):
+        progress = progress or Progress()
+        progress.doing = shown(doing)
+        show_progress(progress.doing)
+        try:
             yield
+        finally:
+            progress.doing = ""
+            show_progress("")
 
 
 def print_version() -> int:
@@ -144,42 +150,24 @@ def print_version() -> int:
 
 
 class Progress:
-    """What is under way, and how far it has come, on one line of a terminal.
-
-    It is an ``on_event`` of :class:`colony_memory.ColonyMemory`. Events outside of :meth:`shown_as` are passed over.
-    """
+    """What is under way, and how far it has come: an ``on_event`` of a memory, passed over while nothing is shown."""
 
     def __init__(self) -> None:
-        self._doing, self._drawn_at = "", 0.0
+        self.doing, self._drawn_at = "", 0.0
 
     def __call__(self, event: Any) -> None:
         """Show how far it has come, by an event that has ``action``, ``done`` and ``total``."""
         if getattr(event, "total", 0) > 1:
-            self.add(f"{_DOING.get(event.action, event.action)} {event.done} of {event.total}")
-
-    def add(self, how_far: str) -> None:
-        """Show this beside what is under way, at most every twentieth of a second."""
-        if self._doing and time.monotonic() - self._drawn_at > _REDRAW:
-            self._drawn_at = time.monotonic()
-            show_progress(f"{self._doing}, {how_far}")
+            self._add(f"{_DOING.get(event.action, event.action)} {event.done} of {event.total}")
 
     def read(self, files: int, size_read: int, _name: str) -> None:
         """Show how much was read: an ``on_progress`` of what reads folders."""
-        self.add(f"{count(files, 'file')}, {size(size_read)}")
+        self._add(f"{count(files, 'file')}, {size(size_read)}")
 
-    @contextmanager
-    def shown_as(self, doing: str) -> Iterator[None]:
-        """Show it on stderr, if that is a terminal, until the block is left."""
-        if not draws(sys.stderr):
-            yield
-            return
-        self._doing = shown(doing)
-        show_progress(self._doing)
-        try:
-            yield
-        finally:
-            self._doing = ""
-            show_progress("")
+    def _add(self, how_far: str) -> None:
+        if self.doing and time.monotonic() - self._drawn_at > _REDRAW:
+            self._drawn_at = time.monotonic()
+            show_progress(f"{self.doing}, {how_far}")
 
 
 def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()) -> None:

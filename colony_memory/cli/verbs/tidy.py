@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
+from colony_memory.app.config import make_retention
 from colony_memory.app.pick import find_id, made_at, naming_the_label, nothing_saved
 from colony_memory.cli.memory import format_of, open_memory
 from colony_memory.cli.output import confirm, styled
-from colony_memory.retention import newest_first
+from colony_memory.retention import Retention, newest_first
 from colony_memory.words import age, count, now_utc, shown, size
 from colony_memory.words.errors import FAILED, PROGRAM
 
@@ -46,7 +48,11 @@ def run_prune(
     colony-memory prune --keep 10 --dry-run
     colony-memory prune --keep-daily 7 --keep-weekly 8 --keep-within 2d --yes
     """
-    retention = rules.retention(leftovers=leftovers)
+    if leftovers and rules.rules:
+        raise ValueError("--leftovers deletes no snapshot: give it without a rule")
+    if not leftovers and not rules.rules:
+        raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
+    retention = Retention(keep_last=sys.maxsize) if leftovers else make_retention(rules.rules)
     with open_memory(common) as opened:
         with opened.working():
             plan = opened.memory.plan_prune(label=label, retention=retention)
