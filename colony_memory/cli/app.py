@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import NamedTuple, names_of
-from colony_memory.cli.options import FOLDERS, GROUPS, OPTIONS, UNSET, VARIABLES
+from colony_memory.cli.options import GROUPS, OPTIONS, UNSET, VARIABLES
 from colony_memory.words.errors import PROGRAM, UsageError, warnings_as_lines
 
 if TYPE_CHECKING:
@@ -173,10 +173,11 @@ class Call:
         flags = {flag for each in self.parameters for flag in each.flags}
         asked.verb, asked.params, asked.flags = self.verb, self.params, frozenset(flags)
         asked.from_environment = frozenset(name for name, source in self.given.items() if source.isupper())
-        if self.verb not in FOLDERS:
-            self._require(self.params)
         self.params = asked.params = settled(self)
-        self._require(self.params)
+        for each in self.parameters:
+            if each.default is NEEDED and self.params.get(each.name) in (None, ()):
+                what = f"missing argument '{str(each.metavar).removesuffix('...')}'"
+                raise UsageError(what, advice=f"{PROGRAM} {self.verb} --help")
         given: dict[str, Any] = {}
         grouped: dict[str, dict[str, Any]] = {each.group: {} for each in self.parameters if each.group}
         for each in self.parameters:
@@ -191,12 +192,6 @@ class Call:
         finally:
             CURRENT.reset(token)
         return code or 0
-
-    def _require(self, params: dict[str, Any]) -> None:
-        for each in self.parameters:
-            if each.default is NEEDED and params.get(each.name) in (None, ()):
-                what = f"missing argument '{str(each.metavar).removesuffix('...')}'"
-                raise UsageError(what, advice=f"{PROGRAM} {self.verb} --help")
 
 
 def parse(verb: str, argv: Sequence[str]) -> Call | None:
