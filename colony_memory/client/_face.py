@@ -5,55 +5,74 @@ from __future__ import annotations
 import os
 from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
-from colony_memory._format import FORMAT, FORMAT_2
+from colony_memory._boundary import is_coroutine
+from colony_memory._format import FORMAT, FORMAT_2, MAX_BYTES
 from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import VaultBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import Vault
+    from colony_memory.encryption import Passphrase
+    from colony_memory.reports import Event, LifecycleEvent
     from colony_memory.signing import Signer
+    from colony_memory.vaults import AsyncVaultBackend
+    from colony_memory.witness import Witness
 
-__all__ = ["Awaiting", "Blocking", "awaited", "require_key", "require_vault", "wire_of"]
+__all__ = ["Awaiting", "Blocking", "awaited", "wire_of"]
 
+_Identity: TypeAlias = "str | os.PathLike[str] | Passphrase"
+_ASYNC = "AsyncColonyMemory"
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no other vault either"
 
 
-class Face:
-    """One session. Its verbs bear the face's name, which Python's own errors tell."""
+class Memory:
+    """One session: what a client is opened with, and what is no verb."""
 
-    _name: ClassVar[str]
-    _session: Session
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if not cls.__module__.startswith(f"{__package__}."):
-            return  # a face itself, or a class of somebody else
-        for name, member in vars(cls).items():
-            if hasattr(member, "__code__"):
-                member.__module__, member.__qualname__ = str(__package__), f"{cls._name}.{name}"
-
-    def _begin(
+    def __init__(
         self,
-        vault: Vault,
+        api_key: str | None = None,
         *,
-        format: int | None,  # noqa: A002 - the word for it
-        encrypt_to: object,
-        identities: object,
-        **options: Any,
+        base_url: str | None = None,
+        backend: VaultBackend | AsyncVaultBackend | None = None,
+        signer: Signer | None = None,
+        trusted_issuers: str | Iterable[str] | Mapping[str, str | None] | None = None,
+        require_signature: bool | None = None,
+        accept_legacy_pointer: bool = False,
+        witness: Witness | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+        encrypt_to: str | Passphrase | Iterable[str | Passphrase] | None = None,
+        identities: _Identity | Iterable[_Identity] | None = None,
+        max_bytes: int = MAX_BYTES,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
-        """Make the session over this vault; ``options`` are those that it takes as they are."""
         from colony_memory._engine.session import Session
 
+        vault = self._open(backend, api_key, base_url)
         # First: the extra that encrypts brings what format 2 takes, and its name is the one to tell.
         keys = _keys(encrypt_to, identities)
-        self._session = Session(vault, wire=wire_of(format, encrypt_to), **keys, **options)
+        self._session = Session(
+            vault,
+            signer=signer,
+            trusted_issuers=trusted_issuers,
+            require_signature=require_signature,
+            accept_legacy_pointer=accept_legacy_pointer,
+            witness=witness,
+            max_bytes=max_bytes,
+            wire=wire_of(format, encrypt_to),
+            on_event=on_event,
+            **keys,
+        )
+
+    def _open(self, backend: Any, api_key: str | None, base_url: str | None) -> Vault:
+        """The vault as the engine calls it; without a backend the hosted one."""
+        raise NotImplementedError
 
     @property
     def signer(self) -> Signer | None:
@@ -70,17 +89,28 @@ class Face:
 
         return {"memory": exact_documents(documents), "memory_format": FORMAT}
 
-    def _session_of(self, argument: str, other: Face) -> Session:
+    def _session_of(self, argument: str, other: Memory) -> Session:
         """The session of another client of the same face."""
-        if not isinstance(other, Blocking if isinstance(self, Blocking) else Awaiting):
-            raise ValueError(f"{argument} must be of type {self._name}, not {type(other).__name__}")  # noqa: TRY004
+        kind, name = (Blocking, "ColonyMemory") if isinstance(self, Blocking) else (Awaiting, _ASYNC)
+        if not isinstance(other, kind):
+            raise ValueError(f"{argument} must be of type {name}, not {type(other).__name__}")  # noqa: TRY004
         return other._session
 
 
-class Blocking(Face):
+class Blocking(Memory):
     """A face whose verbs return."""
 
-    _name = "ColonyMemory"
+    def _open(self, backend: Any, api_key: str | None, base_url: str | None) -> Vault:
+        if backend is None:
+            from colony_memory.vaults.colony import ColonyVault
+
+            backend = ColonyVault(_require_key(api_key), base_url=base_url)
+        _require_vault(backend)
+        if is_coroutine(getattr(backend, "vault_get_file", None)):
+            raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
+        from colony_memory._engine.faces import SyncVault
+
+        return SyncVault(backend)
 
     def _run(
         self,
@@ -98,10 +128,20 @@ class Blocking(Face):
             raise to_public(error) from error
 
 
-class Awaiting(Face):
+class Awaiting(Memory):
     """A face whose verbs are awaited."""
 
-    _name = "AsyncColonyMemory"
+    _own: Any = None
+
+    def _open(self, backend: Any, api_key: str | None, base_url: str | None) -> Vault:
+        if backend is None:
+            from colony_memory.vaults.colony import AsyncColonyVault
+
+            backend = self._own = AsyncColonyVault(_require_key(api_key), base_url=base_url)
+        _require_vault(backend)
+        from colony_memory._engine.faces import AsyncVault
+
+        return AsyncVault(backend)
 
     async def _run(
         self,
@@ -132,7 +172,7 @@ def awaited(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[
     code, name = method.__code__, method.__name__
     own = FunctionType(code, method.__globals__, name, method.__defaults__)
     own.__kwdefaults__, own.__annotations__ = method.__kwdefaults__, method.__annotations__
-    own.__module__, own.__qualname__ = str(__package__), f"{Awaiting._name}.{name}"  # noqa: SLF001 - of this file
+    own.__module__, own.__qualname__ = str(__package__), f"{_ASYNC}.{name}"
 
     @wraps(own)
     async def run(*arguments: _P.args, **options: _P.kwargs) -> _T:
@@ -155,7 +195,7 @@ def wire_of(number: int | None, encrypt_to: object = None) -> str | None:
     return FORMAT_2 if number == 2 else FORMAT
 
 
-def require_key(api_key: str | None) -> str:
+def _require_key(api_key: str | None) -> str:
     """The key of the hosted vault that is given or set, else a ColonyMemoryError."""
     key = api_key or os.environ.get("COLONY_API_KEY")
     if not key:
@@ -163,7 +203,7 @@ def require_key(api_key: str | None) -> str:
     return key
 
 
-def require_vault(backend: object) -> None:
+def _require_vault(backend: object) -> None:
     """Raise a ValueError where an object lacks a method of a vault."""
     missing = [name for name in vars(VaultBackend) if name.startswith("vault_") and not hasattr(backend, name)]
     if missing:

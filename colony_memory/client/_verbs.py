@@ -1,4 +1,4 @@
-"""The verbs, each with its arguments and what is to be said of them. A verb passes them on to the engine."""
+"""The client and its verbs, each with its arguments and what is to be said of them; it passes them on to the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory._engine.transfer import CopyReport
-    from colony_memory.client import ColonyMemory
     from colony_memory.encryption import Passphrase
     from colony_memory.export import Export
     from colony_memory.reports import (
@@ -29,13 +28,48 @@ if TYPE_CHECKING:
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = ["Verbs"]
-
 _D = TypeVar("_D")
 
 
-class Verbs(Blocking):
-    """What a memory can do. Where its face awaits, each of them does."""
+class ColonyMemory(Blocking):
+    """An agent's memory as snapshots in a vault.
+
+    >>> from colony_memory import ColonyMemory, open_vault
+    >>> mem = ColonyMemory(backend=open_vault("memory:"))
+    >>> info = mem.backup({"MEMORY.md": "two years of notes"})
+    >>> mem.restore()
+    {'MEMORY.md': 'two years of notes'}
+
+    Works inside a running event loop too; :class:`AsyncColonyMemory` has the same verbs as coroutines. May be used
+    from several threads, as far as the backend may.
+
+    Every verb raises a :class:`ColonyMemoryError` for whatever goes wrong with the vault or what is in it, and a
+    :class:`ValueError` for a bad argument. Labels name independent series of snapshots: ``a-z``, ``0-9``, ``_`` and
+    ``-``; case and outer blanks are folded, anything else is refused.
+
+    Args:
+        api_key: Key of the hosted vault, by default from ``COLONY_API_KEY``.
+        base_url: Address of the hosted vault, by default from ``COLONY_BASE_URL``, else the SDK's.
+        backend: Another vault: anything with the five methods of :class:`VaultBackend`.
+        signer: Signs every snapshot that this client writes, and the pointer, such as :class:`Ed25519Signer`. With it
+            the client accepts what this key signed, and nothing else.
+        trusted_issuers: did:key of each signer to accept, in place of the own one; for keys that were replaced a
+            mapping of each to the id of the last snapshot that it is trusted for, None for all.
+        require_signature: Whether to refuse what nobody signed; by default where a signer or an issuer is given.
+        accept_legacy_pointer: Accept pointers without a signature for good, where 0.1.1 writes to the same label.
+        witness: Keeps outside of the vault how far each label has come, such as :class:`FileWitness`, so that a vault
+            that was set back to an older state is noticed.
+        format: 1 or 2, what to write, by default what the vault is for: 2 in a new directory or object store, else 1.
+            2 keeps every state in little room, needs the extra ``zstd`` and a vault that writes on condition, and is
+            not read by 0.1.1. Both are read, whatever is written.
+        encrypt_to: Whom to encrypt to: ``age1…`` recipients, SSH public keys, a :class:`Passphrase`, or several of
+            these. Takes format 2.
+        identities: What opens encrypted snapshots: ``AGE-SECRET-KEY-1…``, SSH private keys, key files that hold these,
+            a :class:`Passphrase`, or several. Without one a client that encrypts stores each snapshot whole.
+        max_bytes: Bytes of plain text that a snapshot may hold, written or read.
+        on_event: Called with an :class:`Event` for every file that is written, read or deleted, and with a
+            :class:`LifecycleEvent` when a verb has ended. What it raises is logged and changes nothing.
+    """
 
     # Saving
 
