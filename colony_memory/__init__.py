@@ -108,26 +108,16 @@ __all__ = [
 
 # Loaded when they are first asked for: an agent that boots to restore does not wait for them.
 _LATE = {
-    "Change": "reports",
-    "Ed25519Signer": "signing",
-    "Event": "reports",
-    "FileWitness": "witness",
-    "LifecycleEvent": "reports",
-    "Merged": "reports",
+    **dict.fromkeys(["Change", "Event", "LifecycleEvent", "Merged", "SearchReport", "SnapshotDiff"], "reports"),
+    **dict.fromkeys(["VaultMap", "VerifyReport"], "reports"),
+    **dict.fromkeys(["Ed25519Signer", "Signer"], "signing"),
+    **dict.fromkeys(["FileWitness", "Witness"], "witness"),
+    **dict.fromkeys(["PrunePlan", "Retention"], "retention"),
+    **dict.fromkeys(["save_folder", "save_paths"], "app.save"),
     "Passphrase": "encryption",
-    "PrunePlan": "retention",
-    "Retention": "retention",
-    "SearchReport": "reports",
-    "Signer": "signing",
-    "SnapshotDiff": "reports",
     "SnapshotInfo": "snapshot",
-    "VaultMap": "reports",
-    "VerifyReport": "reports",
-    "Witness": "witness",
     "guard": "app.run",
     "restore_folder": "app.restore",
-    "save_folder": "app.save",
-    "save_paths": "app.save",
 }
 
 

@@ -38,19 +38,12 @@ def require_text(argument: str, value: object) -> str:
     return value
 
 
-def require_path(argument: str, value: object) -> str:
-    """The text of a path."""
-    if not isinstance(value, (str, os.PathLike)):
-        raise ValueError(f"{argument} must be a path, not {type(value).__name__}")  # noqa: TRY004
-    path = os.fspath(value)
-    if not isinstance(path, str):
-        raise ValueError(f"{argument} must be a path of type str, not {path!r}")  # noqa: TRY004
-    return path
-
-
 def require_named(path: object) -> None:
     """Refuse an empty path: most likely a setting that nobody filled in, it would be the working directory."""
-    if not require_path("path", path):
+    given = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(given, str):
+        raise ValueError(f"path must be a path, as text, not {given!r}")  # noqa: TRY004
+    if not given:
         raise ValueError("an empty path")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from colony_memory._boundary import require_text
 from colony_memory._format.json import load_object
 from colony_memory._format.names import manifest_filename, read_filename, require_id, require_label
 from colony_memory._values import dataclass, replace
@@ -56,8 +57,10 @@ class Export:
             if found is None or found.label != self.label or not own:
                 msg = f"{name[:300]!r} is not a file of snapshot {self.snapshot_id} of label {self.label!r}"
                 raise SnapshotCorrupt(msg, file=name)
-            if not isinstance(text, str) or not _is_utf8(text):
-                raise SnapshotCorrupt(f"the content of {name} is not text", file=name)
+            try:
+                require_text(name, text).encode("utf-8")
+            except ValueError as error:
+                raise SnapshotCorrupt(f"the content of {name} is not text", file=name) from error
         manifest = manifest_filename(self.label, self.snapshot_id)
         if manifest not in self.files:
             raise SnapshotCorrupt(f"the manifest {manifest} is missing", file=manifest)
@@ -111,11 +114,3 @@ def read_export(text: str) -> Export:
         raise
     except ValueError as error:
         raise SnapshotCorrupt(f"the export does not say which snapshot it is: {error}") from error
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

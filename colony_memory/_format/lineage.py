@@ -54,9 +54,9 @@ class Lineage:
 
 def read_lineage(raw: Mapping[str, Any]) -> Lineage:
     """The lineage in a manifest. A field that is not as it should be says nothing."""
-    origin, rewrites = raw.get("origin"), raw.get("rewrites")
+    origin, rewrites, based_on = raw.get("origin"), raw.get("rewrites"), raw.get("based_on")
     return Lineage(
-        based_on=read_based_on(raw.get("based_on")),
+        based_on=tuple(islice(filter(is_id, based_on), _MOST)) if isinstance(based_on, list) else None,
         origin=origin if is_hex16(origin) else None,
         refused=raw.get("refused") is True,
         unmerged=read_unmerged(raw.get("unmerged")),
@@ -64,18 +64,8 @@ def read_lineage(raw: Mapping[str, Any]) -> Lineage:
     )
 
 
-def read_based_on(told: object) -> tuple[str, ...] | None:
-    return tuple(islice(filter(is_id, told), _MOST)) if isinstance(told, list) else None
-
-
 def raw_unmerged(unmerged: Iterable[Unmerged]) -> list[dict[str, Any]]:
-    out = []
-    for one in unmerged:
-        row: dict[str, Any] = {"snapshot_id": one.snapshot_id, "since": one.since}
-        row |= {"refused": True} if one.refused else {}
-        row |= {"without_basis": True} if one.without_basis else {}
-        out.append(row)
-    return out
+    return [{key: value for key, value in one._asdict().items() if value} for one in unmerged]
 
 
 def read_unmerged(told: object) -> tuple[Unmerged, ...]:

@@ -236,7 +236,6 @@ def read_filename(filename: str) -> VaultFile | None:
 
 
 _HEAD = pattern(r"([1-9][0-9]{0,15})(?::([0-9a-f]{16})(?::([0-9a-f]{16}))?)?")
-_SHOWN = 60
 _NOTHING = "sha256:" + "0" * 64
 
 
@@ -251,10 +250,10 @@ class Head(NamedTuple):
 
 def write_head(generation: int, manifest_sha256: str | None) -> str:
     if not _is_generation(generation):
-        raise ValueError(f"a generation is a positive integer, not {_show(generation)}")
+        raise ValueError(f"a generation is a positive integer, not {shown(generation)}")
     manifest_sha256 = _NOTHING if manifest_sha256 is None else manifest_sha256
     if not is_digest(manifest_sha256):
-        raise ValueError(f"a manifest_sha256 is {DIGEST[1]}, not {_show(manifest_sha256)}")
+        raise ValueError(f"a manifest_sha256 is {DIGEST[1]}, not {shown(manifest_sha256)}")
     return f"{generation}:{manifest_sha256.removeprefix('sha256:')[:16]}"
 
 
@@ -266,16 +265,8 @@ def read_head(head: str | int) -> Head:
             return Head(int(found[1]), found[2], found[3])
     elif _is_generation(head):
         return Head(head)
-    raise ValueError(f"{_show(head)} is not a head: a head is '42:0123456789abcdef' or a generation such as 42")
+    raise ValueError(f"{shown(head)} is not a head: a head is '42:0123456789abcdef' or a generation such as 42")
 
 
 def _is_generation(value: object) -> bool:
     return is_count(value) and value > 0
-
-
-def _show(value: object) -> str:
-    if isinstance(value, str):
-        return repr(value[:_SHOWN])
-    # Python refuses to spell a number of more than 4,300 digits.
-    small = isinstance(value, int) and abs(value) < 10**_SHOWN
-    return repr(value) if small else f"a value of type {type(value).__name__}"

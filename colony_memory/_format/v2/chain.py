@@ -194,7 +194,9 @@ def extend(
             below, _ = replay([link.pack for link in kept], label=label, max_bytes=max_bytes)
         changed = change(below, state)
         work = _work_of(changed)
-        frame = b"" if not _is_read(kept, changed, work, max_bytes) else _compress(changed)
+        in_all = _work_above_base(kept) + work
+        is_read = len(changed.line) <= most_line(max_bytes) and in_all <= most_work(max_bytes)
+        frame = _compress(changed) if is_read else b""
         if frame and _pays(frame, parent, state):
             on = Below(kept[-1].pack.pack_id, kept[-1].pack.sha256)
             pack, files = write_pack(label, pack_id, frame, on, lock=lock)
@@ -219,11 +221,6 @@ def _work_of(changed: Change) -> int:
 
 def _work_above_base(links: Sequence[Link]) -> int:
     return sum(link.work for link in links[1:])
-
-
-def _is_read(kept: Sequence[Link], changed: Change, work: int, max_bytes: int) -> bool:
-    in_all = _work_above_base(kept) + work
-    return len(changed.line) <= most_line(max_bytes) and in_all <= most_work(max_bytes)
 
 
 def _compress(changed: Change) -> bytes:

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.json import canonical, load_object, shown, utf8_pieces
+from colony_memory._format.names import TEXTS, expect, is_count, is_text
 from colony_memory._format.payload import digests_of, of_file
 from colony_memory._format.record import RECORD_NAME, joined_size, record_pieces, take_apart
 from colony_memory._format.v2.delta import gaps, match
@@ -20,7 +21,7 @@ from colony_memory._format.v2.zstd import TooLarge
 from colony_memory._values import NamedTuple, cached_property, dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from colony_memory._format.v2.delta import Match
 
@@ -65,11 +66,6 @@ def most_line(max_bytes: int) -> int:
     67174400
     """
     return _SHORT_LINE + max_bytes // 4
-
-
-def _most_values(max_bytes: int) -> int:
-    """Commas, colons and brackets that a line may have: of it Python makes objects, whatever it took in the file."""
-    return 4 * most_documents(max_bytes)
 
 
 def _name(name: str) -> bytes:
@@ -373,7 +369,8 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Appli
     if end > most_line(max_bytes):
         raise TooLarge(f"its first line has {end} bytes, more than this client takes")
     line = content[:end]
-    if sum(map(line.count, (b",", b":", b"[", b"{"))) > _most_values(max_bytes):
+    # Of each comma, colon and bracket Python makes an object, whatever it took in the file.
+    if sum(map(line.count, (b",", b":", b"[", b"{"))) > 4 * most_documents(max_bytes):
         raise TooLarge("its first line names more documents than this client takes")
     drop, move, put, files = _read_line(line)
     gone = {*drop, *move}
@@ -425,28 +422,28 @@ def _read_line(
     raw = load_object(line.decode("utf-8", "surrogatepass"))
     if raw.keys() - {_OPTIONAL} != set(_KEYS):
         raise ValueError(f"its first line has {shown(sorted(raw))} and not {', '.join(_KEYS)}")
-    drop, move, put = (raw[key] for key in _KEYS)
-    files = raw.get(_OPTIONAL, [])
-    if not isinstance(drop, list) or not all(isinstance(name, str) for name in drop):
-        raise ValueError("drop is no list of names")
-    if not isinstance(move, dict) or not all(isinstance(name, str) for name in move.values()):
-        raise ValueError("move is no object of names")
-    if not isinstance(put, dict) or not all(map(_is_take, put.values())):
-        raise ValueError("put is no object of counts and places")
-    if not isinstance(files, list) or not all(isinstance(name, str) and name in put for name in files):
-        raise ValueError("bytes is no list of names in put")
-    takes = {name: said if isinstance(said, list) else [said] for name, said in put.items()}
-    return drop, move, takes, {*files}
+    drop, move, put = expect(raw, "drop", TEXTS), expect(raw, "move", _NAMES), expect(raw, "put", _TAKES)
+    files = expect({_OPTIONAL: [], **raw}, _OPTIONAL, TEXTS)
+    if not put.keys() >= {*files}:
+        raise ValueError("bytes names what is not in put")
+    return drop, move, {name: said if isinstance(said, list) else [said] for name, said in put.items()}, {*files}
 
 
 def _is_take(said: object) -> bool:
     if isinstance(said, list):
         return all(_is_take(each) if type(each) is int else _is_place(each) for each in said)
-    return type(said) is int and said >= 0
+    return is_count(said)
 
 
 def _is_place(said: object) -> bool:
     return isinstance(said, list) and len(said) == 2 and all(type(each) is int for each in said)
+
+
+def _each_is(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(kind, value.values()))
+
+
+_NAMES, _TAKES = (_each_is(is_text), "an object of names"), (_each_is(_is_take), "an object of counts and places")
 
 
 def lead_of(against: Sequence[tuple[int, int]]) -> bytes:
