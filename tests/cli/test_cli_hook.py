@@ -13,12 +13,10 @@ import threading
 import time
 from pathlib import Path
 
-import cli_runs
 import pytest
 from cli_runs import POSIX, save
-from cut_off import cut_off
 
-from colony_memory import ColonyMemory, ColonyMemoryError, open_vault
+from colony_memory import ColonyMemory, ColonyMemoryError
 from colony_memory.app.open import Place
 from colony_memory.cli import memory as memory_module
 from colony_memory.cli import output
@@ -543,24 +541,3 @@ def test_a_host_that_never_closes_stdin_and_is_gone(vault, folder):
         process.stdout.close()
         assert process.wait(60) == 0
     assert len(ids(vault)) == 1
-
-
-@POSIX
-@pytest.mark.once
-def test_killed_at_any_moment_the_next_one_saves(vault, folder, monkeypatch):
-    monkeypatch.setattr(turn, "read_input", lambda *_, **__: say().encode())
-    outcomes = set()
-    for at in range(1, 60, 3):
-        (folder / "MEMORY.md").write_text(f"state {at}")
-        before = ids(vault)
-        outcome = cut_off(lambda: cli_runs.main(["hook", str(folder)]), at=at)
-        outcomes.add(outcome)
-        kept = ids(vault)
-        assert set(before) <= set(kept)
-        assert cli_runs.main(["hook", str(folder)]) == 0
-        memory = ColonyMemory(backend=open_vault(str(vault.path)))
-        assert memory.restore()["MEMORY.md"] == f"state {at}"
-        assert memory.verify()
-        if outcome == "done":
-            break
-    assert outcomes == {"killed", "done"}

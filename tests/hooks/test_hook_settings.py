@@ -9,7 +9,6 @@ import random
 import stat
 
 import pytest
-from cut_off import cut_off
 
 from colony_memory import ColonyMemoryError
 from colony_memory.hooks import hosts, install
@@ -241,22 +240,3 @@ def test_what_is_no_settings_file_is_named(tmp_path):
     for name in ("folder", "latin", "large"):
         with pytest.raises(ValueError, match=f"{name}.json"):
             install_into(tmp_path / f"{name}.json")
-
-
-@POSIX
-@pytest.mark.once
-def test_killed_at_any_moment_it_is_the_old_file_or_the_new_one(tmp_path):
-    path = tmp_path / "settings.json"
-    for at in range(1, 30):
-        path.write_text(THEIRS, encoding="utf-8")
-        path.chmod(0o640)
-        wanted = install_into(path).after
-        ended = cut_off(lambda: install_into(path).make(), at=at)
-        found = path.read_text(encoding="utf-8")
-        assert found in (THEIRS, wanted)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o640
-        if ended == "done":
-            assert found == wanted
-            break
-        assert ended == "killed"
-    assert at > 3

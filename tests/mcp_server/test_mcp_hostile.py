@@ -122,15 +122,6 @@ def test_a_side_of_a_diff_is_never_a_path(desk, monkeypatch):
         assert re.search("names no snapshot|begins with", found.content[0].text)
 
 
-def test_a_manifest_that_lies_about_its_label_is_not_believed(tmp_path):
-    desk = Desk(tmp_path)
-    other = ColonyMemory(backend=desk.place.backend).backup({"a.md": "of another"}, label="other")
-    for path in list(desk.vault_path.glob("cmem.other.*")):
-        path.with_name(path.name.replace("cmem.other.", "cmem.default.")).write_text(path.read_text())
-    told = desk.refused("show", snapshot=other.snapshot_id)
-    assert "of another" not in told
-
-
 def test_secrets_of_the_folder_that_stop_a_backup_are_not_shown_by_a_diff(desk):
     desk.call("backup")
     secret = "A1b2C3d4" * 8

@@ -19,7 +19,6 @@ from colony_memory.exceptions import VaultUnavailable
 from colony_memory.schedule import autobackup
 from colony_memory.schedule.autobackup import AsyncAutobackup
 from colony_memory.testing import AsyncFakeVault, FaultyVault
-from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
@@ -105,18 +104,7 @@ def test_backup_now_and_errors_are_as_in_the_other_one(amem, store, memory):
     assert saved(store) == {"MEMORY.md": "second"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"every": 0}, "every must be"),
-        ({"final_timeout": FOREVER}, "final_timeout must be"),
-        ({"collect": {"MEMORY.md": "text"}}, "collect must be a function"),
-        ({"on_conflict": "ignore"}, "on_conflict must be"),
-    ],
-)
-def test_bad_arguments(amem, memory, arguments, says):
-    with pytest.raises(ValueError, match=says):
-        amem.autobackup(arguments.pop("collect", memory), **arguments)
+def test_what_every_backup_would_refuse_is_refused_at_once(amem, memory):
     with pytest.raises(TypeError, match="prune_kep"):
         amem.autobackup(memory, prune_kep=3)
     with pytest.raises(ValueError, match="the one for ColonyMemory"):
@@ -351,25 +339,6 @@ def run(script, path):
         timeout=60,
         check=False,
     )
-
-
-@on_posix
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP] if os.name != "nt" else [])
-def test_a_process_dies_of_the_signal_and_its_memory_is_saved(tmp_path, number):
-    done = run(
-        f"""
-async def main():
-    async with mem.autobackup(lambda: memory, every=900):
-        memory["MEMORY.md"] = "last words"
-        os.kill(os.getpid(), {int(number)})
-        await asyncio.sleep(50)
-
-asyncio.run(main())
-""",
-        tmp_path / "vault",
-    )
-    assert (done.returncode, done.stderr) == (-number, "")
-    assert ColonyMemory(backend=LocalVault(tmp_path / "vault")).restore() == {"MEMORY.md": "last words"}
 
 
 @on_posix

@@ -11,15 +11,11 @@ import pytest
 from agents import end_of_timers
 
 from colony_memory import AsyncColonyMemory, ColonyMemory, Retention
-from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryError, RateLimited
 from colony_memory.schedule.autobackup import Autobackup
 from colony_memory.testing import AsyncFakeVault, FakeVault
 
 FOREVER = math.inf
-
-
-def mem_latest(mem, vault):
-    return ColonyMemory(backend=vault.vault).latest().snapshot_id
 
 
 def test_options_reach_the_backup(mem, memory):
@@ -78,25 +74,6 @@ def test_a_final_backup_that_hangs_is_not_waited_for(mem, vault, memory, where, 
     # A backup that was begun is ended; documents that came too late are not saved.
     expected = {"MEMORY.md": "second"} if where == "vault" else {"MEMORY.md": "first"}
     assert ColonyMemory(backend=vault).restore() == expected
-
-
-def test_a_final_backup_waits_for_one_in_another_thread(mem, vault, memory):
-    inside, gate = threading.Event(), threading.Event()
-
-    def hold():
-        inside.set()
-        gate.wait(20)
-
-    vault.hook("upload", hold)
-    with Autobackup(mem, memory, every=FOREVER) as auto:
-        other = threading.Thread(target=auto.backup_now)
-        other.start()
-        assert inside.wait(20)
-        memory.documents = {"MEMORY.md": "second"}
-        threading.Timer(0.05, gate.set).start()
-    other.join(20)
-    assert memory.calls == 2
-    assert mem.restore() == {"MEMORY.md": "second"}
 
 
 # Misuse.
@@ -200,22 +177,6 @@ def test_what_is_no_memory_is_never_saved(mem, vault, memory, returned, says):
     assert vault.count == 0
 
 
-def test_errors_are_kept_until_the_next_success(mem, vault, memory, clock):
-    with Autobackup(mem, memory, every=900, clock=clock) as auto:
-        clock.turn(900)
-        first = auto.last_success
-        vault.fail("*", VaultUnavailable("no network"))
-        clock.turn(900)
-        assert isinstance(auto.last_error, VaultUnavailable)
-        assert (auto.last_success, auto.last_snapshot.snapshot_id) == (first, mem_latest(mem, vault))
-        clock.turn(30)
-        assert isinstance(auto.last_error, VaultUnavailable)
-        vault.heal()
-        clock.turn(60)
-        assert auto.last_error is None
-        assert auto.last_success > first
-
-
 # Rate limits.
 
 
@@ -231,24 +192,3 @@ def test_no_backup_is_made_while_a_rate_limit_surely_holds(mem, vault, memory, c
     assert [r.getMessage() for r in caplog.records] == [
         "no backup of label 'default': the vault's rate limit holds for 1 s"
     ]
-
-
-# One at a time.
-
-
-def test_backup_now_after_the_block_was_left_meanwhile_saves_nothing(mem, vault, memory):
-    inside, gate = threading.Event(), threading.Event()
-
-    def collect():
-        inside.set()
-        gate.wait(20)
-        return memory()
-
-    with Autobackup(mem, collect, every=FOREVER, final_timeout=0.05) as auto:
-        other = threading.Thread(target=auto.backup_now)
-        other.start()
-        assert inside.wait(20)
-    gate.set()
-    other.join(20)
-    assert "only after the block was left" in str(auto.last_error)
-    assert vault.count == 0

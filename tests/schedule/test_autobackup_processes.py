@@ -85,23 +85,6 @@ with Autobackup(mem, collect, every=900):
     assert saved.restore() == {"MEMORY.md": "last words"}
 
 
-@on_posix
-def test_sigterm_ends_a_backup_that_the_main_thread_waits_for(run):
-    status, err, seconds = end(
-        run("""
-def collect():
-    print("ready", flush=True)
-    time.sleep(60)
-
-with Autobackup(mem, collect, every=900, final_timeout=0.3) as auto:
-    auto.backup_now()
-""")
-    )
-    assert status == -signal.SIGTERM
-    assert "the final backup was not done within 0.3 s" in err
-    assert seconds < 20
-
-
 def test_the_hosted_vault_at_the_exit_where_many_files_are_to_be_read(run):
     with VaultServer() as server:
         vault = ColonyMemory("col_test", base_url=server.url)
@@ -121,35 +104,6 @@ auto.__enter__()
         status, err, _ = end(run(script, server.url, COLONY_SDK_NO_TOKEN_CACHE="1", NO_PROXY="127.0.0.1"), ask=False)
         assert status == 0
         assert vault.restore() == {"MEMORY.md": "first"}, err
-
-
-@on_posix
-def test_a_vault_that_hangs_does_not_hold_the_process(run):
-    with VaultServer() as server:
-        vault = ColonyMemory("col_test", base_url=server.url)
-        process = run(
-            """
-mem = ColonyMemory("col_test", base_url=sys.argv[2])
-with Autobackup(mem, collect, every=900, final_timeout=0.3) as auto:
-    assert auto.backup_now(), auto.last_error
-    memory["MEMORY.md"] = "second"
-    print("saved", flush=True)
-    wait()
-""",
-            server.url,
-            COLONY_SDK_NO_TOKEN_CACHE="1",
-            NO_PROXY="127.0.0.1",
-        )
-        assert process.stdout.readline() == "saved\n", process.communicate()[1]
-        before = vault.latest()
-        server.fault("*", "delay", seconds=30, times=None)
-        status, err, seconds = end(process)
-        assert status == -signal.SIGTERM
-        assert seconds < 15
-        assert "the final backup was not done within 0.3 s" in err
-        server._faults.clear()
-        assert vault.latest() == before
-        assert vault.restore() == {"MEMORY.md": "first"}
 
 
 @on_posix

@@ -232,19 +232,3 @@ def test_an_event_loop_keeps_its_handler(mem, memory, sigterm):
 
     asyncio.run(agent())
     assert mem.restore() == {"MEMORY.md": "said goodbye"}
-
-
-def test_another_process_saves_nothing(mem, memory, sigterm, monkeypatch):
-    """As after a fork: the real one is below."""
-    own = os.getpid()
-    with Autobackup(mem, memory, every=FOREVER) as auto:
-        monkeypatch.setattr(os, "getpid", lambda: own + 1)
-        assert not auto.running
-        with pytest.raises(RuntimeError, match="in the process that entered it"):
-            auto.backup_now()
-        signal.raise_signal(signal.SIGTERM)
-        assert sigterm == [signal.SIGTERM]
-    assert memory.calls == 0
-    monkeypatch.undo()
-    auto.__exit__()
-    end_of_timers()

@@ -181,12 +181,18 @@ NUMBERS = {TERM, INT}
 
 
 @POSIX
-def test_process_1_reaps_and_passes_on_until_the_worker_ends(world):
+def test_process_1_reaps_and_passes_on_until_the_worker_ends(world, monkeypatch):
     here = world((50, 0), TERM, (51, 9), INT, (7, 3 << 8), (52, 0))
     assert module._reap(7, NUMBERS, print) == 3
     assert here.sent == [(7, TERM), (7, INT)]
     assert here.ends == [(52, 0)]
     assert here.masks == [signal.SIG_UNBLOCK]
+    here = world(TERM, (404, 0))  # it has just ended
+    assert module._reap(404, NUMBERS, print) == 0
+    assert here.sent == [(404, TERM)]
+    monkeypatch.setattr(module, "_terminal_tells_all", lambda: True)
+    here = world(INT, (404, 0))
+    assert (module._reap(404, NUMBERS, print), here.sent) == (0, [])
 
 
 @POSIX
@@ -198,17 +204,6 @@ def test_process_1_lets_the_command_go_on_where_the_worker_is_killed(world, caps
         capsys.readouterr().out
         == "the process that makes the backups was ended by signal 9; the command goes on without backups\n"
     )
-
-
-@POSIX
-def test_process_1_sends_no_interrupt_of_the_terminal(world, monkeypatch):
-    here = world(INT, (404, 0))
-    monkeypatch.setattr(module, "_terminal_tells_all", lambda: True)
-    assert module._reap(404, NUMBERS, print) == 0
-    assert here.sent == []
-    here = world(TERM, (404, 0))  # it has just ended
-    assert module._reap(404, NUMBERS, print) == 0
-    assert here.sent == [(404, TERM)]
 
 
 @POSIX

@@ -13,7 +13,6 @@ import pytest
 from documentation_pages import ROOT, read, read_blocks
 
 from colony_memory.app.values import parse_duration
-from colony_memory.vaults.local import LocalVault
 
 PAGE = ROOT / "docs" / "scheduling.md"
 TEXT = read(PAGE)
@@ -33,14 +32,6 @@ def unit(name):
     parser.optionxform = str
     parser.read_string(UNITS[name])
     return parser
-
-
-def test_the_page_has_three_units():
-    assert sorted(UNITS) == [
-        "colony-memory-backup.service",
-        "colony-memory-backup.timer",
-        "colony-memory-watch.service",
-    ]
 
 
 def test_systemd_takes_the_units(tmp_path):
@@ -81,12 +72,6 @@ def test_systemd_waits_for_the_last_backup():
     service = unit("colony-memory-watch.service")["Service"]
     (patience,) = re.findall(r"--final-timeout (\S+)", service["ExecStart"])
     assert int(service["TimeoutStopSec"]) > parse_duration(patience).total_seconds()
-
-
-def test_what_is_started_is_what_is_shown():
-    enabled = re.findall(r"systemctl --user enable --now (\S+)", read(PAGE))
-    assert enabled == ["colony-memory-watch.service"]
-    assert all("Install" in unit(name) for name in (*enabled, "colony-memory-backup.timer"))
 
 
 def test_the_file_of_the_key_is_made_for_its_owner_alone(tmp_path):
@@ -136,34 +121,3 @@ def test_a_crontab_line_is_silent_only_where_nothing_is_wrong(tmp_path):
     assert code == 0
     assert told.startswith("warning: no vault was chosen, so one was made: ")
     assert run() == (0, "")
-
-
-def test_the_lines_of_watch_are_of_the_form_that_is_shown(tmp_path):
-    pytest.importorskip("click")
-    (block,) = (block for block in read_blocks(PAGE) if block.text.startswith("$ colony-memory watch"))
-    _, greeting, saved, failed, again = block.text.splitlines()
-    (tmp_path / "memory").mkdir()
-    (tmp_path / "memory" / "MEMORY.md").write_text("hello")
-    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    LocalVault(tmp_path / "vault", create=True)
-    with subprocess.Popen(
-        [sys.executable, "-m", "colony_memory", "watch", "--vault", "vault", "memory"],
-        cwd=tmp_path,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        printed = [process.stdout.readline(), process.stdout.readline()]
-        process.terminate()
-        process.stdout.read()
-        assert process.wait(20) == 0
-    shown = [greeting.replace("the hosted vault", "the vault vault"), saved]
-    assert [shape(line) for line in printed] == [shape(line) for line in shown]
-    assert re.fullmatch(r"TIME failed: .*; next in \w+", shape(failed))
-    assert shape(again) == shape(saved)
-
-
-def shape(line):
-    line = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", line.strip())
-    return re.sub(r"\d{8}T\d{12}Z-[0-9a-f]{6}", "ID", line)

@@ -12,7 +12,7 @@ import threading
 import pytest
 from turning_clock import TurningClock
 
-from colony_memory import ColonyMemory, SnapshotInfo, save_folder
+from colony_memory import SnapshotInfo
 from colony_memory.exceptions import (
     ColonyMemoryError,
     RateLimited,
@@ -20,7 +20,6 @@ from colony_memory.exceptions import (
 )
 from colony_memory.schedule.last_run import alone
 from colony_memory.schedule.watch import Watch
-from colony_memory.vaults.memory import MemoryVault
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
 DOWN = VaultUnavailable("the vault is down")
@@ -184,65 +183,7 @@ def test_a_second_watch_of_the_same_state_is_refused(tmp_path):
     assert runs.times == [0, 1]
 
 
-def test_memory_that_vanished_does_not_age_out(tmp_path):
-    memory, mem = tmp_path / "memory", ColonyMemory(backend=MemoryVault())
-    memory.mkdir()
-    (memory / "MEMORY.md").write_text("two years of notes\n" * 100)
-    runs = Runs(None)
-
-    def save():
-        return save_folder(mem, memory, prune_keep=1)
-
-    def empty():
-        (memory / "MEMORY.md").unlink()
-
-    def remove():
-        memory.rmdir()
-
-    def begin_anew():
-        memory.mkdir()
-        (memory / "MEMORY.md").write_text("hello\n")
-
-    def go_on():
-        (memory / "MEMORY.md").write_text("hello again\n")
-
-    at = {1000: empty, 2000: remove, 20_000: begin_anew, 25_000: go_on}
-    assert runs.go(save=save, at=at, stop=30_000).error is None
-    assert f"failed: {str(memory)!r}: nothing to back up" in runs.lines
-    assert f"failed: {str(memory)!r}: no such file or directory" in runs.lines
-    whole = runs.told[0].snapshot_id
-    assert len({each.snapshot_id for each in runs.told if each.ok}) == 3
-    # Two small ones were saved with a retention of one: what they shrank from is still there.
-    assert mem.restore(snapshot_id=whole)["MEMORY.md"].startswith("two years")
-    assert mem.restore()["MEMORY.md"] == "hello again\n"
-
-
 # Threads and signals.
-
-
-def run_apart(watch):
-    ended = []
-    thread = threading.Thread(target=lambda: ended.append(watch.run()))
-    thread.start()
-    return thread, ended
-
-
-def test_a_run_that_hangs_does_not_keep_the_end_waiting():
-    let_go, began = threading.Event(), threading.Event()
-
-    def save():
-        began.set()
-        let_go.wait(20)
-        return saved("late")
-
-    watch = Watch(save, final_timeout=0.05)
-    thread, ended = run_apart(watch)
-    assert began.wait(20)
-    watch.stop()
-    thread.join(20)
-    assert isinstance(ended[0].error, VaultUnavailable)
-    assert watch.busy
-    let_go.set()
 
 
 @POSIX
