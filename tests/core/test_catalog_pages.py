@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from colony_memory._format import catalog, payload, rows
 from colony_memory._format.catalog import PAGE_ROWS, Catalog, Entry
 from colony_memory._format.json import canonical
-from colony_memory._format.names import id_order
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory._format.rows import raw_rows, read_rows
 from colony_memory.exceptions import SnapshotCorrupt
@@ -293,20 +292,6 @@ def test_pages_are_bounded_together() -> None:
     many = [f"9000000:400000:{'A' * 8}"] * 2
     assert "page 2 is damaged" in damage(of(9), *many)
     assert with_pages(of(9), *[of(8)] * 10_000).entries == entries(9, 8)
-
-
-def test_it_is_a_sequence() -> None:
-    rows = Catalog.of(LABEL, entries(1, 2, 3))
-    assert rows[0] == entry(3)
-    assert rows[-1:] == entries(1)
-    assert [*reversed(rows)] == [*entries(1, 2, 3)][::-1]
-    assert entry(2) in rows
-    assert rows.knows(entry(2).snapshot_id)
-    assert rows != entries(1, 2)
-    assert rows != 7
-    assert repr(rows).startswith("Catalog((Entry(")
-    ids = [row.snapshot_id for row in rows]
-    assert ids == sorted(ids, key=id_order, reverse=True)
 
 
 @pytest.mark.parametrize(("char", "times"), [("a", 1), ("\u00e9", 2), ("\U0001f600", 4)])

@@ -99,13 +99,6 @@ def test_what_is_no_export_is_corrupt(case):
     assert not isinstance(caught.value, UnsupportedFormat)
 
 
-def test_the_file_that_is_wrong_is_named():
-    for files, name in (({**FILES, "x": "y"}, "x"), ({**FILES, PART: 1}, PART), ({}, MANIFEST)):
-        with pytest.raises(SnapshotCorrupt) as caught:
-            read_export(made(files=files))
-        assert caught.value.file == name
-
-
 def test_a_newer_format_is_told_apart():
     with pytest.raises(UnsupportedFormat, match="newer colony-memory"):
         read_export(made(format="colony-memory/export/2"))

@@ -264,14 +264,6 @@ def test_a_file_has_a_label_and_an_id_only_if_every_verb_takes_them(label: str, 
 
 
 @pytest.mark.parametrize(
-    ("filename", "ours"),
-    [("cmem.x.json", True), ("cmem.anything", False), ("x.json", False), ("cmem.x.json\n", False)],
-)
-def test_a_file_of_this_package_is_told_by_both_ends(filename: str, ours: bool) -> None:
-    assert names.is_cortex_file(filename) is ours
-
-
-@pytest.mark.parametrize(
     ("filenames", "start"),
     [([], ""), (["a.b"], "a.b"), (["ab", "abc", "abd"], "ab"), (["a", "b"], ""), (["", "a"], ""), (["aa", "aa"], "aa")],
 )

@@ -158,11 +158,6 @@ print("all there")
     assert fresh(code) == "all there\n"
 
 
-def test_late_names_are_there_right_after_the_import() -> None:
-    code = "import colony_memory as c; print(c.Retention(keep_last=2).keep_last, bool(c.VerifyReport('x', ())))"
-    assert fresh(code) == "2 False\n"
-
-
 def test_the_version_is_the_one_of_the_distribution() -> None:
     version = importlib.import_module("colony_memory._version").__version__
     assert colony_memory.__version__ == version

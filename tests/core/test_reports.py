@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from colony_memory import _diff, _matching, reports
-from colony_memory._diff import File, Steps, changed_part, each_line, file_patch, number_of_lines, split_lines
+from colony_memory._diff import File, Steps, changed_part, file_patch, split_lines
 from colony_memory._matching import MAX_SHOWN, Pattern
 from colony_memory.reports import (
     DocumentChange,
@@ -94,21 +94,6 @@ LINES = st.lists(st.sampled_from(["", "a", "b", "c", "d"]), max_size=12).map("\n
 
 
 @unhurried
-@given(LINES, LINES)
-def test_line_counts_are_those_of_some_edit(before: str, after: str) -> None:
-    if before == after:
-        assert not compare({"a": before}, {"a": after})
-        return
-    added, removed = change(before, after)
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    assert added - removed == len(new) - len(old)
-    assert 0 <= removed <= len(old)
-    assert added + removed > 0
-    kept = sum(min(old.count(line), new.count(line)) for line in {*old, *new})
-    assert len(old) - removed <= kept
-
-
-@unhurried
 @given(st.dictionaries(st.text(max_size=2), LINES, max_size=4), st.dictionaries(st.text(max_size=2), LINES, max_size=4))
 def test_a_difference_accounts_for_every_name(before: dict[str, str], after: dict[str, str]) -> None:
     found = compare(before, after)
@@ -139,12 +124,6 @@ def test_what_would_take_too_long_to_count_is_said_to_be_more_than_it_is() -> No
 
 
 TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab"]), max_size=12).map("\n".join)
-
-
-@given(TEXTS)
-def test_the_lines_one_after_the_other_are_the_lines(text: str) -> None:
-    assert [*each_line(text)] == [line.removesuffix("\n") for line in split_lines(text)]
-    assert number_of_lines(text) == len(split_lines(text))
 
 
 @settings(deadline=None)

@@ -247,13 +247,6 @@ def test_a_snapshot_that_is_set_apart_costs_no_other_one(
 
 
 @unhurried
-@given(TIMELINES, RULES)
-def test_the_order_of_the_summaries_does_not_matter(infos: list[SnapshotInfo], retention: Retention) -> None:
-    assert plan(infos, retention=retention, now=NOW) == plan(reversed(infos), retention=retention, now=NOW)
-    assert before_shrink(infos, now=NOW) == before_shrink(reversed(infos), now=NOW)
-
-
-@unhurried
 @given(TIMELINES, st.integers(0, 5))
 def test_keeping_more_removes_less(infos: list[SnapshotInfo], keep: int) -> None:
     less = plan(infos, retention=Retention(keep_last=keep, keep_daily=keep), now=NOW)

@@ -117,48 +117,6 @@ def test_another_codec_is_of_a_later_version(codec):
 PUT = b'{"drop":[],"move":{},"put":{"a":1}}\nb'
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        b"",
-        compress(b"", b""),
-        compress(b"no line", b""),
-        compress(b'{"drop":["a"],"move":{},"put":{}}\n', b""),
-        compress(PUT + b"more", b""),
-        compress(PUT, b"") * 2,
-        compress(PUT, b"")[:-1],
-        compress(b'{"drop":[],"move":{},"put":{"a":1}}\n\xff', b""),
-        compress(b'{"drop":[],"move":{},"put":{"a":0,"b":0,"c":0,"d":0}}\n', b""),
-        compress(PUT + b"said of it again: " * 40, b"said of it again: " * 40),  # not against its prefix
-    ],
-)
-def test_a_frame_that_holds_no_change_is_refused(frame):
-    error = refuse(vault_of(frame), n=0)
-    assert error.file is not None
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"pack": snapshot_id(0)},
-        {"seq": 1},
-        {"seq": False},
-        {"of": 2},
-        {"below": None},
-        {"below": snapshot_id(1)},
-        {"below_sha256": "sha256:" + "0" * 64},
-        {"data": 7},
-        {"data": "not base64!"},
-        {"data": "QQ==QQ=="},
-        {"data": "\ud83d"},
-    ],
-)
-def test_a_pack_file_that_lies_is_refused(changes):
-    files = vault_of(compress(PUT, b""), compress(PUT, b"a\nb"))
-    top = pack_filename(LABEL, snapshot_id(1), 0)
-    assert refuse(resealed(files, top, {**json.loads(files[top]), **changes}), n=1).file is not None
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a":1,"a":2}', "[" * 100_000, '{"a":' + "9" * 5000 + "}", "\ud83d"])
 def test_a_pack_file_that_is_no_object_is_refused(text):
     files = vault_of(compress(PUT, b""))
