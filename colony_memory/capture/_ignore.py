@@ -10,7 +10,7 @@ import stat
 import string
 from typing import TYPE_CHECKING
 
-from colony_memory._boundary import several
+from colony_memory._boundary import texts
 from colony_memory._format.names import is_cortex_file
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import decode_name, is_directory, is_file, is_link, local_name, name_kind, real_path
@@ -129,9 +129,7 @@ class IgnoreRules:
 def read_excluded(patterns: str | Iterable[str]) -> IgnoreRules:
     """The rules that a caller gives; the last that matches decides. ValueError where one can exclude nothing."""
     rules = []
-    for pattern in several("exclude", patterns):
-        if not isinstance(pattern, str):
-            raise ValueError(f"a pattern of what to exclude must be a string, not {pattern!r}")  # noqa: TRY004 - one type
+    for pattern in texts("exclude", patterns):
         try:
             # There are no comments among arguments, as for git.
             rule = _parse(_bytes(f"\\{pattern}" if pattern.startswith("#") else pattern))

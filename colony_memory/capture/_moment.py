@@ -189,9 +189,9 @@ class Moment:
         found, now, since = self._found, time.time_ns(), 0
         if not alone:
             since = min([now - int(QUIET * 1e9), *(found.read_at.get(name, now) for name in found.databases)])
-        seen = Look(since, self._places, self._watched, alone=alone)
+        seen = Look(found.status, since, self._places, self._watched, alone=alone)
         for walk in found.all_walks:
-            walk.look(seen, found.status)
+            walk.look(seen)
         left = {entry.name.rstrip("/") for entry in found.tree.left_out} - found.restless
         asked = {entry.name: entry for entry in found.tree.files if (entry.name in self._watched) == alone}
         changes, seen.changes, seen.moved = seen.changes, [], set(found.restless)

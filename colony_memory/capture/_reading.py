@@ -46,10 +46,6 @@ _LOOKS_FOR_SIZES = 20
 _RESTLESS = (VANISHED, NO_FILE, CHANGED)
 
 
-class _CalledOff(Exception):
-    """Nobody waits for it any more."""
-
-
 class Found:
     """Everything that was read so far, by name."""
 
@@ -124,7 +120,7 @@ class Found:
 
     def _step(self, name: str, size: int = 0) -> None:
         if self._called_off:
-            raise _CalledOff
+            raise TimeoutError  # which nobody waits for any more
         self._at, self._size, self._steps = name, size, self._steps + 1
 
     def find(self, changes: Iterable[Change] | None = None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left, bisect_right
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from colony_memory._values import cached_property
@@ -62,7 +63,6 @@ _NAMES = {"amp": b"&", "quot": b'"', "apos": b"'", "lt": b"<", "gt": b">"}
 # Escapes of JSON, and what they stand for; of several backslashes in a row, one counts.
 _OF_JSON = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\r": b"\r"}
 _RUNS = re.compile(rb'\\+[n"tr]|\\{2,}')
-_KNOWN = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\\\n": b"\n", b'\\\\\\"': b'"'}  # those that there are most of
 _COLOUR = re.compile(rb"(?:\x1b|\\{1,16}u001b)\[[0-9;]{0,32}m")
 _OF_WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=-"
 _WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
@@ -223,13 +223,13 @@ def _undone(text: bytes) -> _View | None:
             begin = _begin_of_word(text, start - _LEFT)
             if behind < begin:
                 cuts.append((behind, begin, _GAP))
-        sign = escape[0]
-        cuts.append((start, end, _KNOWN[sign] if sign in _KNOWN else _character_of(sign)))
+        cuts.append((start, end, _character_of(escape[0])))
         done = end
     cuts.append((_end_of_word(text, done + _RIGHT), len(text), _GAP))
     return _View(text, cuts)
 
 
+@lru_cache(maxsize=1024)
 def _character_of(escape: bytes) -> bytes:
     """The character of an escape; one that shows nothing leaves a sign first, so that it divides words in one view."""
     text = escape.decode("latin-1")

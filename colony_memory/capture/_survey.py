@@ -141,15 +141,9 @@ class Survey:
                 is_database = name in found.databases
                 parts = [found.parts[part] for part in companions_of(name) if is_database and part in found.parts]
                 is_final = not file.is_masked and all(is_settled(part, self._began) for part in parts)
-                rows[name] = Row.of(
-                    found.status[name],
-                    file.digest if is_final else "",
-                    began=self._began,
-                    clean=file.clean,
-                    pieces=file.pieces,
-                    is_text=file.is_text,
-                    is_database=is_database,
-                )
+                more = {"clean": file.clean, "pieces": file.pieces, "is_text": file.is_text, "is_database": is_database}
+                digest = file.digest if is_final else ""
+                rows[name] = Row.of(found.status[name], digest, began=self._began, **more)
         for name, status in found.parts.items():
             rows[name] = Row.of(status, PART, began=sys.maxsize, is_text=False)
         for name, row in index.rows.items():

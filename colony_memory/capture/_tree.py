@@ -110,7 +110,10 @@ class Change:
 class Look:
     """A second look at everything but what is watched, or at that alone; what it found, by name."""
 
-    def __init__(self, since: int, places: set[Place], names: set[str], *, alone: bool) -> None:
+    def __init__(
+        self, read: Mapping[str, os.stat_result], since: int, places: set[Place], names: set[str], *, alone: bool
+    ) -> None:
+        self.read = read  # the status of files when they were read
         self.since = since  # from when on a change is a recent one, in nanoseconds since 1970
         self.watched_places, self.watched, self.alone = places, names, alone
         self.changes: list[Change] = []

@@ -35,7 +35,7 @@ from colony_memory.capture.git import GIT_NAME, is_repository
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from colony_memory.capture._ignore import Following
@@ -86,7 +86,7 @@ class NamedFile:
             self._status = entry.status
             tree.files.append(entry)
 
-    def look(self, look: Look, read: Mapping[str, os.stat_result]) -> None:
+    def look(self, look: Look) -> None:
         """As :meth:`Walk.look`."""
         if (self._name in look.watched) != look.alone:
             return
@@ -94,7 +94,7 @@ class NamedFile:
             now = self._locate().status
         except OSError:
             now = None
-        before = read.get(self._name, self._status)
+        before = look.read.get(self._name, self._status)
         if before is not None and (now is None or not is_same(before, now)):
             look.changes.append(Change(self, (), self.root.name, self._name, before, now))
         if now is not None and changed_at(now) > look.since:
@@ -179,8 +179,8 @@ class Walk:
                     continue
             found.left_out.append(LeftOut(shown, f"{problem}; {NOT_FOLLOWED}{why}", unread=False))
 
-    def look(self, look: Look, read: Mapping[str, os.stat_result]) -> None:
-        """Look again whether everything is there as it was found or, of files that were ``read``, as it was then."""
+    def look(self, look: Look) -> None:
+        """Look again whether everything is there as it was found or, of files that were read, as it was then."""
         with ExitStack() as stack:
             reach: Reach | None = None
             for inside, place in self._places.items():
@@ -189,19 +189,12 @@ class Walk:
                 try:
                     if reach is None:
                         reach = stack.enter_context(Reach(stack.enter_context(Directory.open(self.root, follow=True))))
-                    self._compare(reach.directory("/".join(inside)), inside, place, look, read)
+                    self._compare(reach.directory("/".join(inside)), inside, place, look)
                 except OSError:
                     name = self.prefix + self._below(inside)
                     look.changes.append(Change(self, inside, "", name, None, None))
 
-    def _compare(
-        self,
-        directory: Directory,
-        inside: tuple[str, ...],
-        place: _Place,
-        look: Look,
-        read: Mapping[str, os.stat_result],
-    ) -> None:
+    def _compare(self, directory: Directory, inside: tuple[str, ...], place: _Place, look: Look) -> None:
         below, where, there = self._below(inside), (self.root, inside), set[str]()
         # What was looked at alone before does not count any more, nor what is new beside it.
         news = look.alone or where not in look.watched_places
@@ -211,7 +204,7 @@ class Walk:
             name = self.prefix + below + own
             noted = place.counts.get(own)
             # What was read under the name of a link is what it leads to.
-            before = noted if noted is not None and stat.S_ISLNK(noted.st_mode) else read.get(name) or noted
+            before = noted if noted is not None and stat.S_ISLNK(noted.st_mode) else look.read.get(name) or noted
             if (before is None and not news) or (before is not None and (name in look.watched) != look.alone):
                 there.add(own)
                 continue
@@ -228,7 +221,7 @@ class Walk:
         for own, before in place.counts.items():
             name = self.prefix + below + own
             if own not in there and (look.alone or name not in look.watched):
-                look.changes.append(Change(self, inside, own, name, read.get(name, before), None))
+                look.changes.append(Change(self, inside, own, name, look.read.get(name, before), None))
 
     def _passes(self, directory: Directory, own: str, name: str, status: os.stat_result) -> bool:
         """It does not matter that something new is there: it would not be saved."""

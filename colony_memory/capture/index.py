@@ -220,30 +220,24 @@ def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, la
     if isinstance(found, str):
         return FolderIndex(problem=found)
     index = FolderIndex(looking=True)
-    try:
-        with opened(found.owner, making=False) as directory:
-            index._open(directory, found.name, found.header, found.owner)  # noqa: SLF001
+    with contextlib.suppress(OSError), opened(found.owner, making=False) as directory:  # there may be none
+        index._open(directory, found.name, found.header, found.owner)  # noqa: SLF001
         index._directory = None  # noqa: SLF001
-    except OSError as error:
-        logger.debug("no index is there: %s", error)
     return index
 
 
 def kept_of(vault: str | None) -> list[tuple[str, tuple[str, ...], Basis]]:
     """Label, paths and basis of each index that this user has of a vault, for who only looks."""
     out = []
-    try:
-        with opened(None, making=False) as directory:
-            for name in sorted(each for each in directory.names() if _NAME.fullmatch(each)):
-                try:
-                    known = _load(directory, name, _LARGEST, _FORMAT)
-                    if known is not None and known["vault"] == vault and directory.look(_beside(name, "ended")) is None:
-                        paths = tuple(each.path for each in _folders(known))
-                        out.append((str(known["label"]), paths, _load_basis(known["basis"])))
-                except _MALFORMED as error:
-                    logger.warning("%s is passed over: %s", directory.path / name, error)
-    except OSError as error:
-        logger.debug("no index is there: %s", error)
+    with contextlib.suppress(OSError), opened(None, making=False) as directory:  # there may be none
+        for name in sorted(each for each in directory.names() if _NAME.fullmatch(each)):
+            try:
+                known = _load(directory, name, _LARGEST, _FORMAT)
+                if known is not None and known["vault"] == vault and directory.look(_beside(name, "ended")) is None:
+                    paths = tuple(each.path for each in _folders(known))
+                    out.append((str(known["label"]), paths, _load_basis(known["basis"])))
+            except _MALFORMED as error:
+                logger.warning("%s is passed over: %s", directory.path / name, error)
     return out
 
 
