@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import json
 import os
 import shutil
 import signal
@@ -293,51 +292,43 @@ def test_a_directory_that_cannot_be_read_is_not_an_empty_one(vault, monkeypatch,
         assert str(vault.path) in str(error)
 
 
-@on_posix
-def test_permissions_for_real():
-    """As a user whom permissions bind: the directory, its files, and the place where it would be made."""
-    script = """
-import json, os, sys
+AS_NOBODY = """
+import os, sys
 from colony_memory.vaults.local import LocalVault
+
 if os.geteuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
-found = []
-vault = LocalVault(sys.argv[1] + "/closed/vault")
+vault = LocalVault("closed/vault")
 for call in (
     vault.vault_status,
     vault.vault_list_files,
     lambda: vault.vault_get_file("x.json"),
     lambda: vault.vault_upload_file("x.json", "y"),
     lambda: vault.vault_delete_file("x.json"),
-    lambda: LocalVault(sys.argv[1] + "/readonly/vault", create=True),
+    lambda: LocalVault("readonly/vault", create=True),
 ):
     try:
         call()
-        found.append("nothing")
     except Exception as error:
-        found.append([type(error).__name__, error.status, sys.argv[1] in str(error)])
-print(json.dumps(found))
+        print(type(error).__name__, error.status, os.getcwd() in str(error))
 """
-    place = Path(tempfile.mkdtemp())  # not below tmp_path, which its owner alone may enter
-    try:
-        (place / "closed" / "vault").mkdir(parents=True)
-        (place / "readonly").mkdir()
-        vault = LocalVault(place / "closed" / "vault", create=True)
+
+
+@on_posix
+def test_permissions_for_real():
+    """As a user whom permissions bind: the directory, its files, and the place where it would be made."""
+    with tempfile.TemporaryDirectory() as place:  # not below tmp_path, which its owner alone may enter
+        vault = LocalVault(Path(place, "closed", "vault"), create=True)
         vault.vault_upload_file("x.json", "x")
-        place.chmod(0o755)
-        (place / "closed").chmod(0o000)
-        (place / "readonly").chmod(0o555)
-        command = [sys.executable, "-c", script, str(place)]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-        (place / "closed").chmod(0o700)
-        assert run.returncode == 0, run.stderr
-        assert json.loads(run.stdout) == [["VaultDenied", 403, True]] * 6
+        Path(place, "readonly").mkdir()
+        for name, mode in ((".", 0o755), ("closed", 0o000), ("readonly", 0o555)):
+            Path(place, name).chmod(mode)
+        command = [sys.executable, "-c", AS_NOBODY]
+        run = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=30, check=False)
+        Path(place, "closed").chmod(0o700)
+        assert (run.returncode, run.stdout) == (0, "VaultDenied 403 True\n" * 6), run.stderr
         assert vault.vault_get_file("x.json")["content"] == "x"
-    finally:
-        for directory in place.iterdir():
-            directory.chmod(0o700)
-        shutil.rmtree(place)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX modes")
