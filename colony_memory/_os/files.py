@@ -57,13 +57,16 @@ class Files(Directory):
                     raise self.unfit(name, "a link to nothing") from None
                 was_link = is_link(found)
         try:
-            facts = os.fstat(descriptor)
-            data = None if facts.st_size > limit else _read(descriptor, facts.st_size, limit)
+            facts, data = os.fstat(descriptor), bytearray()
+            while facts.st_size <= limit and (piece := os.read(descriptor, max(facts.st_size + 1 - len(data), 65_536))):
+                data += piece
+                if len(data) > limit:
+                    break
         finally:
             os.close(descriptor)
-        if data is None:
+        if max(facts.st_size, len(data)) > limit:
             raise self.unfit(name, f"larger than {limit} bytes")
-        return Contents(data, facts)
+        return Contents(bytes(data), facts)
 
     def create(self, name: str, data: bytes) -> None:
         """Make a file, for its owner alone. Where the file system has no hard links it is empty for an instant."""
@@ -192,16 +195,6 @@ def make_directory(path: Path, *, keep_owner: bool = False) -> None:
                 os.close(descriptor)
         # The new directory is an entry of the one above, and lasts only when that one is synced.
         Directory(made.parent).sync()
-
-
-def _read(descriptor: int, size: int, limit: int) -> bytes | None:
-    """All bytes of a file that had this size; None where it has grown beyond the limit."""
-    data = bytearray()
-    while piece := os.read(descriptor, max(size + 1 - len(data), 65_536)):
-        data += piece
-        if len(data) > limit:
-            return None
-    return bytes(data)
 
 
 def new_temp_name() -> str:

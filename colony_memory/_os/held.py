@@ -177,10 +177,15 @@ def open_files() -> OpenFiles:
     for process in _listed(PROCESSES):
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue
-        for identity in _written(process.path):
-            found.written.setdefault(identity, int(process.name))
-        for device, inode, base in _mapped(process.path):
-            found.mapped.setdefault(inode, {}).setdefault((device, base), int(process.name))
+        for link in _listed(f"{process.path}/fd"):
+            with contextlib.suppress(OSError):
+                # The link's own permissions tell how the file was opened.
+                if link.stat(follow_symlinks=False).st_mode & stat.S_IWUSR and is_file(status := link.stat()):
+                    found.written.setdefault(Identity.of(status), int(process.name))
+        with contextlib.suppress(OSError):  # it has ended, or is not ours to look at
+            for major, minor, inode, path in set(_MAPPED.findall(Path(process.path, "maps").read_bytes())):
+                place = os.makedev(int(major, 16), int(minor, 16)), path.rpartition(b"/")[2]
+                found.mapped.setdefault(int(inode), {}).setdefault(place, int(process.name))
     return found
 
 
@@ -193,25 +198,6 @@ def name_process(number: int) -> str:
     except OSError:
         name = ""
     return f"{name} (process {number})" if name and name.isprintable() else f"process {number}"
-
-
-def _written(process: str) -> Iterator[Identity]:
-    for link in _listed(f"{process}/fd"):
-        try:
-            # The link's own permissions tell how the file was opened.
-            if link.stat(follow_symlinks=False).st_mode & stat.S_IWUSR and is_file(status := link.stat()):
-                yield Identity.of(status)
-        except OSError:
-            continue
-
-
-def _mapped(process: str) -> Iterator[tuple[int, int, bytes]]:
-    try:
-        parts = Path(process, "maps").read_bytes()
-    except OSError:  # it has ended, or is not ours to look at
-        return
-    for major, minor, inode, path in set(_MAPPED.findall(parts)):
-        yield os.makedev(int(major, 16), int(minor, 16)), int(inode), path.rpartition(b"/")[2]
 
 
 def _listed(directory: str) -> list[os.DirEntry[str]]:

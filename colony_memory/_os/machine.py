@@ -38,9 +38,21 @@ def origin_of(label: str, *more: str) -> str | None:
 def machine_id() -> bytes | None:
     """The id that the system keeps of this machine, None in a container or without one."""
     if sys.platform == "win32":  # pragma: no cover - chosen by the platform
-        return _of_windows()
+        try:
+            import winreg
+
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SOFTWARE\Microsoft\Cryptography") as key:
+                return str(winreg.QueryValueEx(key, "MachineGuid")[0]).encode()
+        except (ImportError, OSError):
+            return None
     if sys.platform == "darwin":  # pragma: no cover - chosen by the platform
-        return _of_macos()
+        import ctypes
+
+        out, wait = ctypes.create_string_buffer(16), (ctypes.c_long * 2)(1, 0)  # seconds and nanoseconds
+        try:
+            return None if ctypes.CDLL(None).gethostuuid(out, wait) else out.raw
+        except (AttributeError, OSError):
+            return None
     if is_container():
         return None
     for path in _LINUX:
@@ -64,32 +76,6 @@ def is_container() -> bool:
     except OSError:
         return False
     return any(mount[1:3] == ["/", "overlay"] for mount in mounts)
-
-
-if sys.platform == "win32":  # pragma: no cover - chosen by the platform
-
-    def _of_windows() -> bytes | None:
-        try:
-            import winreg
-
-            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SOFTWARE\Microsoft\Cryptography") as key:
-                return str(winreg.QueryValueEx(key, "MachineGuid")[0]).encode()
-        except (ImportError, OSError):
-            return None
-
-
-if sys.platform == "darwin":  # pragma: no cover - chosen by the platform
-
-    def _of_macos() -> bytes | None:
-        import ctypes
-
-        out = ctypes.create_string_buffer(16)
-        wait = (ctypes.c_long * 2)(1, 0)  # seconds and nanoseconds
-        try:
-            failed = ctypes.CDLL(None).gethostuuid(out, wait)
-        except (AttributeError, OSError):
-            return None
-        return None if failed else out.raw
 
 
 _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import MethodType
+from typing import TYPE_CHECKING, Any
 
 from colony_memory.vaults import ConditionalUpload, FileLookup, OperationBudget, PrefixListing
 from colony_memory.vaults.memory import MemoryVault
@@ -13,11 +14,9 @@ from colony_memory.vaults.memory import MemoryVault
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from typing_extensions import Self
-
     from colony_memory.vaults import VaultBackend
 
-__all__ = ["EXTENSIONS", "AsyncFakeVault", "FakeVault", "error_envelope", "extend_class"]
+__all__ = ["EXTENSIONS", "AsyncFakeVault", "FakeVault", "error_envelope", "offer"]
 
 #: The file extensions that the hosted vault takes.
 EXTENSIONS = (
@@ -28,8 +27,6 @@ _MAX_BODY_CHARS = 1_100_000
 _MAX_NAME_CHARS = 255
 _HOUR = 3600.0
 _NOTHING = {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
-
-_T = TypeVar("_T")
 
 
 class FakeVault(MemoryVault):
@@ -195,13 +192,10 @@ class AsyncFakeVault:
         delay: As given; may be changed at any time.
     """
 
-    def __new__(cls, vault: VaultBackend | None = None, *_: object, **__: object) -> Self:
-        """Choose the class that has the optional methods of this vault."""
-        return object.__new__(extend_class(cls, FakeVault if vault is None else vault, _OPTIONAL))
-
     def __init__(self, vault: VaultBackend | None = None, *, delay: float = 0.0) -> None:
         self.vault: Any = FakeVault() if vault is None else vault
         self.delay = delay
+        offer(self, self.vault, _OPTIONAL)
 
     vault_status = _awaited("vault_status")
     vault_list_files = _awaited("vault_list_files")
@@ -217,23 +211,12 @@ def error_envelope(status: int, code: str | None, message: str) -> dict[str, Any
     return {"detail": {"message": message, "code": code}}
 
 
-def extend_class(cls: type[_T], vault: object, optional: Mapping[type, Callable[..., Any]]) -> type[_T]:
-    """``cls`` together with those optional methods whose protocol ``vault`` keeps.
+def offer(wrapper: object, vault: object, optional: Mapping[type, Callable[..., Any]]) -> None:
+    """Give what wraps a vault those optional methods whose protocol that keeps, where ``isinstance`` sees them."""
+    for protocol, method in optional.items():
+        if isinstance(vault, protocol):
+            setattr(wrapper, method.__name__, MethodType(method, wrapper))
 
-    A wrapper that must show the methods of what it wraps needs them on its class: since Python 3.12 a check
-    against a runtime-checkable protocol does not see what ``__getattr__`` would give.
-    """
-    kept = tuple(protocol for protocol in optional if isinstance(vault, protocol))
-    if not kept:
-        return cls
-    if (cls, kept) not in _EXTENDED:
-        methods = {optional[each].__name__: optional[each] for each in kept}
-        facts = {"__module__": cls.__module__, "__doc__": cls.__doc__}
-        _EXTENDED[cls, kept] = type(cls.__name__, (cls,), {**facts, **methods})
-    return _EXTENDED[cls, kept]
-
-
-_EXTENDED: dict[tuple[type[Any], tuple[type, ...]], type[Any]] = {}
 
 _OPTIONAL: dict[type, Callable[..., Any]] = {
     ConditionalUpload: _awaited("vault_upload_file_if"),

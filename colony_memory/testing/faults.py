@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import common_start
 from colony_memory._values import dataclass
-from colony_memory.testing.fake import extend_class
+from colony_memory.testing.fake import offer
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, ManyDeletion, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
-
-    from typing_extensions import Self
 
     from colony_memory.vaults import VaultBackend
 
@@ -109,10 +107,6 @@ class FaultyVault:
         count: Number of calls so far, each verb counted.
     """
 
-    def __new__(cls, vault: VaultBackend, *_: object, **__: object) -> Self:
-        """Choose the class that has the optional methods of this vault."""
-        return object.__new__(extend_class(cls, vault, _OPTIONAL))
-
     def __init__(self, vault: VaultBackend) -> None:
         self.vault: Any = vault
         self.calls: list[tuple[str, str]] = []
@@ -121,6 +115,7 @@ class FaultyVault:
         self._last_applied = False
         self._injected: dict[str, list[Injection]] = {"hook": [], "before": [], "after": [], "lie": []}
         self._lock = threading.Lock()
+        offer(self, vault, _OPTIONAL)
 
     def fail(
         self,

@@ -321,7 +321,14 @@ class VaultServer:
         if not request.path:
             return refuse(404, "NOT_FOUND", f"there is nothing outside {BASE}")
         if request.path == "/auth/token":
-            return self._issue_token(request) if request.method == "POST" else _refuse_method()
+            if request.method != "POST":
+                return _refuse_method()
+            if request.field("api_key") != self.api_key:
+                return refuse(401, "AUTH_INVALID_KEY", "unknown API key")
+            token = secrets.token_urlsafe(24)
+            with self._lock:
+                self._tokens[token] = self.clock()
+            return ok({"access_token": token, "token_type": "bearer"})
         with self._lock:
             issued = self._tokens.get(request.bearer)
         if issued is None or self.clock() >= issued + _TOKEN_SECONDS:
@@ -375,14 +382,6 @@ class VaultServer:
         reply = self.vault.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
         etag = hashlib.sha256(content.encode()).hexdigest()
         return ok(reply, {"ETag": f'"{etag}"'})
-
-    def _issue_token(self, request: Request) -> Reply:
-        if request.field("api_key") != self.api_key:
-            return refuse(401, "AUTH_INVALID_KEY", "unknown API key")
-        token = secrets.token_urlsafe(24)
-        with self._lock:
-            self._tokens[token] = self.clock()
-        return ok({"access_token": token, "token_type": "bearer"})
 
 
 def _refuse_token() -> Reply:

@@ -335,13 +335,12 @@ def _hold(entries: Iterable[tuple[str, os.stat_result]]) -> _Contents:
 def _list(directory: Files, found: _Contents) -> dict[str, Any]:
     """The listing; warns of whatever is not there as a file."""
     away = [name for name, (size, _) in found.files.items() if size is None]
+    told = [f"{str(directory.path / name)!r}: {what}; it is passed over" for name, what in found.strays.items()]
     if away:
-        _warn(
-            f"{directory.path}: a sync service has placeholders in place of {len(away)} files, such as that of "
-            f"{min(away)}: have it download them"
-        )
-    for name, what in found.strays.items():
-        _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
+        of = f"{len(away)} files, such as that of {min(away)}"
+        told.append(f"{directory.path}: a sync service has placeholders in place of {of}: have it download them")
+    for text in told:
+        warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
     items = [_describe(name, *facts) for name, facts in sorted(found.files.items())]
     return {"items": items, "total": len(items), "has_more": False, "now": files.time_at(time.time())}
 
@@ -387,7 +386,3 @@ def _errors_named(place: Path, *, needed: int | None = None) -> Iterator[None]:
         if exc.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
             raise VaultDenied(msg, status=403) from exc
         raise VaultUnavailable(msg) from exc
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, ColonyMemoryWarning, stacklevel=2)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from colony_memory._boundary import require_as_meant, translate
 from colony_memory.exceptions import ColonyMemoryError, Hint, RateLimited, VaultError, VaultUnavailable, bad_argument
@@ -26,7 +26,6 @@ from colony_memory.vaults.colony.transport import (
     delay_before_retry,
     file_path,
     is_plain,
-    prefix_path,
     read_reply,
     whole_number,
 )
@@ -136,7 +135,8 @@ class Hosted:
         if len(prefix) > _PREFIX_CHARS:
             raise ValueError(f"a prefix may have {_PREFIX_CHARS} characters, not {len(prefix)}")
         check_text(prefix)
-        return await self._request("vault_list_prefix", prefix, "GET", prefix_path(prefix))
+        path = f"/vault/files?{urlencode({'prefix': prefix})}"
+        return await self._request("vault_list_prefix", prefix, "GET", path)
 
     async def vault_get_file(self, filename: str) -> Any:
         return await self._request("vault_get_file", filename, "GET", file_path(filename))

@@ -15,7 +15,7 @@ import socket
 import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from colony_memory._values import dataclass, field
 from colony_memory._version import __version__
@@ -72,10 +72,6 @@ def file_path(filename: str) -> str:
         raise VaultError(f"not a name of a vault file: {filename!r}", status=400, code="INVALID_INPUT")
     check_text(filename)
     return f"/vault/files/{quote(filename, safe='/')}"
-
-
-def prefix_path(prefix: str) -> str:
-    return f"/vault/files?{urlencode({'prefix': prefix})}"
 
 
 def build_request(
@@ -304,18 +300,15 @@ def transmit(request: Request, client: Any, timeout: float) -> Reply:
         opener.add_handler(handler)
     try:
         with opener.open(call, timeout=timeout) as reply:
-            return Reply(reply.status, _body(reply), {name.lower(): value for name, value in reply.headers.items()})
+            # Asked for before it is read: that much memory is taken at once. Without a length, one more shows that
+            # there is more, and with one, only asking for all of it shows what is missing.
+            most = MOST_BYTES + 1 if reply.length is None else None
+            body = b"" if (reply.length or 0) > MOST_BYTES else reply.read(most)
+            if (reply.length or 0) > MOST_BYTES or len(body) > MOST_BYTES:
+                raise Unanswered(_TOO_LARGE)
+            return Reply(reply.status, body, {name.lower(): value for name, value in reply.headers.items()})
     except (OSError, http.client.HTTPException) as exc:
         raise Unanswered(_describe(exc)) from exc
-
-
-def _body(reply: http.client.HTTPResponse) -> bytes:
-    # Asked for before it is read: that much memory is taken at once. Without a length, one more shows that there is
-    # more, and with one, only asking for all of it shows what is missing.
-    body = b"" if (reply.length or 0) > MOST_BYTES else reply.read(MOST_BYTES + 1 if reply.length is None else None)
-    if (reply.length or 0) > MOST_BYTES or len(body) > MOST_BYTES:
-        raise Unanswered(_TOO_LARGE)
-    return body
 
 
 async def transmit_async(request: Request, pool: Any, errors: Any, timeout: float) -> Reply:

@@ -62,8 +62,11 @@ def asking(doing: str) -> Iterator[None]:
 def translate_store(error: Exception, doing: str) -> VaultError:
     """The error of this package that says the same."""
     text, kind = str(error), type(error).__name__
-    status, code = status_of(error), _first(_CODE, text)
-    said = f"{doing} failed: {_said(status, code, text)}"
+    found, code, fault = _first(_STATUS, text), _first(_CODE, text), _first(_FAULT, text)
+    status = None if found is None else int(found)
+    said = f"{doing} failed: {_FAULTS[fault] if fault else 'no usable answer'}"
+    if status is not None:
+        said = f"{doing} failed: HTTP {status}" + (f", {code}" if code else "")
     if kind in _CONDITION:
         return VaultError(f"{doing} failed: what is there is not what was expected", status=412, code=_CHANGED)
     if kind in _UNSUPPORTED or status == 501:
@@ -89,23 +92,10 @@ def translate_store(error: Exception, doing: str) -> VaultError:
     return VaultUnavailable(f"{said}; this says nothing about what is stored, try again", status=status, code=code)
 
 
-def status_of(error: Exception) -> int | None:
-    """The HTTP status that the store answered with, None where there was no answer."""
-    found = _first(_STATUS, str(error))
-    return None if found is None else int(found)
-
-
 def shorten(error: Exception) -> str:
     """The gist of an error that no answer is behind: its first line, without whatever it quotes."""
     line = _QUOTED.sub("…", str(error).strip().split("\n", 1)[0])
     return " ".join("".join(char if char.isprintable() else " " for char in line).split())[:200]
-
-
-def _said(status: int | None, code: str | None, text: str) -> str:
-    if status is not None:
-        return f"HTTP {status}" + (f", {code}" if code else "")
-    fault = _first(_FAULT, text)
-    return _FAULTS[fault] if fault else "no usable answer"
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:
