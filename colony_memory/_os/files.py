@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import operator
 import os
 import stat
 import sys
@@ -31,6 +32,9 @@ else:
 
 #: How the names of temporary files begin.
 TEMP_PREFIX = ".tmp-"
+
+
+_version = operator.attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")
 
 
 class Contents(NamedTuple):
@@ -123,8 +127,7 @@ class Files(Directory):
         finally:
             os.close(descriptor)
         there = self.look(name)
-        same = there is not None and os.path.samestat(there, like)
-        if not same or there is None or (there.st_size, there.st_mtime_ns) != (like.st_size, like.st_mtime_ns):
+        if there is None or _version(there) != _version(like):
             raise FileExistsError(errno.EEXIST, "was changed meanwhile", str(self.path / name))
 
     def remove(self, name: str) -> None:
