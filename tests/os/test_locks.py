@@ -14,7 +14,7 @@ from forks import fork
 from colony_memory._os import machine
 from colony_memory._os.files import Files as Directory
 from colony_memory._os.files import locked, locked_in
-from colony_memory._os.paths import UnfitFile, real_path
+from colony_memory._os.paths import real_path
 from colony_memory.capture import read_folder
 
 # Takes the lock, says so, and keeps it until it is told to go or killed.
@@ -104,18 +104,6 @@ def test_a_child_forked_meanwhile_does_not_keep_it(lock):
         os.close(go)
         os.close(stay)
         os.waitpid(child, 0)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="POSIX links and pipes")
-@pytest.mark.parametrize("kind", ["a named pipe", "a directory", "a link"])
-def test_what_is_no_plain_file_is_refused_at_once(lock, kind):
-    if kind == "a link":
-        (lock.parent / "target").write_text("x")
-        lock.symlink_to("target")
-    else:
-        {"a named pipe": os.mkfifo, "a directory": os.mkdir}[kind](lock)
-    with pytest.raises(UnfitFile, match=kind), locked(lock):
-        pytest.fail("held without a file")
 
 
 def test_who_waited_for_a_file_that_is_gone_locks_the_one_in_its_place(lock, monkeypatch):
