@@ -17,7 +17,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from colony_memory._os import directory as disk
 from colony_memory._os import directory as module
 from colony_memory._os.files import Files as Directory
 from colony_memory._os.files import make_directory, read_file
@@ -302,7 +301,7 @@ def test_a_directory_that_cannot_be_synced(directory, tmp_path, monkeypatch, num
             raise OSError(number, os.strerror(number))
         sync(descriptor)
 
-    monkeypatch.setattr(disk.os, "fsync", refuse)
+    monkeypatch.setattr(module.os, "fsync", refuse)
     if matters:
         with pytest.raises(OSError):
             directory.replace("a", b"x")
@@ -323,12 +322,12 @@ def test_on_a_mac_the_disks_own_cache_is_emptied_too(tmp_path, monkeypatch, work
             raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
         done.append(command)
 
-    monkeypatch.setattr(disk.sys, "platform", "darwin")
+    monkeypatch.setattr(module.sys, "platform", "darwin")
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
     monkeypatch.setattr(fcntl, "fcntl", control)
-    monkeypatch.setattr(disk.os, "fsync", lambda descriptor: done.append("fsync"))
+    monkeypatch.setattr(module.os, "fsync", lambda descriptor: done.append("fsync"))
     with (tmp_path / "a").open("wb") as stream:
-        disk.sync_bytes(stream.fileno())
+        module.sync_bytes(stream.fileno())
     assert done == ([51] if works else ["fsync"])
 
 
@@ -356,7 +355,7 @@ def test_an_owner_that_cannot_be_given_is_a_warning(tmp_path, monkeypatch):
     def refuse(*args):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
-    monkeypatch.setattr(disk.os, "fchown", refuse)
+    monkeypatch.setattr(module.os, "fchown", refuse)
     with (
         open_directory(tmp_path, keep_owner=True) as directory,
         pytest.warns(ColonyMemoryWarning, match="could not be given to user 1234"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from test_vault_marked import every_call
 
 from colony_memory._os.files import locked
 from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
@@ -53,18 +54,6 @@ def refusal(call, *args, **kwargs):
 
 
 # --- the directory
-
-
-def calls(vault):
-    return (
-        vault.vault_status,
-        vault.vault_list_files,
-        lambda: vault.vault_list_prefix("cmem."),
-        lambda: vault.vault_get_file("x.json"),
-        lambda: vault.vault_upload_file("x.json", "y"),
-        lambda: vault.vault_upload_file_if("x.json", "y", if_none_match="*"),
-        lambda: vault.vault_delete_file("x.json"),
-    )
 
 
 def test_a_path_that_is_a_file_is_refused_by_name(tmp_path):
@@ -285,7 +274,7 @@ def test_a_directory_that_cannot_be_read_is_not_an_empty_one(vault, monkeypatch,
 
     monkeypatch.setattr(os, "scandir", refuse)
     monkeypatch.setattr(os, "open", refuse)
-    for call in calls(vault):
+    for call in every_call(vault):
         error = refusal(call)
         assert type(error) is kind
         assert error.status == status
