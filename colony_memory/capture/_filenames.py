@@ -156,9 +156,7 @@ def parents_of(name: str) -> Iterator[str]:
 
 
 def _clashes(files: Sequence[str], directories: Sequence[str], *, key: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Pairs of names that cannot stand side by side where names of equal ``key`` are one: two files, or a file and a
-    directory.
-    """
+    """Two files, or a file and a directory, that cannot stand side by side where names of equal ``key`` are one."""
     taken: dict[str, str] = {}
     for name in files:
         taken.setdefault(key(name), name)
@@ -179,8 +177,7 @@ def _folded(name: str) -> str:
 def _joins_names(directory: Path, *, dry_run: bool) -> tuple[bool, bool]:
     """A directory takes names of other case, and of other composition, as one.
 
-    By what is there, or by a directory that is made in it and taken away. With ``dry_run`` by its own name, which may
-    be on another file system.
+    By what is in it, else by a directory that is made in it and taken away, or with ``dry_run`` by its own name.
     """
     import tempfile
 
@@ -196,11 +193,7 @@ def _joins_names(directory: Path, *, dry_run: bool) -> tuple[bool, bool]:
 
 
 def check_names(files: Sequence[str], directories: Sequence[str], *, near: Path, target: Path, dry_run: bool) -> None:
-    """Refuse names that must not, or cannot, be written, up to ten of them in one message.
-
-    The directory ``near`` the target is there already, on the file system that is written to. It is looked at, or tried
-    out, only if two names differ by no more than case or composition.
-    """
+    """Refuse names that must not, or cannot, be written. The directory ``near`` the target is there already."""
     room = _room(near, target)
     problems = [
         f"{name!r} {problem}"
@@ -222,27 +215,18 @@ def check_names(files: Sequence[str], directories: Sequence[str], *, near: Path,
             f"{one!r} and {other!r} are one file on this file system"
             for one, other in _clashes(files, directories, key=key)
         ]
-    if len(problems) == 1:
-        problem = f"document {problems[0]}; nothing was written; choose the others to restore them without it"
-    elif problems:
-        problem = (
-            f"{len(problems)} documents cannot be written here: {listed(problems, most=10, joint='; ')}; "
-            "nothing was written; choose the others to restore them without these"
-        )
-    else:
-        return
-    raise ColonyMemoryError(problem, hint=Hint("restore", "names"))
+    if problems:
+        problem = f"{'document' if len(problems) == 1 else 'documents'} {listed(problems, most=10, joint='; ')}"
+        why = "nothing was written; choose the others to restore them without"
+        raise ColonyMemoryError(f"{problem}; {why}", hint=Hint("restore", "names"))
 
 
 def _room(near: Path, target: Path) -> int:
     """How many bytes a name may have in ``target``, so that the system takes its path, staged and in place."""
-    if not hasattr(os, "pathconf"):
-        return sys.maxsize
     try:
-        longest = os.pathconf(near, "PC_PATH_MAX")
-    except (OSError, ValueError):
+        return os.pathconf(near, "PC_PATH_MAX") - 1 - len(os.fsencode(target)) - _STAGED_LONGER
+    except (AttributeError, OSError, ValueError):  # the system does not tell
         return sys.maxsize
-    return longest - 1 - len(os.fsencode(target)) - _STAGED_LONGER
 
 
 def fold(name: str) -> str:
@@ -253,10 +237,8 @@ def fold(name: str) -> str:
 
 
 def is_dotgit(component: str) -> bool:
-    """It is ``.git`` to some file system: git runs programs that a file in there names.
-
-    The rules are those of git's own ``is_ntfs_dotgit`` and ``is_hfs_dotgit``, made wider where a file system is: ext4
-    with folded case passes over more characters than HFS+ does, and ZFS may take compatible characters for one another.
+    """It is ``.git`` to some file system: the rules of git's own ``is_ntfs_dotgit`` and ``is_hfs_dotgit``, made wider
+    as ext4 with folded case passes over more characters, and ZFS may take compatible ones for one another.
     """
     if component.isascii() and not component.lower().startswith((".git", "gi")):
         return False
@@ -287,26 +269,26 @@ def problem_with_state(files: Iterable[str], directories: Iterable[str], target:
     return None
 
 
-def place_of_state(target: Path) -> tuple[str, ...]:
+def place_of_state(target: Path) -> set[str]:
     """The names in a folder under which state or configuration is kept, as far as it is kept in there."""
-    return tuple(kept.relative_to(target).as_posix() for kept, _ in _kept() if target in kept.parents)
+    return {kept.relative_to(target).as_posix() for kept, _ in _kept() if target in kept.parents}
 
 
 def _kept() -> list[tuple[Path, str]]:
     """Paths of what is believed, and what each is; a user without a home has none."""
     config, named = "the configuration of this program", os.environ.get("COLONY_MEMORY_CONFIG", "").strip()
-    places: list[tuple[Callable[[], Path | None], str]] = [
+    places: list[tuple[Callable[[], Path], str]] = [
         (state_directory, "the state of restores"),
         (lambda: config_directory() / "config.toml", config),
-        (lambda: Path(os.path.abspath(expanded(named))) if named else None, config),  # noqa: PTH100 - links stay
     ]
+    if named:
+        places.append((lambda: Path(os.path.abspath(expanded(named))), config))  # noqa: PTH100 - links stay
     found: list[tuple[Path, str]] = []
     for locate, what in places:
         with contextlib.suppress(OSError):
             path = locate()
             # What is on its way resolved to each depth: whoever makes anew what is a link there has it moved.
-            forms = [Path(real_path(each), path.relative_to(each)) for each in (path, *path.parents)] if path else []
-            found += [(form, what) for form in dict.fromkeys(forms)]
+            found += [(Path(real_path(above), path.relative_to(above)), what) for above in (path, *path.parents)]
     return found
 
 

@@ -64,13 +64,9 @@ class FolderIdentity:
             pairs.append((self.device or -1, other.device or -1))
         return self.path == other.path and all(None in pair or pair[0] == pair[1] for pair in pairs)
 
-    def dump(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
     @classmethod
     def load(cls, found: Any) -> FolderIdentity:
-        """What :meth:`dump` gave; ValueError for something else."""
+        """What ``asdict`` gave; ValueError for something else."""
         kinds = {"path": str, "inode": int, "born": int, "device": int, "boot": str}
         values = [found.get(name) for name in kinds] if isinstance(found, dict) else [None]
         right = (value is None or type(value) is kind for value, kind in zip(values, kinds.values(), strict=False))
@@ -165,7 +161,7 @@ def place_of(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: 
         return f"{error.filename}: {error.strerror or error}"
     identities = sorted(found.values(), key=lambda each: each.path)
     name = f"{_hashed(vault, label, [each.path for each in identities])}.json"
-    header = {"vault": vault, "label": label, "folders": [each.dump() for each in identities]}
+    header = {"vault": vault, "label": label, "folders": [asdict(each) for each in identities]}
     title = ", ".join(repr(each.path) for each in identities)
     leads_to = {path: each.path for path, each in found.items()}
     return Place(name, title, leads_to, header, _owner(identities))

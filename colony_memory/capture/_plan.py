@@ -86,7 +86,7 @@ class Plan:
         return [name for name in self.dropped if not self.files.keys().isdisjoint((name, *parents_of(name)))]
 
     def users(self) -> dict[str, str]:
-        """Files that would change although somebody has them open, or the store that they are of, and who."""
+        """Files that would change although somebody has them, or the store that they are of, open; and who."""
         changing = {*self.files, *self.removed}
         if not changing or not self.target.exists():
             return {}
@@ -130,6 +130,8 @@ def make_plan(
             plan.found = Identity.of(folder.status())
             _check_links(metadata, reach)
             comparison = _Comparison(plan, reach, wanted=wanted.keys(), replaces=delete is True)
+            if delete:
+                comparison.add_surplus(None if delete is True else {name.rstrip("/") for name in delete})
             for name, content in sorted(wanted.items()):
                 if name in metadata.links:
                     comparison.add_link(name, str(content))
@@ -137,8 +139,6 @@ def make_plan(
                     comparison.add_file(name, content)
             for name in sorted(metadata.empty_dirs):
                 comparison.add_directory(name)
-            if delete:
-                comparison.add_surplus(None if delete is True else {name.rstrip("/") for name in delete})
         plan.in_use = plan.users()
     except OSError as error:
         raise ColonyMemoryError(f"{str(target)!r} cannot be looked at ({error}); nothing was written") from error
@@ -179,11 +179,8 @@ class _Comparison:
         self._metadata = plan.metadata
         self._reach = reach
         self._wanted = wanted
-        self._missing: set[str] = set()
-        # Where what the snapshot lacks is taken away, what is of another kind makes way: with the document that it
-        # makes way for, and what it is.
-        self._replaces = replaces
-        self._giving_way: dict[str, tuple[str, str]] = {}
+        self._missing: set[str] = set()  # where there is nothing, or where what is of another kind makes way
+        self._replaces = replaces  # whatever the snapshot lacks is taken away
 
     def add_link(self, name: str, target: str) -> None:
         there = self._existing(name, target, self._look(name, may_be_link=True), may_be_link=True)
@@ -213,10 +210,8 @@ class _Comparison:
 
     def add_directory(self, name: str) -> None:
         there = self._look(name)
-        if there is None or (self._replaces and is_file(there)):
+        if there is None:
             self._plan.directories.append(name)
-            if there is not None:
-                self._giving_way[name] = name, "is not a directory"
         elif not stat.S_ISDIR(there.st_mode):
             raise self._refusal(name, name, "is not a directory")
 
@@ -229,27 +224,22 @@ class _Comparison:
             raise ColonyMemoryError(
                 f"the files to delete in {str(plan.target)!r} are not known ({error}); nothing was written"
             ) from error
-        gone = plan.removed.keys() | plan.dropped.keys()
-        for name, (document, what) in self._giving_way.items():
-            if name not in gone:
-                raise self._refusal(document, name, f"{what}, with something in it that no backup saves")
-        for name in plan.logs:
-            plan.removed.pop(name, None)
+        if self._replaces:
+            self._missing |= plan.removed.keys() | plan.dropped.keys()
         plan.differing.update(name for name, there in plan.removed.items() if holds_text(name, there))
 
     def _find_surplus(self, only: set[str] | None) -> None:
         plan, tree = self._plan, Tree()
         Walk(plan.target, "").find(tree)
-        wanted = {*self._wanted, *self._metadata.empty_dirs} - self._giving_way.keys()
         # What the snapshot says it lacks, with all that is in it.
-        stays = {name.rstrip("/") for name in (*self._metadata.left_out, *place_of_state(plan.target))}
+        stays = {name.rstrip("/") for name in self._metadata.left_out} | place_of_state(plan.target)
         for closed in tree.closed:  # nobody can tell what it is, or what is in it
             name = closed.name.rstrip("/")
             concerns = only is None or _is_in(name, only) or any(name in parents_of(each) for each in only)
             if concerns and not _is_in(name, stays):
                 raise ValueError(str(closed))
         names = {entry.name for entry in tree.files}
-        going = {name for name in names if name not in wanted and not _is_in(name, stays)}
+        going = {name for name in names if name not in self._wanted and not _is_in(name, stays)}
         if only is not None:
             going = {name for name in going if _is_in(name, only) or whole_of(name) in only}
         wholes = {*map(whole_of, names), *going} & names
@@ -261,10 +251,17 @@ class _Comparison:
             if there is not None and is_file(there):
                 plan.removed[name] = there
         plan.databases |= databases & plan.removed.keys()
-        left = [*wanted, *(names - plan.removed.keys()), *tree.ignored, *tree.links, *stays]
+        left = [
+            *self._wanted,
+            *self._metadata.empty_dirs,
+            *(names - plan.removed.keys()),
+            *tree.ignored,
+            *tree.links,
+            *stays,
+        ]
         left += [entry.name for entry in tree.left_out]
         left += [entry.name for entry in tree.repositories]
-        needed = {parent for name in left for parent in parents_of(name)} | {*wanted, *stays}
+        needed = {parent for name in left for parent in parents_of(name)} | {*self._metadata.empty_dirs, *stays}
         emptied = {parent for name in plan.removed for parent in parents_of(name)}
         for name in sorted(tree.directories.keys() - needed, reverse=True):
             if name in needed or _is_in(name, stays) or not (only is None or name in emptied):
@@ -281,15 +278,14 @@ class _Comparison:
     def _existing(
         self, name: str, content: str | bytes, there: os.stat_result | None, *, may_be_link: bool = False
     ) -> os.stat_result | None:
-        """The file that a document would replace; where there is none it is put in place, and a directory makes way."""
-        is_directory = there is not None and stat.S_ISDIR(there.st_mode)
-        if there is None or (is_directory and self._replaces):
+        """The file that a document would replace; where there is none it is put in place."""
+        if there is None:
             self._plan.files[name] = content
-            if is_directory:
-                self._giving_way[name] = name, "is a directory"
-            return None
-        if not is_file(there) and not (may_be_link and is_link(there)):
-            raise self._refusal(name, name, "is a directory" if is_directory else "is a device, pipe or socket")
+        elif not is_file(there) and not (may_be_link and is_link(there)):
+            what = "is a device, pipe or socket"
+            if stat.S_ISDIR(there.st_mode):
+                what = f"is a directory{', with something in it that no backup saves' if self._replaces else ''}"
+            raise self._refusal(name, name, what)
         return there
 
     def _replace(self, name: str, content: str | bytes, there: os.stat_result) -> None:
@@ -319,7 +315,7 @@ class _Comparison:
 
     def _look(self, name: str, *, may_be_link: bool = False) -> os.stat_result | None:
         """The status of a name, or None, having made sure that no link is on the way."""
-        if any(above in self._missing for above in parents_of(name)):
+        if not self._missing.isdisjoint((name, *parents_of(name))):
             return None
         problem = "is a symbolic link, and nothing is written through links"
         try:
@@ -333,25 +329,12 @@ class _Comparison:
                 problem = "is not a directory"
             elif error.errno != errno.ELOOP:
                 problem = f"cannot be looked at ({error.strerror})"
-            at = self._file_above(name) if self._replaces and error.errno == errno.ENOTDIR else None
-            if at is None:
-                target, about = self._plan.target, str(error.filename or "")
-                where = os.path.relpath(about, target) if about.startswith(str(target)) else name
-                raise self._refusal(name, where, problem) from error
-            self._giving_way[at] = name, problem
-            self._missing.add(at)
-            return None
+            target, about = self._plan.target, str(error.filename or "")
+            where = os.path.relpath(about, target) if about.startswith(str(target)) else name
+            raise self._refusal(name, where, problem) from error
         if there is not None and is_link(there) and not may_be_link:
             raise self._refusal(name, name, problem)
         return there
-
-    def _file_above(self, name: str) -> str | None:
-        """The file that stands where a directory of this name would be."""
-        for parent in parents_of(name):
-            there = self._reach.look(parent)
-            if there is None or not stat.S_ISDIR(there.st_mode):
-                return parent if there is not None and is_file(there) else None
-        return None
 
     def _read(self, name: str, read: Callable[[Directory, str], Any]) -> Any:
         try:

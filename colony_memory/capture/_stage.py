@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from colony_memory._os import directory as disk
 from colony_memory._os.directory import Reach
 from colony_memory._os.paths import PERMISSIONS
-from colony_memory._values import dataclass, getLogger
+from colony_memory._values import NamedTuple, getLogger
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._journal import ModeChange, Version
 from colony_memory.capture._metadata import encode_text
@@ -57,8 +57,7 @@ class blaming:  # noqa: N801 - it reads like the functions of contextlib, and is
 # --- where
 
 
-@dataclass(frozen=True)
-class Staging:
+class Staging(NamedTuple):
     """An open staging directory: what is going to be put in place, and what was replaced."""
 
     new: Directory
@@ -87,14 +86,13 @@ def nearest(name: str, volumes: Mapping[str, str]) -> str:
 
 def find_read_only(reach: Reach, names: Iterable[str], volumes: Mapping[str, str]) -> tuple[ModeChange, ...]:
     """The directories of this user that names come to be in or go from, and that nobody may write to."""
-    closed = []
-    for above in sorted({nearest(name, volumes) for name in names}):
-        directory = reach.directory(above)
-        there = directory.status()
-        mode = stat.S_IMODE(there.st_mode)
-        if directory.descriptor is not None and not mode & stat.S_IWUSR and there.st_uid == os.geteuid() != 0:
-            closed.append(ModeChange(f"{above}/", there.st_ino, mode, mode | stat.S_IWUSR))
-    return tuple(closed)
+    there = {above: reach.directory(above).status() for above in sorted({nearest(name, volumes) for name in names})}
+    user = os.geteuid() if hasattr(os, "geteuid") else 0
+    return tuple(
+        ModeChange(f"{above}/", status.st_ino, mode := stat.S_IMODE(status.st_mode), mode | stat.S_IWUSR)
+        for above, status in there.items()
+        if not status.st_mode & stat.S_IWUSR and status.st_uid == user != 0
+    )
 
 
 @contextmanager
@@ -106,15 +104,13 @@ def open_staging(
         found = {}
         for volume in volumes:
             # Each by a way of its own: they all stay open.
-            reach = stack.enter_context(Reach(folder))
+            place = stack.enter_context(Reach(folder))
             try:
-                place = reach.directory(volume)
                 if making:
-                    place.make(staging)
-                top = stack.enter_context(place.enter(staging))
-                if making:
-                    top.make(NEW)
-                    top.make(KEPT)
+                    for name in (staging, f"{staging}/{NEW}", f"{staging}/{KEPT}"):
+                        directory, last = place.parent(f"{volume}/{name}" if volume else name)
+                        directory.make(last)
+                top = place.directory(f"{volume}/{staging}" if volume else staging)
                 found[volume] = Staging(stack.enter_context(top.enter(NEW)), stack.enter_context(top.enter(KEPT)))
             except (FileNotFoundError, NotADirectoryError) as error:
                 if making:
@@ -256,8 +252,6 @@ class Stage:
     ) -> os.stat_result:
         """Give an open file or directory its attributes, and return what it is then; None stays as it is."""
         status = os.fstat(descriptor)
-        if owner is None and mode is None and changed is None:
-            return status
         if owner is not None and hasattr(os, "fchown") and owner != (status.st_uid, status.st_gid):
             with self.attempt("owner", name):
                 os.fchown(descriptor, *owner)

@@ -33,35 +33,23 @@ if TYPE_CHECKING:
 class Written:
     """The outcome of write_folder(), or with ``dry_run`` the plan. Names as in the snapshot, sorted.
 
-    Each file of the snapshot is in one of the first three, in ``left``, ``unsaved`` or ``in_use``.
-
-    Attributes:
-        created: Files that were not there.
-        replaced: Files that had other content.
-        unchanged: Files whose content was there already.
-        directories: Empty directories that were made.
-        permissions: Of the unchanged files, those whose permissions were set.
-        removed: What was taken away: with ``delete`` files and directories that the snapshot lacks, in any case the
-            logs (``-wal``, ``-journal``) of databases that were replaced, which would be merged into the new.
-        left: Files that are as they were because the snapshot has them with secrets masked.
-        masked: Files in which secrets were masked before they were saved: they are not what they were.
-        unsaved: With ``dry_run`` only: files that would go, and that are saved nowhere. They stop the call without
-            ``dry_run``.
-        in_use: With ``dry_run`` only: files that a program has open or mapped, or that are of a store that it has open.
-            As ``unsaved``.
-        why: For each file that goes, or would: where its text is; of what is in use, by which program.
+    Each file of the snapshot is in one of the first three, in ``left``, ``unsaved`` or ``in_use``. Of the last two
+    there are any with ``dry_run`` alone: they stop the call without.
     """
 
-    created: tuple[str, ...]
-    replaced: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    directories: tuple[str, ...] = ()
-    permissions: tuple[str, ...] = ()
+    created: tuple[str, ...]  # files that were not there
+    replaced: tuple[str, ...]  # files that had other content
+    unchanged: tuple[str, ...]  # files whose content was there already
+    directories: tuple[str, ...] = ()  # empty directories that were made
+    permissions: tuple[str, ...] = ()  # of the unchanged files, those whose permissions were set
+    # With ``delete`` what the snapshot lacks; in any case the logs (``-wal``, ``-journal``) of databases that were
+    # replaced, which would be merged into the new
     removed: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    masked: tuple[str, ...] = ()
-    unsaved: tuple[str, ...] = ()
-    in_use: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()  # files that are as they were because the snapshot has them with secrets masked
+    masked: tuple[str, ...] = ()  # files that are not what they were: secrets were masked before they were saved
+    unsaved: tuple[str, ...] = ()  # files that would go, and that are saved nowhere
+    in_use: tuple[str, ...] = ()  # files that a program has open or mapped, or that are of a store that it has open
+    # For each file that goes, or would: where its text is; of what is in use, by which program
     why: Mapping[str, str] = field(default_factory=dict)
 
 

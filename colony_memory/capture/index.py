@@ -152,7 +152,7 @@ class FolderIndex:
         folders = _folders(self._header)
         if any(each.device is None for each in folders):  # what was not there when this was opened may be there now
             with contextlib.suppress(OSError):
-                self._header = {**self._header, "folders": [FolderIdentity.of(each.path).dump() for each in folders]}
+                self._header = {**self._header, "folders": [asdict(FolderIdentity.of(each.path)) for each in folders]}
         known = {"options": self.options, "proven": self.proven}
         basis = _dump_basis(self._basis)
         return self._replace(self._name, {"format": _FORMAT, **self._header, "basis": basis, **known})

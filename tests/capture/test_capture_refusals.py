@@ -149,22 +149,19 @@ def without_modes(root: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("function", _FUNCTIONS)
-def test_one_call_after_another_is_refused(scene: tuple[dict[str, str], Path], tmp_path: Path, function: str) -> None:
-    check_restores(scene, tmp_path / "runs", function, errno.EIO, step=47)
-    check_reads(scene[1], function, errno.EIO, step=47)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("function", _FUNCTIONS)
-def test_every_third_call_is_refused(scene: tuple[dict[str, str], Path], tmp_path: Path, function: str) -> None:
-    check_restores(scene, tmp_path / "runs", function, errno.ENOSPC, step=3)
-    check_reads(scene[1], function, errno.ENOSPC, step=3)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.long
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EPERM, errno.EIO, errno.ELOOP])
-@pytest.mark.parametrize("function", _FUNCTIONS)
-def test_every_call_is_refused(scene: tuple[dict[str, str], Path], tmp_path: Path, function: str, error: int) -> None:
-    check_restores(scene, tmp_path / "runs", function, error, step=1)
-    check_reads(scene[1], function, error, step=1)
+@pytest.mark.parametrize(
+    ("error", "step"),
+    [
+        (errno.EIO, 47),
+        pytest.param(errno.ENOSPC, 3, marks=pytest.mark.exhaustive),
+        *(
+            pytest.param(error, 1, marks=[pytest.mark.exhaustive, pytest.mark.long])
+            for error in (errno.ENOSPC, errno.EPERM, errno.EIO, errno.ELOOP)
+        ),
+    ],
+)
+def test_one_call_after_another_is_refused(
+    scene: tuple[dict[str, str], Path], tmp_path: Path, function: str, error: int, step: int
+) -> None:
+    check_restores(scene, tmp_path / "runs", function, error, step=step)
+    check_reads(scene[1], function, error, step=step)

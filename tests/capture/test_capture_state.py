@@ -7,16 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from capture_trees import files, linux, make, metadata, names, posix, root_only, traces
+from capture_trees import files, linux, make, names, posix, root_only, traces
 
-from colony_memory._os.directory import Directory
 from colony_memory._os.machine import state_directory
-from colony_memory._os.paths import Identity
 from colony_memory.capture import _journal, write_folder
-from colony_memory.capture._journal import MOVING, Journal, ModeChange, Record, Step, Version
-from colony_memory.capture._moves import Moves
+from colony_memory.capture._journal import Journal, Record
 from colony_memory.capture._recover import recover
-from colony_memory.capture._stage import open_staging
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 pytestmark = posix
@@ -127,56 +123,3 @@ def test_the_lock_of_those_that_begin_is_not_waited_for_for_ever(
         with pytest.raises(ColonyMemoryError, match="another restore is about to begin"):
             write_folder({"a.md": "new"}, dst)
     assert files(dst) == {"a.md": b"old"}
-
-
-STAGING = ".colony-memory-restoring-0123456789abcdef"
-
-
-def test_each_step_is_taken_back_by_what_stands_on_disk(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"made/ours.md": b"ours", "made/theirs.md": b"theirs", "lost.md": b"new"})
-    kept = make(dst / STAGING / "kept", {"3": b"removed", "4": b"theirs"})
-    (dst / STAGING / "new").mkdir()
-    ours = Version.of((dst / "made/ours.md").stat())
-    removed = Version.of((kept / "3").stat())
-    steps = (
-        Step("made/ours.md", ours, None, "0"),
-        Step("made/theirs.md", ours, None, "1"),
-        Step("nowhere/x.md", ours, None, "2"),
-        Step("removed/r.md", None, removed, "3"),
-        Step("lost.md", Version.of((dst / "lost.md").stat()), Version(1, 2, 3), "4"),
-        Step("gone/g.md", ours, Version(4, 5, 6), "5"),
-    )
-    there, made = Identity.of(dst.stat()), ("made", "nowhere", "link", "link/below")
-    (dst / "link").symlink_to("removed")
-    # Of a file that is another by then, nothing is changed.
-    modes = (ModeChange("lost.md", 1, 0o600, 0o644), ModeChange("c", 1, 0, 0))
-    journal = Journal(str(dst), str(dst), there, STAGING, "", MOVING, made, steps, modes)
-    with Directory.open(dst) as folder, open_staging(folder, journal.volumes, STAGING) as places:
-        undo = Moves(journal, folder, places)
-        assert undo.roll_back() == []
-        assert undo.roll_back() == []
-    assert files(dst) == {
-        "made/theirs.md": b"theirs",
-        "removed/r.md": b"removed",
-        "lost.md": b"theirs",  # what had come to be there when it was moved aside
-        "link": "removed",
-    }
-
-
-def test_permissions_go_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dst = make(tmp_path / "dst", {"a.md": b"a", "b.md": b"old"})
-    (dst / "a.md").chmod(0o600)
-    documents = {"a.md": "a", "b.md": "new", **metadata(modes={"a.md": "644"})}
-    seen = []
-
-    def fails(*_: object) -> None:
-        seen.append((dst / "a.md").stat().st_mode & 0o777)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Moves, "sync", fails)
-        with pytest.raises(KeyboardInterrupt):
-            write_folder(documents, dst)
-    assert seen == [0o644]
-    assert (dst / "a.md").stat().st_mode & 0o777 == 0o600
-    assert (dst / "b.md").read_bytes() == b"old"

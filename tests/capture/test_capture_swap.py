@@ -82,9 +82,10 @@ def test_a_parent_that_is_not_ours_is_got_around(tmp_path: Path, monkeypatch: py
 
 @linux
 @pytest.mark.parametrize("killed", [True, False])
+@pytest.mark.parametrize("exchanges", [True, False])
 @pytest.mark.parametrize("name", ["a.md", "mine/keep.md"])
 def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, killed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, killed: bool, exchanges: bool
 ) -> None:
     dst = make(tmp_path / "dst", OLD)
     exchange, move, moved = Directory.exchange, Directory.move, []
@@ -104,14 +105,14 @@ def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(
         return done
 
     def move_late(*args: Any) -> None:
-        if args[1] == name.rpartition("/")[2] != name:
+        if args[1] == name.rpartition("/")[2] and (args[1] != name or not exchanges):
             save()
         move(*args)
         if moved and killed:
             os._exit(7)
 
     def restore() -> None:
-        monkeypatch.setattr(Directory, "exchange", exchange_late)
+        monkeypatch.setattr(Directory, "exchange", exchange_late if exchanges else lambda *_: False)
         monkeypatch.setattr(Directory, "move", move_late)
         with pytest.raises(ColonyMemoryError, match="was changed in the meantime"):
             write_folder(NEW, dst, delete=True)
