@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass, field
-from colony_memory.app.values import expanded_path, read_path_setting, read_setting
+from colony_memory.app.config import expanded_path, read_path_setting, read_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

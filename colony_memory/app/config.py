@@ -1,43 +1,204 @@
-"""The user's configuration file, one page of settings: whom it is believed from, what it says, and what counts."""
+"""Settings: the kinds of value that variables and the configuration file have, that file, and what counts.
+
+The file is one page of settings, by the names of the options, for every command.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 import sys
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory._boundary import read_written
+from colony_memory._boundary import read_written, require_as_meant
 from colony_memory._format.names import require_label
 from colony_memory._os.files import read_file
-from colony_memory._os.machine import config_directory
-from colony_memory._values import dataclass, field
-from colony_memory.app.open import settled_identities, settled_recipients
-from colony_memory.app.values import (
-    at_key,
-    choice,
-    command,
-    expanded_path,
-    flag,
-    format_number,
-    number,
-    parse_duration,
-    path_of,
-    read_path_setting,
-    rules,
-    texts,
-    time,
-    url_of,
-)
+from colony_memory._os.machine import config_directory, expanded
+from colony_memory._values import dataclass, field, pattern
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.retention import Retention
+from colony_memory.vaults import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from colony_memory._os.files import Contents
+
+_UNITS = (("w", 604_800), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+_DURATION = pattern("".join(rf"(?:([0-9]+){unit}\s*)?" for unit, _ in _UNITS), re.IGNORECASE | re.ASCII)
+_LONGEST = timedelta(days=3650)
+_KNOWN = "write it like 90s, 15m, 1h30m or 2d (weeks w, days d, hours h, minutes m, seconds s, the largest first)"
+_SHOWN = 40
+# A letter alone before the colon is a drive.
+_URL = pattern(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
+#: What is taken without the blanks around it, such as the line end of a secret that was written by echo.
+_STRIPPED = ("COLONY_API_KEY", "COLONY_BASE_URL")
+_T = TypeVar("_T")
+
+
+def parse_duration(text: str) -> timedelta:
+    """The length of time that a text names: whole numbers, each with its unit, the largest first."""
+    plain = text.strip()
+    named = repr(plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…")
+    found = _DURATION.fullmatch(plain)
+    if not plain or found is None:
+        raise ValueError(f"{named} is not a length of time: {_KNOWN}")
+    # Python refuses to read a number of more than 4,300 digits.
+    numbers = [int(number.lstrip("0")[:13] or 0) for number in found.groups("")]
+    seconds = sum(number * length for number, (_, length) in zip(numbers, _UNITS, strict=True))
+    if not seconds:
+        raise ValueError(f"{named} is too short: it must be above 0")
+    if seconds > _LONGEST.total_seconds():
+        raise ValueError(f"{named} is longer than ten years")
+    return timedelta(seconds=seconds)
+
+
+def read_seconds(option: str, text: str) -> float:
+    return at_key(option, parse_duration, text).total_seconds()
+
+
+def show_duration(seconds: float) -> str:
+    """A length of time in at most two units, ``1h30m``; seconds are dropped beyond an hour, parts of one always.
+
+    >>> show_duration(900), show_duration(5400), show_duration(93784), show_duration(0.2)
+    ('15m', '1h30m', '1d2h', '0s')
+    """
+    left = max(0, round(seconds))
+    parts: list[str] = []
+    for unit, length in _UNITS[1:]:
+        number, rest = divmod(left, length)
+        if number:
+            parts.append(f"{number}{unit}")
+        elif parts:  # 1d0h5m would be more exact than it is short
+            break
+        left = rest
+        if len(parts) == 2:
+            break
+    return "".join(parts) or "0s"
+
+
+def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
+    try:
+        return check(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error
+
+
+def text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a text, and not an empty one")
+    return value
+
+
+def texts(value: object) -> list[str]:
+    """A list of texts, none of them empty; a text alone is a list of one."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not found or not all(isinstance(each, str) and each.strip() for each in found):
+        raise ValueError("must be a list of texts, none of them empty")
+    return found
+
+
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")  # noqa: TRY004 - one type of error
+    return value
+
+
+def number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("must be a whole number from 1 up")
+    return value
+
+
+def choice(*allowed: str) -> Callable[[Any], str]:
+
+    def check(value: object) -> str:
+        if value not in allowed:
+            *others, last = allowed
+            shown = f", not {value!r}" if isinstance(value, (str, int)) else ""
+            raise ValueError(f"must be {', '.join(others)} or {last}{shown}")
+        return str(value)
+
+    return check
+
+
+def time(value: object) -> str:
+    """A length of time such as ``15m``, as it stands."""
+    parse_duration(text(value))
+    return str(value)
+
+
+def command(value: object) -> str:
+    given = text(value)
+    try:
+        program = (shlex.split(given) or [""])[0]
+    except ValueError as error:
+        raise ValueError(f"is no command: {error}") from error
+    if os.path.dirname(program) and not os.path.isabs(program):  # noqa: PTH117, PTH120 - a text
+        raise ValueError("must name its program by an absolute path, or by a name that is on PATH")
+    return given
+
+
+def rules(value: object) -> list[str]:
+    from colony_memory.capture._ignore import read_excluded
+
+    found = texts(value)
+    read_excluded(found)
+    return found
+
+
+def path_of(value: object) -> str:
+    """An absolute path, with the home directory in the place of ``~``. It is not repeated: it may be a key instead."""
+    given = expanded_path(require_as_meant("a path", text(value)))
+    if not os.path.isabs(given) or "\0" in given:  # noqa: PTH117 - a text
+        raise ValueError("must be an absolute path, or begin with ~/")
+    if VARIABLE.search(given):
+        raise ValueError("holds a variable, and none is expanded here; ~ is")
+    return given
+
+
+def url_of(value: object) -> str:
+    """A URL or an absolute path: a relative one would be another vault in every directory."""
+    given = text(value)
+    kind, colon, path = given.partition(":")
+    if kind.lower() == "export":
+        return f"{kind}{colon}{path_of(path)}"
+    if not _URL.match(given):
+        raise ValueError(f"must be a URL or an absolute path, not {given!r}")
+    return expanded_path(given)
+
+
+def read_setting(name: str) -> str | None:
+    """The value of an environment variable, None where it is not set."""
+    value = os.environ.get(name)
+    if value is None:
+        return None
+    if not value.strip():
+        raise ValueError(f"{name} is empty: give it a value, or unset it")
+    require_as_meant(name, value.strip() if name in _STRIPPED else value)
+    return value
+
+
+def read_path_setting(name: str) -> str | None:
+    value = read_setting(name)
+    return None if value is None else at_key(name, path_of, value)
+
+
+def expanded_path(path: str) -> str:
+    try:
+        return expanded(path)
+    except OSError as error:
+        raise ValueError(str(error)) from error
+
+
+def _keys() -> Any:
+    from colony_memory.app import open as keys
+
+    return keys
 
 
 #: What may stand in the file: by the name of the option.
@@ -47,15 +208,15 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "key_file": path_of,
     "trust": texts,
     "witness": path_of,
-    "encrypt_to": lambda given: settled_recipients(texts(given), path_of),
-    "identity": lambda given: settled_identities(texts(given), path_of),
+    "encrypt_to": lambda given: _keys().settled_recipients(texts(given), path_of),
+    "identity": lambda given: _keys().settled_identities(texts(given), path_of),
     "passphrase_file": path_of,
     "exclude": rules,
     "secrets": choice("stop", "warn", "mask", "allow"),
     "allow_secret": texts,
     "git": flag,
     "on_conflict": choice("raise", "continue", "merge"),
-    "format": format_number,
+    "format": lambda given: choice("1", "2")(str(given) if type(given) is int else given),
     **dict.fromkeys(("keep", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"), number),
     "keep_within": time,
     "every": time,
@@ -67,6 +228,9 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
 #: Of these what the file says counts too where the command line gives more.
 ADDED = frozenset({"exclude", "allow_secret"})
 
+_FILE = "COLONY_MEMORY_CONFIG"
+_LARGEST = 1 << 20  # bytes of the file
+_BY_OTHERS = 0o022
 _SECRET = frozenset({"api_key", "password", "passphrase", "token", "secret", "key"})
 
 
@@ -100,22 +264,12 @@ def read_config(document: Mapping[str, Any], *, path: Path) -> Config:
                 "account is in COLONY_API_KEY"
             )
         if key not in SETTINGS:
-            raise ValueError(f"{key} is not known{_nearest(key.replace('-', '_'))}")
+            from difflib import get_close_matches
+
+            near = get_close_matches(key.replace("-", "_"), SETTINGS, n=1)
+            more = f"did you mean {near[0]}?" if near else f"keys are {', '.join(SETTINGS)}"
+            raise ValueError(f"{key} is not known; {more}")
     return Config(path, True, {key: at_key(key, SETTINGS[key], value) for key, value in document.items()})
-
-
-def _nearest(name: str) -> str:
-    """A guess at the name that was meant, or all names that there are."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, SETTINGS, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; keys are {', '.join(SETTINGS)}"
-
-
-VARIABLE = "COLONY_MEMORY_CONFIG"
-
-_LARGEST = 1 << 20
-_BY_OTHERS = 0o022
 
 
 def config_path(given: str | None = None) -> Path:
@@ -123,13 +277,9 @@ def config_path(given: str | None = None) -> Path:
 
     It is never looked for in the working directory, nor in a folder that is saved: what lies there may be a stranger's.
     """
-    if given is not None:
-        return Path(expanded_path(given))
-    named = read_path_setting(VARIABLE)
-    if named is not None:
-        return Path(named)
+    named = expanded_path(given) if given is not None else read_path_setting(_FILE)
     try:
-        return config_directory() / "config.toml"
+        return config_directory() / "config.toml" if named is None else Path(named)
     except OSError as error:
         raise ValueError(str(error)) from error
 
@@ -138,7 +288,7 @@ def load_config(given: str | None = None) -> Config:
     """Read the file. Where nobody named one and there is none, as for a user without a home, or the null device is
     named, there is nothing in it.
     """
-    is_named = given is not None or read_path_setting(VARIABLE) is not None
+    is_named = given is not None or read_path_setting(_FILE) is not None
     try:
         path = config_path(given)
     except ValueError:
@@ -146,22 +296,19 @@ def load_config(given: str | None = None) -> Config:
             raise
         path = Path(os.devnull)
     if str(path) == os.devnull:  # as for git: whoever names it wants none
-        return Config(path=path)
+        return Config(path)
     try:
         found = read_file(path, _LARGEST, follow=True)
+        if found is not None:
+            _require_trusted(path, found)
+            return read_config(_parse(found.data), path=path)
     except NotADirectoryError:
-        found = None
+        pass
     except (OSError, ValueError) as error:
         raise ValueError(f"configuration file {path}: {getattr(error, 'strerror', None) or error}") from error
-    if found is None:
-        if is_named:
-            raise ValueError(f"configuration file {path}: there is no such file")
-        return Config(path=path)
-    _require_trusted(path, found)
-    try:
-        return read_config(_parse(found.data), path=path)
-    except ValueError as error:
-        raise ValueError(f"configuration file {path}: {error}") from error
+    if is_named:
+        raise ValueError(f"configuration file {path}: there is no such file")
+    return Config(path)
 
 
 def _require_trusted(path: Path, found: Contents) -> None:
@@ -170,12 +317,10 @@ def _require_trusted(path: Path, found: Contents) -> None:
         return
     owner, mode = found.facts.st_uid, stat.S_IMODE(found.facts.st_mode)
     if owner not in (0, os.geteuid()):
-        raise ValueError(f"configuration file {path} belongs to another user ({owner}), and is not believed")
+        raise ValueError(f"it belongs to another user ({owner}), and is not believed")
     if mode & _BY_OTHERS:
-        raise ValueError(
-            f"configuration file {path} can be written by others (mode {mode:04o}); if what it says is yours, "
-            f"run: chmod go-w {shlex.quote(str(path))}"
-        )
+        mend = f"if what it says is yours, run: chmod go-w {shlex.quote(str(path))}"
+        raise ValueError(f"it can be written by others (mode {mode:04o}); {mend}")
 
 
 def _parse(data: bytes) -> dict[str, Any]:
@@ -185,20 +330,15 @@ def _parse(data: bytes) -> dict[str, Any]:
         try:
             import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
         except ImportError as error:
-            raise ColonyMemoryError(
-                "reading a configuration file needs the extra 'cli': pip install 'colony-memory[cli]'"
-            ) from error
+            why = "reading a configuration file needs the extra 'cli': pip install 'colony-memory[cli]'"
+            raise ColonyMemoryError(why) from error
     try:
-        text = read_written(data)
+        parsed: dict[str, Any] = tomllib.loads(read_written(data))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ValueError(f"line {line} is not UTF-8") from error
-    try:
-        parsed: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"it is not TOML: {error}") from error
-    except RecursionError as error:
-        raise ValueError("it is not TOML: nested too deeply") from error
     return parsed
 
 

@@ -15,7 +15,7 @@ from colony_memory._os.files import create_file, read_file
 from colony_memory._os.machine import data_directory
 from colony_memory._ownfiles import read_key_file
 from colony_memory._values import dataclass, pattern
-from colony_memory.app.values import at_key, read_setting, url_of
+from colony_memory.app.config import at_key, read_setting, url_of
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.vaults import VARIABLE, is_path, open_vault

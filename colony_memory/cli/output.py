@@ -243,7 +243,7 @@ def failures_told(
 
 def tell_run(done: LastRun, output: Output, *, aside: bool = False) -> None:
     """Tell of a run; ``aside``, where stdout is a command's, on stderr, and of what went well only the last."""
-    from colony_memory.app.values import show_duration
+    from colony_memory.app.config import show_duration
 
     due, line = done.next_run, f"{done.when:%Y-%m-%dT%H:%M:%SZ} {done.message}"
     if due is not None:

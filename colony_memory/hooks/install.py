@@ -23,7 +23,7 @@ import colony_memory
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
-from colony_memory.app.values import settled_path
+from colony_memory.app.config import at_key, path_of
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def settings_path(host: Host) -> Path:
     if not host.file:
         raise ValueError(f"{host.title} has no settings for hooks: {host.afterwards}")
     chosen = os.environ.get(host.variable, "") if host.variable else ""
-    folder = Path(settled_path(host.variable, chosen)) if chosen.strip() else Path.home() / host.directory
+    folder = Path(at_key(host.variable, path_of, chosen)) if chosen.strip() else Path.home() / host.directory
     return folder / host.file
 
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, VaultMissing, signing
+from colony_memory.app.config import read_setting
 from colony_memory.app.open import choose_place, load_signer, open_memory, refuse_vault_inside, trust_arguments
-from colony_memory.app.values import read_setting
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 

@@ -176,7 +176,7 @@ def test_a_plan_of_a_start_says_what_would_become_of_each_file(cli, vault, memor
         (["memory"], 2, "the command to start is missing"),
         (["memory", "--", ""], 2, "the command to start is missing"),
         (["", "--", "agent"], 2, "an empty path"),
-        (["--every", "900", "memory", "--", "agent"], 2, "--every: '900' has no unit"),
+        (["--every", "900", "memory", "--", "agent"], 2, "--every: '900' is not a length of time"),
         (["--on-error", "mail 'x", "memory", "--", "agent"], 2, "the command for failures"),
         (["--label", "a/b", "memory", "--", "agent"], 2, "label 'a/b'"),
         (["--on-conflict", "maybe", "memory", "--", "agent"], 2, "'maybe' is not one of"),
@@ -260,7 +260,7 @@ def test_an_end_in_spite_of_a_backup_that_hangs(cli, vault, memory, monkeypatch)
         return 0
 
     Agent.life = life
-    monkeypatch.setattr("colony_memory.app.values.parse_duration", lambda text: timedelta(seconds=0.05))
+    monkeypatch.setattr("colony_memory.app.config.parse_duration", lambda text: timedelta(seconds=0.05))
     code, _, err = cli("run", "--quiet", memory, "--", "agent")
     assert (code, left) == (1, [1])
     assert "not done within 0.05 s (last backup, on the end of the command)" in err

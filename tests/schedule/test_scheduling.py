@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from documentation_pages import ROOT, read, read_blocks
 
-from colony_memory.app.values import parse_duration
+from colony_memory.app.config import parse_duration
 
 PAGE = ROOT / "docs" / "scheduling.md"
 TEXT = read(PAGE)

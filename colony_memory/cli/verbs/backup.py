@@ -252,8 +252,8 @@ def run_watch(
     colony-memory watch --every 15m ~/agent/memory
     colony-memory watch --every 1h --keep 48 --label research MEMORY.md notes/
     """
+    from colony_memory.app.config import read_seconds, show_duration
     from colony_memory.app.open import choose_place
-    from colony_memory.app.values import read_seconds, show_duration
     from colony_memory.schedule.watch import Watch, last_run_path
 
     if once:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._values import asdict, names_of
 from colony_memory.app import config as settings
 from colony_memory.app.agents import AGENTS
-from colony_memory.app.config import Setting, config_path, effective, load_config
+from colony_memory.app.config import Setting, at_key, config_path, effective, load_config, read_setting
 from colony_memory.app.pick import names_a_snapshot
-from colony_memory.app.values import at_key, read_setting
 from colony_memory.cli.app import CURRENT
 from colony_memory.cli.options import FOLDERS, SETTINGS, UNSET, CommonOptions, RetentionOptions
 from colony_memory.words import shown

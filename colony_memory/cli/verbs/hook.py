@@ -60,7 +60,7 @@ def run_hook(
     colony-memory hook uninstall claude-code
     colony-memory hook --format gemini ~/agent/memory
     """
-    from colony_memory.app.values import read_seconds
+    from colony_memory.app.config import read_seconds
 
     doing, host, folder = _read(words)
     call = Call(

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict, replace
+from colony_memory.app.config import read_seconds, show_duration
 from colony_memory.app.open import choose_place
 from colony_memory.app.pick import made_at, stamp
-from colony_memory.app.values import read_seconds, show_duration
 from colony_memory.cli import output as outputs
 from colony_memory.cli.memory import at_vault, format_of, host_of, open_memory, tell_host, trust_of
 from colony_memory.cli.verbs import backup

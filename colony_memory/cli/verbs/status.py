@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
 from colony_memory._values import asdict
+from colony_memory.app.config import show_duration
 from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
-from colony_memory.app.values import show_duration
 from colony_memory.cli.memory import open_memory
 from colony_memory.cli.output import run_document, styled
 from colony_memory.cli.tables import Column, change_lines, changes, draw, when
@@ -76,8 +76,8 @@ def run_status(
     colony-memory status ~/agent/memory
     colony-memory status --label research --max-age 26h --quiet
     """
+    from colony_memory.app.config import parse_duration
     from colony_memory.app.protection import check_protection
-    from colony_memory.app.values import parse_duration
 
     limit = None if max_age is None else parse_duration(max_age)
     if exclude and not paths:
