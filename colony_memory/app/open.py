@@ -188,6 +188,40 @@ def open_memory(
     *,
     making: bool = False,
     on_event: Callable[[Event | LifecycleEvent], None] | None = None,
+    **trust: Any,
+) -> OpenMemory:
+    """Open the memory in a vault.
+
+    Args:
+        vault: URL or directory, by default as :func:`~colony_memory.app.open.choose_place` has it.
+        making: The caller is going to write, and calls :meth:`Place.make_unchosen` before: until then the vault that
+            nobody chose may be missing.
+        on_event: As for :class:`colony_memory.ColonyMemory`.
+        trust: In plain arguments, ``key_file``: the signer's key. ``trust``: did:keys to accept beside it, each perhaps
+            with ``@`` and the id of the last snapshot that it is trusted for; a text may hold several, separated by
+            blanks or commas. ``witness``: a file that keeps how far each label has come. ``require_signature`` and
+            ``accept_legacy_pointer`` as for the client. ``encrypt_to``: recipients, or files of them. ``identities``:
+            key files that open what is encrypted. ``passphrase_file``: a file with a passphrase.
+
+    Raises:
+        VaultMissing: There is no vault.
+        ValueError: The URL, the key file, a did:key or the witness cannot be used.
+        ColonyMemoryError: An extra is missing.
+    """
+    given, place = client_arguments(**trust), choose_place(vault)
+    if place.chosen or not making:
+        place.require()
+    return OpenMemory(ColonyMemory(backend=place.backend, on_event=on_event, **given), place)
+
+
+#: The word that stands for a passphrase, which no option takes itself.
+PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
+_MAX_BYTES = 65_536
+_ADDRESS = pattern(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def client_arguments(
+    *,
     key_file: str | os.PathLike[str] | None = None,
     trust: str | Iterable[str] = (),
     witness: str | os.PathLike[str] | None = None,
@@ -196,59 +230,21 @@ def open_memory(
     encrypt_to: Iterable[str] = (),
     identities: Iterable[str | os.PathLike[str]] = (),
     passphrase_file: str | os.PathLike[str] | None = None,
-) -> OpenMemory:
-    """Open the memory in a vault.
-
-    Args:
-        vault: URL or directory, by default as :func:`~colony_memory.app.open.choose_place` has it.
-        making: The caller is going to write, and calls :meth:`Place.make_unchosen` before: until then the vault that
-            nobody chose may be missing.
-        on_event: As for :class:`colony_memory.ColonyMemory`, and so are what follows, in plain arguments:
-        key_file: The signer's key.
-        trust: did:keys to accept beside the key file's, each perhaps with ``@`` and the id of the last snapshot that it
-            is trusted for; a text may hold several, separated by blanks or commas.
-        witness: File that keeps how far each label has come.
-        require_signature: Whether to refuse what nobody signed.
-        accept_legacy_pointer: Accept pointers without a signature.
-        encrypt_to: As for :func:`~colony_memory.app.open.key_arguments`, and so are what follows:
-        identities: Key files that open what is encrypted.
-        passphrase_file: File with a passphrase.
-
-    Raises:
-        VaultMissing: There is no vault.
-        ValueError: The URL, the key file, a did:key or the witness cannot be used.
-        ColonyMemoryError: An extra is missing.
-    """
-    given = trust_arguments(
-        key_file=key_file,
-        trust=trust,
-        witness=witness,
-        require_signature=require_signature,
-        accept_legacy_pointer=accept_legacy_pointer,
-    )
-    given |= key_arguments(encrypt_to=encrypt_to, identities=identities, passphrase_file=passphrase_file)
-    place = choose_place(vault)
-    if place.chosen or not making:
-        place.require()
-    return OpenMemory(ColonyMemory(backend=place.backend, on_event=on_event, **given), place)
-
-
-def trust_arguments(
-    *,
-    key_file: str | os.PathLike[str] | None = None,
-    trust: str | Iterable[str] = (),
-    witness: str | os.PathLike[str] | None = None,
-    require_signature: bool | None = None,
-    accept_legacy_pointer: bool = False,
+    ask: Callable[[bool], str] | None = None,
 ) -> dict[str, Any]:
-    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, those that were given."""
+    """The arguments of :class:`colony_memory.ColonyMemory` that these plain ones make, those that were given.
+
+    ``ask`` asks for a passphrase, for True twice.
+    """
     given: dict[str, Any] = {}
     if key_file:
         given["signer"] = load_signer(settled(key_file) if isinstance(key_file, str) else key_file)
-    issuers = _read_trust(texts("trust", trust))
+    issuers: dict[str, str | None] = {}
+    for each in re.split(r"[\s,]+", " ".join(texts("trust", trust)).strip(" ,")):
+        did_key, _, last = each.partition("@")
+        issuers |= {did_key: last or None} if did_key else {}
     if issuers:
-        own = {given["signer"].did_key: None} if "signer" in given else {}
-        given["trusted_issuers"] = {**own, **issuers}
+        given["trusted_issuers"] = {**({given["signer"].did_key: None} if "signer" in given else {}), **issuers}
     if witness:
         from colony_memory.witness import FileWitness
 
@@ -257,7 +253,13 @@ def trust_arguments(
         given["require_signature"] = require_signature
     if accept_legacy_pointer:
         given["accept_legacy_pointer"] = True
-    return given
+    wanted, opening = list(_split(encrypt_to)), [each if isinstance(each, str) else str(each) for each in identities]
+    words = list[Any]()
+    if PASSPHRASE in (*wanted, *opening) or passphrase_file is not None:
+        words.append(_passphrase(passphrase_file, ask, twice=PASSPHRASE in wanted))
+    recipients = [each for name in wanted for each in (words if name == PASSPHRASE else _recipients(name))]
+    keys = [*(_key_file(each) for each in opening if each != PASSPHRASE), *words]
+    return given | ({"encrypt_to": recipients} if recipients else {}) | ({"identities": keys} if keys else {})
 
 
 def load_signer(path: str | os.PathLike[str]) -> Signer:
@@ -268,48 +270,6 @@ def load_signer(path: str | os.PathLike[str]) -> Signer:
         return Ed25519Signer.load(path)
     except ColonyMemoryError as error:
         raise ValueError(error.message) from error
-
-
-def _read_trust(given: Iterable[str]) -> dict[str, str | None]:
-    """Each ``DID`` or ``DID@ID``, separated by blanks or commas, with the id that it is trusted up to."""
-    issuers: dict[str, str | None] = {}
-    for each in re.split(r"[\s,]+", " ".join(given).strip(" ,")):
-        did_key, _, last = each.partition("@")
-        if did_key:
-            issuers[did_key] = last or None
-    return issuers
-
-
-#: The word that stands for a passphrase, which no option takes itself.
-PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
-_MAX_BYTES = 65_536
-_ADDRESS = pattern(r"[A-Za-z][A-Za-z0-9+.-]+://")
-
-
-def key_arguments(
-    *,
-    encrypt_to: Iterable[str] = (),
-    identities: Iterable[str | os.PathLike[str]] = (),
-    passphrase_file: str | os.PathLike[str] | None = None,
-    ask: Callable[[bool], str] | None = None,
-) -> dict[str, Any]:
-    """The arguments of :class:`colony_memory.ColonyMemory` that say whom to encrypt to and what opens, those that were
-    given.
-    """
-    wanted, given = list(_split(encrypt_to)), [each if isinstance(each, str) else str(each) for each in identities]
-    if not wanted and not given and passphrase_file is None:
-        return {}
-    asked = PASSPHRASE in wanted or PASSPHRASE in given
-    words = _passphrase(passphrase_file, ask, twice=PASSPHRASE in wanted) if asked or passphrase_file else None
-    out: dict[str, Any] = {}
-    recipients = [each for name in wanted for each in ([words] if name == PASSPHRASE else _recipients(name))]
-    if recipients:
-        out["encrypt_to"] = recipients
-    opening: list[Any] = [_key_file(each) for each in given if each != PASSPHRASE]
-    opening += [words] if words is not None else []
-    if opening:
-        out["identities"] = opening
-    return out
 
 
 def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:

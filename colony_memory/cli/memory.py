@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._values import dataclass, field
 from colony_memory.app.agents import AGENTS
-from colony_memory.app.open import choose_place, key_arguments, trust_arguments
+from colony_memory.app.open import choose_place, client_arguments
 from colony_memory.cli.app import CURRENT
 from colony_memory.cli.output import Progress
 from colony_memory.client import ColonyMemory
@@ -76,18 +76,16 @@ def trust_of(common: CommonOptions, *, asks: bool = True) -> dict[str, Any]:
     """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, whom to encrypt to and what opens,
     as the options have it. Without ``asks`` a passphrase has to be in a file: what runs later has nobody to ask.
     """
-    keys = key_arguments(
-        encrypt_to=common.encrypt_to or (),
-        identities=common.identity or (),
-        passphrase_file=common.passphrase_file,
-        ask=_ask if asks else None,
-    )
-    return keys | trust_arguments(
+    return client_arguments(
         key_file=common.key_file,
         trust=common.trust or (),
         witness=common.witness,
         require_signature=False if common.accept_unsigned else None,
         accept_legacy_pointer=common.accept_legacy_pointer,
+        encrypt_to=common.encrypt_to or (),
+        identities=common.identity or (),
+        passphrase_file=common.passphrase_file,
+        ask=_ask if asks else None,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, VaultMissing, signing
 from colony_memory.app.config import read_setting
-from colony_memory.app.open import choose_place, load_signer, open_memory, refuse_vault_inside, trust_arguments
+from colony_memory.app.open import choose_place, client_arguments, load_signer, open_memory, refuse_vault_inside
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
@@ -27,22 +27,22 @@ def key(tmp_path):
 
 
 def test_the_arguments_are_those_that_were_given(key, tmp_path):
-    assert trust_arguments() == {}
-    found = trust_arguments(key_file=key, witness=tmp_path / "seen.json")
+    assert client_arguments() == {}
+    found = client_arguments(key_file=key, witness=tmp_path / "seen.json")
     assert set(found) == {"signer", "witness"}
     assert found["signer"].did_key == OURS.did_key
     assert found["witness"].path == tmp_path / "seen.json"
-    found = trust_arguments(require_signature=False, accept_legacy_pointer=True)
+    found = client_arguments(require_signature=False, accept_legacy_pointer=True)
     assert found == {"require_signature": False, "accept_legacy_pointer": True}
 
 
 def test_trust_is_a_list_in_any_spelling(key):
     given = [f"{STRANGER.did_key}@20261101T120000300000Z-abcdef, did:key:b", " ", "did:key:c"]
     listed = {STRANGER.did_key: "20261101T120000300000Z-abcdef", "did:key:b": None, "did:key:c": None}
-    assert trust_arguments(trust=given) == trust_arguments(trust=" ".join(given)) == {"trusted_issuers": listed}
-    found = trust_arguments(trust=given[:1], key_file=key)
+    assert client_arguments(trust=given) == client_arguments(trust=" ".join(given)) == {"trusted_issuers": listed}
+    found = client_arguments(trust=given[:1], key_file=key)
     assert next(iter(found["trusted_issuers"])) == OURS.did_key
-    assert trust_arguments(trust=[", "]) == {}
+    assert client_arguments(trust=[", "]) == {}
 
 
 def test_a_key_file_that_cannot_be_used_is_a_bad_argument(key, tmp_path, monkeypatch):
@@ -53,7 +53,7 @@ def test_a_key_file_that_cannot_be_used_is_a_bad_argument(key, tmp_path, monkeyp
     if os.name != "nt":
         key.chmod(0o644)
         with pytest.raises(ValueError, match="open to others"):
-            trust_arguments(key_file=key)
+            client_arguments(key_file=key)
 
     def missing(why):
         raise ColonyMemoryError(f"not installed, and {why}")
