@@ -43,7 +43,7 @@ DOCTESTED = (
     "colony_memory",
     "colony_memory._format.rows",
     "colony_memory.app.run",
-    "colony_memory.app.verdict",
+    "colony_memory.app.protection",
     "colony_memory.app.save",
     "colony_memory.client",
     "colony_memory.signing",
