@@ -12,7 +12,7 @@ from colony_memory._values import dataclass, field, replace
 from colony_memory.app.content import near
 from colony_memory.app.open import identify_vault, require_synchronous
 from colony_memory.app.options import BackupOptions
-from colony_memory.app.pick import find_id, may_name_a_snapshot, naming_the_label
+from colony_memory.app.pick import find_id, may_name_a_snapshot
 from colony_memory.app.save import listed_paths, read_for
 from colony_memory.capture import read_folder
 from colony_memory.capture._metadata import (
@@ -193,8 +193,7 @@ def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
     ):
         capture = read_folder(Path(os.path.expanduser(text)), secrets="allow")  # noqa: PTH111 - Path's raises RuntimeError
         return side_of_folder(text, capture)
-    with naming_the_label(memory, text):
-        return read_snapshot(memory, find_id(memory, text, label=label), label=label)
+    return read_snapshot(memory, find_id(memory, text, label=label), label=label)
 
 
 def side_of_folder(path: str, capture: Capture) -> Side:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from colony_memory.retention import newest_first
 from colony_memory.snapshot import created
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Change, LabelMap
@@ -72,16 +72,9 @@ def number_left_out(info: SnapshotInfo) -> str:
 
 
 def completed(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
-    info = replace(info, doc_names=read.doc_names, doc_count=read.doc_count)
-    if not info.encrypted:
-        return info
-    return replace(
-        info,
-        byte_size=read.byte_size,
-        plaintext_sha256=read.plaintext_sha256,
-        note=read.note,
-        incomplete=read.incomplete,
-    )
+    """The summary with what only reading the snapshot tells."""
+    sealed = ("byte_size", "plaintext_sha256", "note", "incomplete") if info.encrypted else ()
+    return replace(info, **{name: getattr(read, name) for name in ("doc_names", "doc_count", *sealed)})
 
 
 def left_out(info: SnapshotInfo) -> str:
@@ -114,17 +107,12 @@ def refused_latest(label: LabelMap) -> str | None:
 _LATEST = pattern(r"latest(?:~([0-9]{1,9}))?")
 _BEGINNING = pattern(r"[A-Za-z0-9_-]{1,64}")
 _SHOWN = 5
-_ELSEWHERE = "; there is one under "
 _FORM = pattern(
-    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?P<second>:\d\d(?P<part>\.\d{1,6})?)?(?P<zone>Z| ?UTC|[+-]\d\d:?\d\d)?)?",
-    re.IGNORECASE,
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(\.\d{1,6})?)?(Z| ?UTC|[+-]\d\d:?\d\d)?)?", re.IGNORECASE
 )
 _AGO = pattern(
     r"(\d{1,9}) ?(y|d|h|m|s|years?|days?|hours?|min(?:ute)?s?|sec(?:ond)?s?) ago|just now|now", re.IGNORECASE
 )
-_ZONE = pattern(r"([+-]\d\d):?(\d\d)$")
-_FRACTION = pattern(r"\.(\d{1,6})")
-_DAY = len("2026-11-01")
 _TICK = timedelta(microseconds=1)
 
 
@@ -169,27 +157,25 @@ def nothing_saved(memory: ColonyMemory, label: str) -> SnapshotNotFound:
     return memory._run(nothing_saved, label=label)
 
 
-def find(memory: ColonyMemory, text: str, *, label: str, elsewhere: bool = True) -> SnapshotInfo:
+def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
     """The summary of the snapshot of this label that the text names."""
     require_text("text", text)
     require_synchronous(memory)
-    with naming_the_label(memory, text) if elsewhere else nullcontext():
-        latest = None
-        if _LATEST.fullmatch(text):
-            # What a restore would refuse has no other name either: this raises what that would.
-            found = memory.latest(label=label)
-            if found is None:
-                raise nothing_saved(memory, label)
-            if text == "latest":
-                return found
-            latest = found.snapshot_id
-        infos = memory.list_snapshots(label=label)
-        try:
-            return resolve(infos, text, latest=latest)
-        except SnapshotNotFound as error:
-            if not infos:
-                raise nothing_saved(memory, label) from error
-            raise SnapshotNotFound(f"{error.message} under label {label!r}", hint=error.hint) from error
+    latest = None
+    if _LATEST.fullmatch(text):
+        # What a restore would refuse has no other name either: this raises what that would.
+        latest = memory.latest(label=label)
+        if latest is None:
+            raise nothing_saved(memory, label)
+        if text == "latest":
+            return latest
+    infos = memory.list_snapshots(label=label)
+    if not infos:
+        raise nothing_saved(memory, label)
+    try:
+        return resolve(infos, text, latest=None if latest is None else latest.snapshot_id)
+    except SnapshotNotFound as error:
+        raise SnapshotNotFound(f"{error.message} under label {label!r}", hint=error.hint) from error
 
 
 def with_pin(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotInfo:
@@ -214,11 +200,9 @@ def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:
     return set(marked.values())
 
 
-def find_id(memory: ColonyMemory, text: str, *, label: str, elsewhere: bool = True) -> str:
+def find_id(memory: ColonyMemory, text: str, *, label: str) -> str:
     """The id that the text names. A whole id is taken as it is, so it may be one that a list leaves out."""
-    if id_time(require_text("text", text)):
-        return text
-    return find(memory, text, label=label, elsewhere=elsewhere).snapshot_id
+    return text if id_time(require_text("text", text)) else find(memory, text, label=label).snapshot_id
 
 
 def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> SnapshotInfo:
@@ -239,25 +223,6 @@ def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> Snap
     return newest_at(infos, moment, label=label)
 
 
-@contextmanager
-def naming_the_label(memory: ColonyMemory, text: str) -> Iterator[None]:
-    """Where a snapshot is not found and another label has one of that name, say so."""
-    try:
-        yield
-    except SnapshotNotFound as error:
-        more = "" if _ELSEWHERE in error.message else _elsewhere(memory, text)
-        raise SnapshotNotFound(f"{error.message}{more}", hint=error.hint) from error
-
-
-def _elsewhere(memory: ColonyMemory, text: str) -> str:
-    if _LATEST.fullmatch(text):
-        return ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)  # they are of labels that nobody asked for
-        labels = sorted({info.label for info in memory.list_snapshots() if info.snapshot_id.startswith(text)})
-    return f"{_ELSEWHERE}{', '.join(map(repr, labels))}: give that label" if labels else ""
-
-
 def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
     """Read ``2026-11-01T12:00``, with a blank for the T or with seconds, a day alone, ``3h ago``, or a whole id.
 
@@ -274,7 +239,13 @@ def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
             now = now or datetime.now(timezone.utc)
             return now - timedelta(seconds=int(age[1]) * SPANS[age[2][0].lower()]) if age[1] else now
         if form:
-            return _read(text, form)
+            # What Python 3.10 reads of it.
+            day, clock, second, part, zone = form.groups()
+            plain = f"{clock or '00:00'}{second or ':00'}{(part or '.').ljust(7, '0')}"
+            plain += "" if zone is None else "+00:00" if zone[0] not in "+-" else f"{zone[:3]}:{zone[-2:]}"
+            unit = timedelta(days=1) if clock is None else timedelta(seconds=1 if second else 60)
+            moment = datetime.fromisoformat(f"{day}T{plain}")
+            return (moment if part else moment + unit - _TICK).astimezone()
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(f"{text!r} is not a time: {error}") from error
     raise ValueError(
@@ -282,25 +253,12 @@ def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
     )
 
 
-def _read(text: str, form: re.Match[str]) -> datetime:
-    # What Python 3.10 reads of it.
-    plain = text[:_DAY] + re.sub(" ?UTC|Z", "+00:00", text[_DAY:].upper())
-    plain = _FRACTION.sub(lambda found: "." + found[1].ljust(6, "0"), _ZONE.sub(r"\1:\2", plain))
-    moment = datetime.fromisoformat(plain)
-    if form["part"]:
-        return moment.astimezone()
-    unit = timedelta(days=1) if len(text) == _DAY else timedelta(seconds=1 if form["second"] else 60)
-    return (moment + (unit - _TICK)).astimezone()
-
-
 def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) -> SnapshotInfo:
     made = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
-    refused = refused_only(infos)
     before = [info for info in made if made_at(info) <= moment]
     if before:
+        refused = refused_only(infos)
         return next((info for info in reversed(before) if info.snapshot_id not in refused), before[-1])
-    if not made:
-        raise ValueError("there is no snapshot to choose from")
     raise SnapshotNotFound(
         f"label {label!r} has no snapshot from {stamp(moment.astimezone(timezone.utc))} or before; "
         f"its oldest is {made[0].snapshot_id}, of {stamp(made_at(made[0]))}"

@@ -48,9 +48,9 @@ class Opened:
     @contextmanager
     def named(self, text: str, *, label: str) -> Iterator[str]:
         """The id of the snapshot that the text names, which is written of in the block."""
-        from colony_memory.app.pick import find_id, naming_the_label
+        from colony_memory.app.pick import find_id
 
-        with self.working("Writing to"), naming_the_label(self.memory, text):
+        with self.working("Writing to"):
             yield find_id(self.memory, text, label=label)
 
     def steps(self, action: str) -> Callable[..., None]:

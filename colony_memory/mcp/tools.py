@@ -139,7 +139,7 @@ def show(
     was then. Long lists and texts come in parts: go on with offset set to next_offset. What is not known is null.
     """
     memory, clean = job.open(), job.words.clean
-    info = with_pin(memory, find(memory, snapshot, label=job.served.label, elsewhere=False))
+    info = with_pin(memory, find(memory, snapshot, label=job.served.label))
     kinds: dict[str, str] = {}
     names, content, damage = [], None, None
     try:
@@ -188,7 +188,7 @@ _FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain
 def verify(job: Job, snapshot: SnapshotName | None = None) -> Reply:
     """Read every byte of one snapshot, or of all, and say what holds. What could not be checked is never called ok."""
     memory, label, clean = job.open(), job.served.label, job.words.clean
-    named = None if snapshot is None else find_id(memory, snapshot, label=label, elsewhere=False)
+    named = None if snapshot is None else find_id(memory, snapshot, label=label)
     report = memory.verify(label=label, snapshot_id=named)
     if not report.snapshots and not report.problem:
         raise nothing_saved(memory, label)
@@ -319,7 +319,7 @@ def _side(job: Job, memory: ColonyMemory, text: str) -> Side:
             return side_of_folder(FOLDER, read_for(memory, served.root, options, on_progress=job.on_reading))
     if not may_name_a_snapshot(text):
         raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")
-    return read_snapshot(memory, find_id(memory, text, label=served.label, elsewhere=False), label=served.label)
+    return read_snapshot(memory, find_id(memory, text, label=served.label), label=served.label)
 
 
 def history(job: Job, file: FileName, patch: Patch = False, limit: Limit = 20) -> Reply:
@@ -379,7 +379,7 @@ class Plan:
 def plan_restore(job: Job, *, snapshot: str, files: Sequence[str], force: bool, fallback: bool) -> Plan:
     """Find out what would be written; nothing is changed."""
     served, memory = job.served, job.open()
-    named = find_id(memory, snapshot, label=served.label, elsewhere=False)
+    named = find_id(memory, snapshot, label=served.label)
     with served.fixed():
         found = restore_folder(
             memory,

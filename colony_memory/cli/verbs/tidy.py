@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
 from colony_memory.app.config import make_retention
-from colony_memory.app.pick import find_id, made_at, naming_the_label, nothing_saved
+from colony_memory.app.pick import find_id, made_at, nothing_saved
 from colony_memory.cli.memory import format_of, open_memory
 from colony_memory.cli.output import confirm, styled
 from colony_memory.retention import Retention, newest_first
@@ -121,7 +121,7 @@ def run_delete(
             opened.output.done({**document, "dry_run": True}, f"would delete {named}; nothing deleted")
             return 0
         confirm(f"delete {named} for good?", yes=yes, as_json=common.as_json)
-        with opened.working("Deleting from"), naming_the_label(opened.memory, snapshot):
+        with opened.working("Deleting from"):
             opened.memory.delete_snapshot(label=label, snapshot_id=snapshot_id)
         opened.output.done({**document, "dry_run": False}, f"deleted {named}")
         _tell_stays(opened, label, [snapshot_id])

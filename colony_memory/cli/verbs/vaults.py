@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
-from colony_memory.app.pick import find_id, made_at, may_name_a_snapshot, naming_the_label, nothing_saved, stamp
+from colony_memory.app.pick import find_id, made_at, may_name_a_snapshot, nothing_saved, stamp
 from colony_memory.cli.memory import Opened, at_vault, format_of, naming_the_vault, open_memory, trust_of
 from colony_memory.cli.output import Output
 from colony_memory.cli.tables import Column, draw
@@ -161,8 +161,7 @@ def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions
             memory = opened.memory
             if snapshot is not None:
                 of = label or "default"
-                with naming_the_label(memory, snapshot):
-                    reports = [memory.verify(label=of, snapshot_id=find_id(memory, snapshot, label=of))]
+                reports = [memory.verify(label=of, snapshot_id=find_id(memory, snapshot, label=of))]
             else:
                 labels = [label] if label else [each.label for each in memory.inspect().labels]
                 reports = [memory.verify(label=each) for each in labels]
