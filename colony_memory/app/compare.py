@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,24 +62,26 @@ class Unsaved:
 
     @property
     def lines_ahead(self) -> int:
-        lines = self._lines()
-        changed = self.changes.changed
-        return sum(min(lines[name], changed[name].added) if name in changed else lines[name] for name in lines)
+        return sum(ahead for _, ahead in self._lines().values())
 
     @property
     def shares_nothing(self) -> bool:
         """There is a latest snapshot, and not one file or line that was read is in it."""
-        lines, changed = self._lines(), self.changes.changed
+        lines = self._lines().values()
         alone = self.latest is not None and bool(lines) and not self.changes.unchanged
-        return alone and all(lines[name] <= changed[name].added for name in changed)
+        return alone and all(whole == ahead for whole, ahead in lines)
 
-    def _lines(self) -> dict[str, int]:
-        """How many lines each file that came or changed has."""
+    def _lines(self) -> dict[str, tuple[int, int]]:
+        """How many lines each file that came or changed has, and how many of them are not saved."""
         if self.problem is not None:
             return {}
         view, files = view_files(self.capture.documents), split_documents(self.capture.documents)[0]
-        names = (name for name in (*self.changes.added, *self.changes.changed) if not name.endswith("/"))
-        return {name: number_of_lines(view[name]) if isinstance(files.get(name, ""), str) else 1 for name in names}
+        found, changed = {}, self.changes.changed
+        for name in (*self.changes.added, *changed):
+            if not name.endswith("/"):
+                whole = number_of_lines(view[name]) if isinstance(files.get(name, ""), str) else 1
+                found[name] = whole, min(whole, changed[name].added) if name in changed else whole
+        return found
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,7 @@ class Preview:
 
     plan: Plan  # the snapshot as it would be, whether it fits, and what a retention would give up
     unsaved: Unsaved  # what it would save that the latest does not have
-
-    @property
-    def capture(self) -> Capture:
-        return self.unsaved.capture
+    capture: Capture
 
     def __bool__(self) -> bool:
         return bool(self.plan) and not self.capture.left_out
@@ -112,7 +112,7 @@ def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptio
         damaged=latest.problem is not None,
         **options.of_snapshot,
     )
-    return Preview(plan, _compare(latest, capture))
+    return Preview(plan, _compare(latest, capture), capture)
 
 
 def find_unsaved(
@@ -148,18 +148,18 @@ def _read_latest(memory: ColonyMemory, label: str) -> Latest:
 
 
 def _compare(latest: Latest, capture: Capture, *, masking: bool = False) -> Unsaved:
-    if latest.documents is None:
-        return Unsaved(latest.info, compare_files({}, capture.documents), latest.problem, capture)
-    before, after = view_files(latest.documents), view_files(capture.documents)
+    saved = latest.documents or {}
     instead: dict[str, str] = {}
-    for name in masked_names(latest.documents) if masking else ():
+    if masking and (names := masked_names(saved)):
         # What was masked when it was saved is compared as it would be saved again.
-        content = after.get(name)
-        if content is not None and content != before.get(name):
-            contents: dict[str, str | bytes] = {name: content}
-            mask_contents(contents)
-            instead[name] = str(contents[name])
-    return Unsaved(latest.info, compare_files(latest.documents, capture.documents, instead=instead), None, capture)
+        before, after = view_files(saved), view_files(capture.documents)
+        contents: dict[str, str | bytes] = {
+            name: after[name] for name in names if name in after and after[name] != before.get(name)
+        }
+        mask_contents(contents)
+        instead = {name: str(content) for name, content in contents.items()}
+    changes = compare_files(saved, capture.documents, instead=instead)
+    return Unsaved(latest.info, changes, latest.problem if latest.documents is None else None, capture)
 
 
 @dataclass(frozen=True)
@@ -268,8 +268,7 @@ def every_history(memory: ColonyMemory, *, label: str) -> Histories:
     return memory._run(histories, label=label, patch=True, view=_files)
 
 
-def _files(documents: Mapping[str, str]) -> dict[str, File]:
-    return git_files(documents, modes=False)
+_files = partial(git_files, modes=False)
 
 
 def search_files(
@@ -287,8 +286,8 @@ def search_files(
     from colony_memory._engine.history import search
 
     require_synchronous(memory)
-    return memory._run(search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents)
 
+    def view(documents: Mapping[str, str]) -> dict[str, File]:
+        return {name: File(content) for name, content in split_documents(documents)[0].items()}
 
-def _contents(documents: Mapping[str, str]) -> dict[str, File]:
-    return {name: File(content) for name, content in split_documents(documents)[0].items()}
+    return memory._run(search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=view)
