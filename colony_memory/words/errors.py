@@ -13,23 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass
-from colony_memory.exceptions import (
-    BackupUncertain,
-    ColonyMemoryError,
-    ConflictDetected,
-    DecryptionError,
-    Hint,
-    QuotaExceeded,
-    RollbackDetected,
-    SecretsFound,
-    SnapshotCorrupt,
-    SnapshotNotFound,
-    UnsupportedFormat,
-    UntrustedSnapshot,
-    VaultError,
-    VaultMissing,
-    message_of,
-)
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint, SecretsFound, message_of
 from colony_memory.words import FEW, shown, width_of
 
 if TYPE_CHECKING:
@@ -45,25 +29,24 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM came. What an interrupt undoes, this undoes too."""
 
 
-#: The exit code of a kind of error, and its part of the page for trouble. The first that fits: corrupt and untrusted
-#: are ValueErrors too, and a newer format is no damage.
-_KINDS: tuple[tuple[type[BaseException], int, str | None], ...] = (
-    (UnsupportedFormat, NOT_PROVEN, ""),  # nothing stands there of it
-    (SnapshotNotFound, NOTHING_SAVED, "nothing-saved-yet"),
-    (SnapshotCorrupt, NOT_PROVEN, "damaged"),
-    (RollbackDetected, NOT_PROVEN, "rolled-back"),
-    (UntrustedSnapshot, NOT_PROVEN, "not-trusted"),
-    (DecryptionError, NOT_PROVEN, "encrypted"),
-    (VaultMissing, NO_VAULT, "no-vault"),
-    (VaultError, NO_VAULT, "no-answer"),
-    (BackupUncertain, NO_VAULT, "no-answer"),
-    (QuotaExceeded, FAILED, "vault-full"),
-    (ConflictDetected, FAILED, "two-writers"),
-    (ColonyMemoryError, FAILED, None),
-    (ValueError, USAGE, None),
-    (Terminated, TERMINATED, None),
-    (KeyboardInterrupt, INTERRUPTED, None),
-)
+#: The exit code of a kind of error, and its part of the page for trouble.
+_KINDS: dict[str, tuple[int, str | None]] = {
+    "UnsupportedFormat": (NOT_PROVEN, ""),  # nothing stands there of it
+    "SnapshotNotFound": (NOTHING_SAVED, "nothing-saved-yet"),
+    "SnapshotCorrupt": (NOT_PROVEN, "damaged"),
+    "RollbackDetected": (NOT_PROVEN, "rolled-back"),
+    "UntrustedSnapshot": (NOT_PROVEN, "not-trusted"),
+    "DecryptionError": (NOT_PROVEN, "encrypted"),
+    "VaultMissing": (NO_VAULT, "no-vault"),
+    "VaultError": (NO_VAULT, "no-answer"),
+    "BackupUncertain": (NO_VAULT, "no-answer"),
+    "QuotaExceeded": (FAILED, "vault-full"),
+    "ConflictDetected": (FAILED, "two-writers"),
+    "ColonyMemoryError": (FAILED, None),
+    "ValueError": (USAGE, None),
+    "Terminated": (TERMINATED, None),
+    "KeyboardInterrupt": (INTERRUPTED, None),
+}
 #: Characters of a message, or of a hint.
 _LONGEST = 2000
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
@@ -148,16 +131,18 @@ class UsageError(Failure):
         super().__init__(message, code=USAGE, advice=advice)
 
 
+def _kind(kind: type) -> tuple[int, str | None]:
+    return next((_KINDS[each.__name__] for each in kind.__mro__ if each.__name__ in _KINDS), (FAILED, None))
+
+
 def exit_code(error: BaseException) -> int:
     """The exit code that says what kind of error it was."""
-    if isinstance(error, Failure):
-        return error.code
-    return next((code for kind, code, _ in _KINDS if isinstance(error, kind)), FAILED)
+    return error.code if isinstance(error, Failure) else _kind(type(error))[0]
 
 
 def part_for(kind: type) -> str | None:
     """The part of the page for trouble that is about a kind of error, None where there is none."""
-    return next((part for each, _, part in _KINDS if part is not None and issubclass(kind, each)), None)
+    return _kind(kind)[1]
 
 
 def address_for(error: BaseException) -> str | None:
@@ -367,19 +352,19 @@ def say_json(document: object) -> None:
     _write_line(json.dumps(document))
 
 
+def _write_line(line: str) -> None:
+    if _progress:
+        show_progress("")
+    with contextlib.suppress(OSError):  # there is no other place to tell of it
+        write(sys.stderr, f"{line}\n")
+
+
 def show_progress(text: str) -> None:
     """Show this on the last line of the terminal that stderr is, until a line or the next call takes its place."""
     global _progress  # noqa: PLW0603 - there is one stderr
     with contextlib.suppress(OSError):
         write(sys.stderr, f"\r\x1b[K{text[: width_of(sys.stderr) - 1]}")
     _progress = bool(text)
-
-
-def _write_line(line: str) -> None:
-    if _progress:
-        show_progress("")
-    with contextlib.suppress(OSError):  # there is no other place to tell of it
-        write(sys.stderr, f"{line}\n")
 
 
 def warn(text: str, *, as_json: bool, hint: str | None = None) -> None:
@@ -444,7 +429,6 @@ def ignore_signals() -> None:
 @contextlib.contextmanager
 def warnings_as_lines(asked: Asked) -> Iterator[None]:
     """Write each warning as a line of its own, and what libraries log not at all."""
-    from colony_memory.exceptions import ColonyMemoryWarning
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         text, hint = (message, None) if isinstance(message, str) else (message_of(message), _advice(message, asked))
