@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._ignore import Following, IgnoreRules
 
-__all__ = ["AGENTS", "Agent"]
-
 #: Never memory: secrets, caches, logs, what editors and systems leave.
 _NEVER = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", ".credentials.json", "auth.json", "credentials/",

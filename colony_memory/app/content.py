@@ -24,7 +24,7 @@ from colony_memory.capture._steady import Sparse
 from colony_memory.exceptions import ColonyMemoryError, message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from colony_memory._engine.restore import Restored
     from colony_memory.app.target import Target
@@ -109,8 +109,7 @@ def reshape(
 # a store do. What was left out for another reason is taken from nowhere, nor is what the newest complete snapshot does
 # not have: somebody has deleted it.
 
-# Snapshots that are read for it.
-_MOST = 4
+_MOST = 4  # snapshots that are read for it
 
 
 @dataclass(frozen=True)
@@ -126,12 +125,8 @@ class Filled:
         return _held_of(documents, self.names)
 
     def __str__(self) -> str:
-        named, there = ", ".join(self.names), f"snapshot {self.snapshot_id} of {self.made}"
-        return (
-            f"{named}: stays as it is ({self.left}), and is not taken from {there}"
-            if self.left
-            else (f"{named}: from {there}")
-        )
+        stays = f"stays as it is ({self.left}), and is not taken " if self.left else ""
+        return f"{', '.join(self.names)}: {stays}from snapshot {self.snapshot_id} of {self.made}"
 
 
 def take_lacking(
@@ -144,14 +139,15 @@ def take_lacking(
     if target.label.endswith(BEFORE_RESTORE):
         return documents, ()
     left, told = _sets_of(described_by(documents)), []
-    older = _older(target, found) if left else iter(())
+    infos = target.look(everything=True).decision.listed if left else ()
+    refused, last = refused_only(infos), id_order(found.info.snapshot_id)
+    older = [info for info in infos if id_order(info.snapshot_id) < last and info.snapshot_id not in refused]
+    older.sort(key=lambda info: id_order(info.snapshot_id), reverse=True)
     for info in islice((info for info in older if any(_may_have(info, names) for names in left)), _MOST):
         source = target.documents_of(info.snapshot_id)
-        lacking = described_by(source).left_out
-        for names in [names for names in left if source and not any(_is_part(name, names) for name in lacking)]:
+        for names in [names for names in left if source and not _lacks(source, names)]:
             left.remove(names)
-            part = _part(source, names)
-            if part:
+            if part := _part(source, names):
                 is_text = all(isinstance(content, str) for content in split_documents(part)[0].values())
                 if not is_text and _held_of(documents, names):
                     why = "the snapshot has another part of it"  # it would be of two snapshots
@@ -174,10 +170,8 @@ def replaced_by(target: Target, filled: Iterable[Filled]) -> frozenset[str]:
 def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) -> dict[str, str]:
     """The documents as they were restored, where what they lacked was taken from these."""
     for source in sources:
-        lacking = described_by(source).left_out
         for names in _sets_of(described_by(documents)):
-            part = _part(source, names)
-            if part and not any(_is_part(name, names) for name in lacking):
+            if (part := _part(source, names)) and not _lacks(source, names):
                 documents = _with_part(documents, part, names)
     return documents
 
@@ -191,19 +185,13 @@ def _sets_of(described: Metadata) -> list[tuple[str, ...]]:
     return [tuple(names) for names in found.values()]
 
 
-def _older(target: Target, found: Restored) -> Iterator[SnapshotInfo]:
-    """Candidates for it, newest first: whole, and not newer than what is restored."""
-    infos = target.look(everything=True).decision.listed
-    refused, last = refused_only(infos), id_order(found.info.snapshot_id)
-    for info in sorted(infos, key=lambda info: id_order(info.snapshot_id), reverse=True):
-        if id_order(info.snapshot_id) < last and info.snapshot_id not in refused:
-            yield info
-
-
 def _may_have(info: SnapshotInfo, names: tuple[str, ...]) -> bool:
-    if LEFT_OUT in info.incomplete:
-        return True
-    return not any(_is_part(line.partition(": ")[0], names) for line in info.incomplete)
+    known = () if LEFT_OUT in info.incomplete else info.incomplete
+    return not any(_is_part(line.partition(": ")[0], names) for line in known)
+
+
+def _lacks(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
+    return any(_is_part(name, names) for name in described_by(documents).left_out)
 
 
 def _is_part(name: str, names: tuple[str, ...]) -> bool:

@@ -40,11 +40,7 @@ if TYPE_CHECKING:
     from colony_memory.reports import Salvaged
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = ["RestoredFolder", "fetch", "restore_folder", "save_present"]
-
-
-# Of different content.
-_KEPT = 10
+_KEPT = 10  # of different content
 
 
 def save_present(
@@ -92,10 +88,9 @@ def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
     reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
     for name in needed:
         # A directory, which ends with a slash, is left out with all that is in it.
-        why = next(
-            (reasons[each] for each in (name, *(f"{above}/" for above in parents_of(name))) if each in reasons), ""
-        )
-        if why:
+        for each in (name, *(f"{above}/" for above in parents_of(name))):
+            if not (why := reasons.get(each)):
+                continue
             raise ColonyMemoryError(
                 f"the folder as it is was not saved: {name!r} would be replaced, and is not in it ({why}); "
                 "nothing was written"
@@ -103,23 +98,16 @@ def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
 
 
 def _retire(memory: ColonyMemory, label: str) -> None:
+    contents: set[str] = set()
     try:
-        for info in _surplus(memory.list_snapshots(label=label)):
-            memory.delete_snapshot(label=label, snapshot_id=info.snapshot_id)
+        for info in memory.list_snapshots(label=label):
+            content = info.plaintext_sha256 or info.snapshot_id  # of what nobody can open, each is its own
+            if not info.pinned and (content in contents or len(contents) >= _KEPT):
+                memory.delete_snapshot(label=label, snapshot_id=info.snapshot_id)
+            contents.add(content)
     except ColonyMemoryError as error:
         told = f"older snapshots of label {label!r} were not removed: {message_of(error)}"
         warnings.warn(ColonyMemoryWarning(told), stacklevel=3)
-
-
-def _surplus(infos: Iterable[SnapshotInfo]) -> list[SnapshotInfo]:
-    found: list[SnapshotInfo] = []
-    contents: set[str] = set()
-    for info in infos:
-        content = info.plaintext_sha256 or info.snapshot_id  # of what nobody can open, each is its own
-        if not info.pinned and (content in contents or len(contents) >= _KEPT):
-            found.append(info)
-        contents.add(content)
-    return found
 
 
 @dataclass(frozen=True)

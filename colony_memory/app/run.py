@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     from colony_memory.client import ColonyMemory
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = ["Begun", "Guarded", "begin", "guard", "keep_for_way_back"]
-
-
 # How often a folder that changes between the question and the answer is looked at anew.
 _TRIES = 3
+# Names of what is left out that are told, and how long the way back is kept.
+_NAMED, _LASTS = 3, timedelta(days=30)
 
 
 @dataclass(frozen=True)
@@ -225,10 +224,6 @@ class _Start:
 def _names(documents: dict[str, str]) -> frozenset[str]:
     contents, metadata = split_documents(documents)
     return frozenset((*contents, *metadata.links))
-
-
-_NAMED = 3
-_LASTS = timedelta(days=30)
 
 
 @dataclass(frozen=True)

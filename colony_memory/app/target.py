@@ -34,32 +34,6 @@ from colony_memory.exceptions import ColonyMemoryError, DecryptionError, Snapsho
 from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-def merge_folder(
-    base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str], *, theirs_name: str
-) -> dict[str, str]:
-    """Join two memories of a folder, as :func:`merge` does, for a folder: without the times of either."""
-    merged = merge(base, ours, theirs, theirs_name=theirs_name).documents
-    _, described = split_documents(merged)
-    texts = {name: text for name, text in merged.items() if name not in METADATA_NAMES}
-    return {**texts, **describe(replace(described, times={}, left_out={}, unread=frozenset()))}
-
-
-def same_files(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Two memories of a folder have the same files and links, whatever else is told of them."""
-    (contents, metadata), (others, more) = split_documents(one), split_documents(other)
-    return contents == others and metadata.links == more.links
-
-
-def has_all_lines(one: Mapping[str, str], of: Mapping[str, str]) -> bool:
-    """A memory of a folder has every line and every link of another."""
-    (_, mine), (_, other) = split_documents(one), split_documents(of)
-    return other.links.items() <= mine.links.items() and not lacks_text(one, of)
-
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
@@ -74,6 +48,18 @@ if TYPE_CHECKING:
     from colony_memory.reports import Salvaged
 
     Shape = Callable[[dict[str, str]], dict[str, str]]
+
+
+def same_files(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Two memories of a folder have the same files and links, whatever else is told of them."""
+    (contents, metadata), (others, more) = split_documents(one), split_documents(other)
+    return contents == others and metadata.links == more.links
+
+
+def has_all_lines(one: Mapping[str, str], of: Mapping[str, str]) -> bool:
+    """A memory of a folder has every line and every link of another."""
+    (_, mine), (_, other) = split_documents(one), split_documents(of)
+    return other.links.items() <= mine.links.items() and not lacks_text(one, of)
 
 
 class Target:
@@ -130,13 +116,12 @@ class Target:
         self._stack.close()
 
     def _open(self) -> None:
-        vault, paths = identify_vault(self.memory), [self.directory]
+        paths, vault, label = [self.directory], identify_vault(self.memory), self._home_label
         if self._looking:
-            self.index = peek_index(paths, vault=vault, label=self._home_label)
+            self.index = peek_index(paths, vault=vault, label=label)
             return
-        self.index = self._stack.enter_context(
-            open_index(paths, vault=vault, label=self._home_label, unattended=self._unattended)
-        )
+        opened = open_index(paths, vault=vault, label=label, unattended=self._unattended)
+        self.index = self._stack.enter_context(opened)
 
     def read(self, snapshot: str | None, *, fallback: bool = False) -> Restored:
         """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""
@@ -241,7 +226,10 @@ class Target:
         own = () if basis.not_held else sorted({*basis.own, *basis.refused})
         over = merge_base(infos, unmerged, own, theirs)
         ours = self.present() if present is None else present
-        return merge_folder({} if over is None else self.based(over), ours, documents, theirs_name=theirs)
+        merged = merge({} if over is None else self.based(over), ours, documents, theirs_name=theirs).documents
+        # Without the times of either.
+        described = replace(split_documents(merged)[1], times={}, left_out={}, unread=frozenset())
+        return {name: text for name, text in merged.items() if name not in METADATA_NAMES} | describe(described)
 
     def present(self) -> dict[str, str]:
         options = BackupOptions.of_known(self.usual, label=self._home_label)
@@ -320,14 +308,12 @@ class Target:
 
     def _are_listed(self, snapshot_ids: Collection[str]) -> bool:
         """All of them are still there, by one look at the pointer of each label."""
-        return all(
-            self._lists(label, {each for each in snapshot_ids if self._labels.get(each, self._home_label) == label})
-            for label in {self._labels.get(each, self._home_label) for each in snapshot_ids}
-        )
-
-    def _lists(self, label: str, snapshot_ids: Collection[str]) -> bool:
-        state = self.look(label=label)
-        gone = {each for each in snapshot_ids if not state.lists(each)}
-        if gone:  # an old client's pointer tells of one alone
-            state = self.memory._run(look, label, lenient=True, newer=False, listed=True)
-        return all(state.lists(each) for each in gone)
+        labels = {each: self._labels.get(each, self._home_label) for each in snapshot_ids}
+        for label in set(labels.values()):
+            state = self.look(label=label)
+            gone = [each for each in labels if labels[each] == label and not state.lists(each)]
+            if gone:  # an old client's pointer tells of one alone
+                state = self.memory._run(look, label, lenient=True, newer=False, listed=True)
+            if not all(map(state.lists, gone)):
+                return False
+        return True
