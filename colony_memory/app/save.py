@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from colony_memory.retention import Retention
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = [
-    "FolderSave",
-    "Saved",
-    "read_for",
-    "save_folder",
-    "save_paths",
-]
-
 
 @dataclass(frozen=True)
 class Saved:
