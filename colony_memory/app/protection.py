@@ -162,7 +162,15 @@ def check_protection(
     for each, newest in read.items():
         if newest.damaged:
             disprove(vault, each)
-    runs = {} if url is None else _last_runs(url, [wanted] if wanted else [each.label for each in found.labels])
+    runs = {}
+    if url is not None:
+        from colony_memory.schedule.last_run import read_runs
+
+        logs = {
+            each: read_runs(url, each)
+            for each in (*([wanted] if wanted else (each.label for each in found.labels)), DEFAULT)
+        }
+        runs = {each: log for each, log in logs.items() if log is not None}
     if paths and wanted is not None:
         # By what the folder is now: one that was made anew in its place has no basis.
         kept = [(wanted, real, peek_index(paths, vault=vault, label=wanted).read())]
@@ -194,7 +202,9 @@ def check_protection(
     # A monitor asks often, and this takes some reads.
     points = None if quick or max_age is not None else _points(memory, asked, found.quota_bytes)
     once = {of: there for of, there, _ in kept if [one for one, *_ in kept].count(of) == 1}
-    same = _is_same_disk(memory, paths) if paths else None
+    backend, same = memory._session.vault.backend, False if paths else None
+    if paths and isinstance(backend, LocalVault):
+        same = backend.path.stat().st_dev in {os.stat(path).st_dev for path in paths}  # noqa: PTH116 - may be no Path
     return Checked(found, verdict, verdicts, read, runs, there, unsaved, same, once, _may_write(memory), points)
 
 
@@ -251,21 +261,6 @@ def _points(memory: ColonyMemory, label: LabelMap | None, quota: int) -> tuple[i
     if not more or not newest.stored_bytes:
         return None
     return quota // newest.stored_bytes, 1 + max(0, quota - first) * len(more) // sum(more)
-
-
-def _is_same_disk(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> bool:
-    backend = memory._session.vault.backend
-    if not isinstance(backend, LocalVault):
-        return False
-    return backend.path.stat().st_dev in {os.stat(path).st_dev for path in paths}  # noqa: PTH116 - may be no Path
-
-
-def _last_runs(url: str, labels: list[str]) -> dict[str, RunLog]:
-    """How the last runs of ``watch`` and ``run`` on this host ended, for each label that there was one of."""
-    from colony_memory.schedule.last_run import read_runs
-
-    logs = {label: read_runs(url, label) for label in dict.fromkeys([*labels, DEFAULT])}
-    return {label: log for label, log in logs.items() if log is not None}
 
 
 def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
@@ -336,7 +331,7 @@ def assess(
     gone = {name.snapshot_id for name in map(read_filename, label.broken) if name is not None}
     gone |= {*(read.damaged if read else ())}
     conflict = [each for each in (own or {}).items() if each[0] not in gone][-1:]
-    problems = [*_of_snapshots(label, read or Newest(None), newest, conflict), *_of_label(found, label, newest)]
+    problems = [*_problems(found, label, read or Newest(None), newest, conflict)]
     # What is from before the client had whom to trust stays until somebody judges it.
     last = None if newest is None else id_order(newest.snapshot_id)
     risky = [
@@ -367,7 +362,8 @@ def least_protected(verdicts: Iterable[Protection]) -> Protection:
     return min(verdicts, key=rank, default=Protection("not protected", empty=True))
 
 
-def _of_snapshots(
+def _problems(
+    found: VaultMap,
     label: LabelMap,
     read: Newest,
     newest: SnapshotInfo | None,
@@ -385,10 +381,6 @@ def _of_snapshots(
         what = f"snapshot {newest.snapshot_id} is incomplete, {left_out(newest)}"
         what += "; make readable what belongs to the memory, and exclude the rest"
         yield Problem(what, "backup", of, newest.snapshot_id)
-
-
-def _of_label(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> Iterator[Problem]:
-    of = label.label
     if not found.complete:
         yield Problem("the vault did not list all of its files: there may be more", "wait")
     refused = refused_latest(label)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
-from colony_memory._values import dataclass, field
+from colony_memory._values import dataclass, field, replace
 from colony_memory.app.content import Filled, replaced_by, take_lacking
 from colony_memory.app.open import refuse_vault_inside
 from colony_memory.app.options import BackupOptions
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from colony_memory._engine.restore import Restored
-    from colony_memory._engine.state import State
     from colony_memory.app.save import Saved
     from colony_memory.client import ColonyMemory
     from colony_memory.snapshot import SnapshotInfo
@@ -108,16 +107,17 @@ class _Start:
         basis = settled(target.basis, latest, listed=state.shown)
         if basis and not target.has_any_of(basis):
             basis = Basis(origin=basis.origin)
-        kept = self._kept(basis, state)
-        if kept is not None:
-            return Begun(latest=latest, told=kept)
+        if basis and latest in basis.own:
+            return Begun(latest=latest)
+        if basis and not basis.not_held and not state.lists(basis.snapshot_id) and latest in basis.listed:
+            told = f"what it is based on was deleted, and the latest {latest} is older"
+            return Begun(latest=latest, told=(told,))
         found = target.read(None, fallback=self.fallback)
         present = target.present() if Path(target.directory).is_dir() else {}
-        told = () if found.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
-        begun = (
-            self._with_basis(found, basis, present) if basis and not basis.not_held else self._without(found, present)
-        )
-        return Begun(begun.restored, latest, (*told, *begun.told), failed=begun.failed)
+        damaged = () if found.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
+        known = basis and not basis.not_held
+        begun = self._with_basis(found, basis, present) if known else self._without(found, present)
+        return replace(begun, latest=latest, told=(*damaged, *begun.told))
 
     def _first(self) -> Begun:
         if not self.dry_run:
@@ -130,19 +130,6 @@ class _Start:
         except SnapshotNotFound as error:
             return Begun(missing=error.message)
         raise VaultError(f"label {self.target.label!r} changes too fast to be read, try again")
-
-    def _kept(self, basis: Basis, state: State) -> tuple[str, ...] | None:
-        """Why the folder stays as it is, as far as no snapshot has to be read for that; None where it has to."""
-        latest = state.decision.follow
-        if not basis:
-            return None
-        if latest in basis.own:
-            return ()
-        if not basis.not_held and not state.lists(basis.snapshot_id) and latest in basis.listed:
-            return (f"what it is based on was deleted, and the latest {latest} is older",)
-        return None
-
-    # --- with a basis
 
     def _with_basis(self, found: Restored, basis: Basis, present: dict[str, str]) -> Begun:
         target, theirs = self.target, found.info.snapshot_id
@@ -161,8 +148,6 @@ class _Start:
             return self._adopt(found)
         return self._write(found, merged, told=(f"{target.directory} and snapshot {theirs} are merged",))
 
-    # --- without one
-
     def _without(self, found: Restored, present: dict[str, str]) -> Begun:
         documents = self._documents(found)
         if has_all_lines(documents, present):
@@ -170,8 +155,6 @@ class _Start:
         if has_all_lines(present, documents):
             return self._adopt(found, told=f"{self.target.directory} has all that is saved, and more: it stays")
         return self._write(found, documents, first=True)
-
-    # --- what is done
 
     def _documents(self, found: Restored) -> dict[str, str]:
         documents = found.documents

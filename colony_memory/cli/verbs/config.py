@@ -111,31 +111,29 @@ def run_config(*, path: bool = False, common: CommonOptions) -> int:
     colony-memory config
     colony-memory config --json
     """
-    output, call = common.output, CURRENT.get()
+    from colony_memory.cli.tables import Column, draw
+
+    call = CURRENT.get()
     given = {} if call is None else _given_of(call)
     named = _named_file(given)
     if path:
         place = config_path(named)
-        if common.as_json:
-            output.answer_json({"path": str(place), "exists": place.exists()})
-        else:
-            output.answer(str(place))
+        common.output.show({"path": str(place), "exists": place.exists()}, str(place))
         return 0
     config = load_config(named)
     found = _settings(config, given)
     key = "set" if os.environ.get("COLONY_API_KEY") else None
-    if common.as_json:
-        told = {name: asdict(each) for name, each in found.items()}
-        output.answer_json({"path": str(config.path), "exists": config.exists, "api_key": key, "settings": told})
-        return 0
-    account = {"api_key": Setting("set", ("COLONY_API_KEY",))} if key else {}
-    if address := os.environ.get("COLONY_BASE_URL"):
-        account["base_url"] = Setting(address, ("COLONY_BASE_URL",))
+    told = {name: asdict(each) for name, each in found.items()}
+    document = {"path": str(config.path), "exists": config.exists, "api_key": key, "settings": told}
     made_first = sorted(found.items(), key=lambda item: item[1].sources == _DEFAULT)
-    output.answer(
-        f"configuration file {config.path}{'' if config.exists else ', which is not there'}\n\n"
-        + _table({**account, **{name: each for name, each in made_first if each.value not in (None, (), [])}})
-    )
+    rows = [(name, each) for name, each in made_first if each.value not in (None, (), [])]
+    for name, shows in (("base_url", os.environ.get("COLONY_BASE_URL")), ("api_key", key)):
+        rows[:0] = [(name, Setting(shows, (f"COLONY_{name.upper()}",)))] if shows else []
+    cells = [(name, _text(each.value), ", ".join(map(_origin, each.sources))) for name, each in rows]
+    columns = [Column("setting"), Column("value"), Column("from", wraps=True)]
+    table = draw(columns, [[shown(cell) for cell in row] for row in cells])
+    there = "" if config.exists else ", which is not there"
+    common.output.show(document, f"configuration file {config.path}{there}\n\n{table}")
     return 0
 
 
@@ -150,14 +148,6 @@ def _settings(config: Config, given: Mapping[str, Setting]) -> dict[str, Setting
     usual = {each.name: each.default or None for verb in ("status", "watch") for each in parameters_of(verb)}
     usual["vault"] = choose_place().url if "vault" not in found else None
     return {name: found.get(name) or Setting(usual.get(name), _DEFAULT) for name in settings.SETTINGS}
-
-
-def _table(found: Mapping[str, Setting]) -> str:
-    from colony_memory.cli.tables import Column, draw
-
-    rows = [(name, _text(each.value), ", ".join(map(_origin, each.sources))) for name, each in found.items()]
-    columns = [Column("setting"), Column("value"), Column("from", wraps=True)]
-    return draw(columns, [[shown(cell) for cell in row] for row in rows])
 
 
 def _text(value: object) -> str:
