@@ -18,7 +18,7 @@ from colony_memory._format.lineage import merge_base
 from colony_memory._format.payload import document_digest, of_file, tree_of, tree_of_digests
 from colony_memory._format.record import ATTRIBUTES_NAME, RECORD_NAME, lacks_text
 from colony_memory._values import replace
-from colony_memory.app.claude_code import Host
+from colony_memory.app.agents import Host
 from colony_memory.app.content import filled_from
 from colony_memory.app.open import identify_vault
 from colony_memory.app.options import BackupOptions

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._values import dataclass, field
-from colony_memory.app.agents import AGENTS
+from colony_memory.app.agents import AGENTS, Host, locate_project, read_maps
 from colony_memory.app.open import choose_place, client_arguments
 from colony_memory.cli.app import CURRENT
 from colony_memory.cli.output import Progress
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from colony_memory.app.claude_code import Host
     from colony_memory.app.open import Place
     from colony_memory.cli.options import CommonOptions
     from colony_memory.cli.output import Output
@@ -161,8 +160,6 @@ def host_of(
     """The host of that name, None where none is meant."""
     if not (name or project or maps):
         return None
-    from colony_memory.app.claude_code import Host, locate_project, read_maps
-
     if (project or maps) and not (name and AGENTS[name].has_projects):
         raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
     here = None if project is None else locate_project(project)

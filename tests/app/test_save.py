@@ -15,6 +15,7 @@ from colony_memory import (
     save_folder,
     save_paths,
 )
+from colony_memory.app.compare import file_history, find_unsaved, search_files
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.save import read_for
 from colony_memory.capture import write_folder
@@ -69,6 +70,9 @@ def test_what_nobody_would_await_is_refused(folder, tmp_path):
         lambda: save_folder(client, folder),
         lambda: save_paths(client, [folder]),
         lambda: restore_folder(client, tmp_path / "out"),
+        lambda: find_unsaved(client, [folder]),
+        lambda: file_history(client, "a.md"),
+        lambda: search_files(client, "a"),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="is asynchronous"):
