@@ -166,10 +166,8 @@ def check_protection(
     if url is not None:
         from colony_memory.schedule.last_run import read_runs
 
-        logs = {
-            each: read_runs(url, each)
-            for each in (*([wanted] if wanted else (each.label for each in found.labels)), DEFAULT)
-        }
+        labels = [wanted] if wanted else [each.label for each in found.labels]
+        logs = {each: read_runs(url, each) for each in dict.fromkeys([*labels, DEFAULT])}
         runs = {each: log for each, log in logs.items() if log is not None}
     if paths and wanted is not None:
         # By what the folder is now: one that was made anew in its place has no basis.
