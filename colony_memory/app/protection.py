@@ -151,9 +151,9 @@ def check_protection(
     vault, paths = identify_vault(memory), list(paths)
     kept, real = kept_of(vault), tuple(os.fspath(real_path(path)) for path in paths)
     if label is None and paths:
-        labels = {of for of, there, basis in kept if basis and sorted(there) == sorted(real)}
-        labels = {each for each in labels if not each.endswith(BEFORE_RESTORE)}
-        label = labels.pop() if len(labels) == 1 else DEFAULT
+        saved = {of for of, there, basis in kept if basis and sorted(there) == sorted(real)}
+        saved = {each for each in saved if not each.endswith(BEFORE_RESTORE)}
+        label = saved.pop() if len(saved) == 1 else DEFAULT
     wanted = None if label is None else require_label(label)
     found = memory.inspect()
     there = tuple(each.label for each in found.labels)
