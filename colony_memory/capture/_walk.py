@@ -90,10 +90,9 @@ class NamedFile:
         """As :meth:`Walk.look`."""
         if (self._name in look.watched) != look.alone:
             return
-        try:
+        now = None
+        with contextlib.suppress(OSError):
             now = self._locate().status
-        except OSError:
-            now = None
         before = look.read.get(self._name, self._status)
         if before is not None and (now is None or not is_same(before, now)):
             look.changes.append(Change(self, (), self.root.name, self._name, before, now))

@@ -91,13 +91,9 @@ class SecretFinding:
 
 
 def find_secrets(documents: Mapping[str, str]) -> tuple[SecretFinding, ...]:
-    """Look for likely secrets in documents, in the files that are not text, in names and in what links lead to.
+    """Look for likely secrets in documents, as read_folder() gives them: in all files, in names and in links.
 
-    Args:
-        documents: Name to text, as read_folder() gives them.
-
-    Returns:
-        What was found, by name and line. Only well-known forms are found: nothing found is no proof that none is there.
+    Only well-known forms are found: nothing found is no proof that none is there.
 
     Raises:
         SnapshotCorrupt: The document that describes the folder is malformed.
@@ -109,14 +105,9 @@ def find_secrets(documents: Mapping[str, str]) -> tuple[SecretFinding, ...]:
 def mask_secrets(
     documents: Mapping[str, str], *, allow: str | Iterable[str] = ()
 ) -> tuple[dict[str, str], tuple[SecretFinding, ...]]:
-    """Replace each likely secret by ``[masked: …]``; see find_secrets() for what is found.
+    """Replace each likely secret by ``[masked: …]``, but for those that ``allow`` names as read_folder() has it.
 
-    Args:
-        documents: Name to text, as read_folder() gives them.
-        allow: Findings to leave as they are, as ``allow_secrets`` of read_folder().
-
-    Returns:
-        The documents, of which masked_names() tells those that were changed, and what was found and masked.
+    Returns the documents, of which masked_names() tells those that were changed, and what was masked.
 
     Raises:
         ValueError: What is allowed is no id of a finding.

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DRAW = random.Random(5)
-HEX = "0123456789abcdef"
 ALNUM = string.ascii_letters + string.digits
 URLSAFE = ALNUM + "-_"
 
@@ -70,18 +69,13 @@ SECRETS = [
     ("AWS secret key", f"AWS_SECRET_ACCESS_KEY={drawn(40)}"),
     *[("GitHub token", f"gh{kind}_{drawn(36)}") for kind in "pousr"],
     ("GitHub token", f"github_pat_{drawn(22)}_{drawn(59)}"),
-    ("Slack token", f"xoxb-170536929012-218487650321-{drawn(24)}"),
     ("Slack webhook", f"https://hooks.slack.com/services/T01234567/B01234567/{drawn(24)}"),
-    ("Stripe key", f"sk_live_{drawn(24)}"),
-    ("Stripe webhook secret", f"whsec_{drawn(32)}"),
+    ("OpenAI API key", f"sk-{drawn(20)}T3BlbkFJ{drawn(20)}"),
     ("Anthropic API key", f"sk-ant-api03-{drawn(95, URLSAFE)}"),
     ("OpenAI API key", f"sk-{drawn(48)}"),
-    ("OpenAI API key", f"sk-{drawn(20)}T3BlbkFJ{drawn(20)}"),
-    ("Google API key", f"AIza{drawn(35, URLSAFE)}"),
     ("PyPI token", f"pypi-AgEIcHlwaS5vcmc{drawn(150, URLSAFE)}"),
     ("Telegram bot token", f"123456789:AA{drawn(33, URLSAFE)}"),
     ("Telegram bot token", f"https://api.telegram.org/bot123456789:AA{drawn(33)}/getMe"),
-    ("Discord webhook", f"https://discord.com/api/webhooks/123456789012345678/{drawn(68, URLSAFE)}"),
     ("Azure storage key", f"AccountName=x;AccountKey={drawn(86)}==;"),
 ]
 
