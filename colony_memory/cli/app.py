@@ -34,10 +34,7 @@ SECTIONS = {
         "watch": ("PATH...", "Save folders and files now, and then every so often until told to stop."),
         "run": ("DIR COMMAND...", "Restore a folder, run a command on it, and save it meanwhile and at the end."),
         "guard": ("DIR COMMAND...", "Save a folder, run a command that may spoil it, and say how to get back."),
-        "hook": (
-            "[install|uninstall HOST] [DIR]",
-            "Save or describe an agent's memory, for the program that runs the agent.",
-        ),
+        "hook": ("[install|uninstall HOST] [DIR]", "Save or describe an agent's memory, for the program that runs it."),
         "mcp": ("DIR", "Serve one folder's memory to an agent's host, by the Model Context Protocol."),
     },
     "Look": {
@@ -83,10 +80,8 @@ _MODULES = {
 
 def run_of(verb: str) -> Callable[..., int]:
     """The function that runs a verb; its docstring is the help, with the examples at its end."""
-    run: Callable[..., int] = getattr(
-        import_module(f"colony_memory.cli.verbs.{_MODULES.get(verb, verb)}"), f"run_{verb}"
-    )
-    return run
+    found: Any = import_module(f"colony_memory.cli.verbs.{_MODULES.get(verb, verb)}")
+    return found.__dict__[f"run_{verb}"]  # type: ignore[no-any-return]
 
 
 def arguments_of(verb: str) -> str:
@@ -135,9 +130,8 @@ def parameters_of(verb: str) -> list[Parameter]:
     defaults = dict(zip(reversed(places), reversed(run.__defaults__ or ()), strict=False)) | (run.__kwdefaults__ or {})
     if len(places) != len(words) or arguments.endswith("..."):
         words = [arguments if arguments.endswith("...") else f"{arguments}..."]
-    found = [
-        Parameter(name, (), word, "", defaults.get(name, NEEDED)) for name, word in zip(places, words, strict=True)
-    ]
+    pairs = zip(places, words, strict=True)
+    found = [Parameter(name, (), word, "", defaults.get(name, NEEDED)) for name, word in pairs]
     for name in code.co_varnames[len(places) : len(places) + code.co_kwonlyargcount]:
         kind = GROUPS.get(name)
         if kind is None:
