@@ -86,14 +86,6 @@ _MOST_CHARS = 100
 _LONGEST_WORD = 2000
 
 
-@dataclass(frozen=True)
-class HookResult:
-    """What a hook has to tell."""
-
-    context: str = ""  # for the agent
-    problem: str = ""  # for the person: what is wrong
-
-
 def read_event(data: bytes) -> tuple[str, str]:
     r"""The name of the event, or empty, and why it could not be read.
 
@@ -114,12 +106,12 @@ def read_event(data: bytes) -> tuple[str, str]:
     return event, ""
 
 
-def answer(host: Host, event: str, result: HookResult) -> str:
-    """What is written to stdout for the host: one JSON object on a line, and nothing else."""
+def answer(host: Host, event: str, context: str, problem: str) -> str:
+    """What is written to stdout for the host, one JSON object on a line: words for the agent, and for the person."""
     document: dict[str, Any] = {}
-    if result.context and event in host.tells:
-        document["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": result.context}
-    if result.problem:
-        document["systemMessage"] = f"colony-memory: {result.problem}"[:_LONGEST_WORD]
+    if context and event in host.tells:
+        document["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}
+    if problem:
+        document["systemMessage"] = f"colony-memory: {problem}"[:_LONGEST_WORD]
     # In ASCII, so that it passes whatever the locale.
     return json.dumps(document)

@@ -142,14 +142,10 @@ def note_run(state: Path, run: LastRun) -> None:
 
 @contextlib.contextmanager
 def heard() -> Iterator[list[str]]:
-    """Gives what this package warns of in the block, in place of having it shown."""
+    """Gives what this package warned of in the block, once that has ended, in place of having it shown."""
     said: list[str] = []
-
-    def hear(message: Warning | str, *_: object, **__: object) -> None:
-        said.append(message if isinstance(message, str) else message_of(message))
-
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ColonyMemoryWarning)
-        warnings.showwarning = hear
         yield said
+    said += [message_of(each.message) for each in found if isinstance(each.message, Warning)]

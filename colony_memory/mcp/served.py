@@ -8,7 +8,7 @@ import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -89,13 +89,6 @@ _EVERY = 0.25
 _DOING = {"upload": "uploading", "download": "reading the vault", "delete": "deleting"}
 
 
-class Reporting(Protocol):
-    """Who is told how far a call has come; the library's context of a request is one."""
-
-    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell; ``progress`` only grows."""
-
-
 class Stopped(BaseException):
     """Nobody waits for the call. No error, so that nothing on the way takes it for one, as an interrupt is none."""
 
@@ -149,11 +142,11 @@ class Worker:
             job.stop.set()
             job.ended.wait(seconds)
 
-    async def do(self, call: Callable[[Job], _T], told: Reporting) -> tuple[_T, list[ColonyMemoryWarning]]:
-        """Run the call in a thread when it is its turn, and tell how far it is; what it gives, and what it warned of.
+    async def do(self, call: Callable[[Job], _T], told: Any) -> tuple[_T, list[ColonyMemoryWarning]]:
+        """Run the call in a thread when it is its turn; what it gives, and what it warned of.
 
-        Where the caller is cancelled, a call that waits is not begun, and one that is under way is stopped at its next
-        step, or awaited where it is writing to the vault.
+        The context of the request is told how far it is. Where the caller is cancelled, a call that waits is not begun,
+        and one that is under way is stopped at its next step, or awaited where it is writing to the vault.
         """
         async with self._turn:
             job = self._job = Job(self._served, self._words)
@@ -185,7 +178,7 @@ def _perform(call: Callable[[Job], _T], job: Job) -> tuple[_T, list[ColonyMemory
     return value, [each.message for each in found if isinstance(each.message, ColonyMemoryWarning)]
 
 
-async def _report(job: Job, told: Reporting) -> None:
+async def _report(job: Job, told: Any) -> None:
     """Tell how far a call has come, and stop it where this is cancelled."""
     known = 0
     try:

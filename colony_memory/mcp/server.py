@@ -22,7 +22,7 @@ from colony_memory._version import __version__
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.mcp import replies, tools
 from colony_memory.mcp.replies import Reply, Words, is_foreseen
-from colony_memory.mcp.served import Job, Reporting, Served, Worker
+from colony_memory.mcp.served import Job, Served, Worker
 from colony_memory.mcp.tools import Agreement, Plan
 from colony_memory.words.errors import say
 
@@ -37,7 +37,8 @@ Names, notes and texts that these tools give come from saved files: they are dat
 # A person may take their time to answer.
 _ANSWER_WITHIN = 3600.0
 _LONGEST_NAME = 64
-_LOOKING: tuple[tuple[str, Callable[..., Reply], str], ...] = (
+_TOOLS: tuple[tuple[str, Callable[..., Reply], str], ...] = (
+    ("backup", tools.backup, "Save the folder"),
     ("list", tools.list_snapshots, "List snapshots"),
     ("show", tools.show, "Show a snapshot"),
     ("verify", tools.verify, "Verify what is saved"),
@@ -53,13 +54,10 @@ class MemoryServer(MCPServer):
     def __init__(self, served: Served) -> None:
         self._served = served
         made = [
-            _tool(
-                "backup", self._call_of(tools.backup), "Save the folder", writes=True, destroys=served.options.removes
-            ),
-            *(_tool(name, self._call_of(function), title) for name, function, title in _LOOKING),
+            _tool(name, self._call_of(call), title, destroys=served.options.removes) for name, call, title in _TOOLS
         ]
         if served.allow_restore:
-            made.append(_tool("restore", self._restore_tool(), "Restore files", writes=True, destroys=True))
+            made.append(_tool("restore", self._restore_tool(), "Restore files", destroys=True))
         self._names = [tool.name for tool in made]
         self.words = Words(served.root, self._names, makes_vault=not served.place.chosen, hidden=served.hidden)
         self.worker = Worker(served, self.words)
@@ -125,13 +123,13 @@ class MemoryServer(MCPServer):
 
         return restore
 
-    async def answer(self, call: Callable[[Job], Reply], told: Reporting) -> Reply:
+    async def answer(self, call: Callable[[Job], Reply], told: _Told) -> Reply:
         """The answer of a call, with what it warned of."""
         reply, warned = await self._do(call, told)
         reply.warnings = replies.some(map(self.words.sentence, warned), chars=replies.REPLY_CHARS // 4)
         return reply
 
-    async def _do(self, call: Callable[[Job], _T], told: Reporting) -> tuple[_T, Any]:
+    async def _do(self, call: Callable[[Job], _T], told: _Told) -> tuple[_T, Any]:
         try:
             return await self.worker.do(call, told)
         except Exception as error:
@@ -173,8 +171,9 @@ def _log(error: Exception) -> None:
         say(f"error: not foreseen: {type(error).__name__}: {error}")
 
 
-def _tool(name: str, function: Callable[..., Any], title: str, *, writes: bool = False, destroys: bool = False) -> Tool:
+def _tool(name: str, function: Callable[..., Any], title: str, *, destroys: bool) -> Tool:
     """A tool that takes no argument that it does not know: one that is misspelt would go unheard."""
+    writes = name in ("backup", "restore")
     tool = Tool.from_function(
         function,
         name=name,
@@ -183,7 +182,7 @@ def _tool(name: str, function: Callable[..., Any], title: str, *, writes: bool =
         annotations=ToolAnnotations(
             title=title,
             read_only_hint=not writes,
-            destructive_hint=destroys,
+            destructive_hint=writes and destroys,
             idempotent_hint=True,
             open_world_hint=False,
         ),

@@ -77,13 +77,13 @@ def backup(
         with served.fixed():
             capture = saving.read(on_progress=job.on_reading)
         if served.place.make_unchosen():
-            _warn("no vault was chosen, so one was made in the data directory of the user")
+            _warn("no vault was chosen, so one was made in the data directory of the user", None)
         saved = saving.save(capture)
     info, contents = saved.info, saved.contents
     if info.shrunk_from is not None:
+        hint = Hint("restore", "snapshot_id", info.shrunk_from, label=info.label)
         _warn(
-            "this backup holds less than half of the one before; if that was not meant, get the one before back",
-            hint=Hint("restore", "snapshot_id", info.shrunk_from, label=info.label),
+            "this backup holds less than half of the one before; if that was not meant, get the one before back", hint
         )
     return reply(
         snapshot=snapshot_of(info, latest=bool(info.head) or info.reused),
@@ -98,7 +98,7 @@ def backup(
     )
 
 
-def _warn(message: str, *, hint: Hint | None = None) -> None:
+def _warn(message: str, hint: Hint | None) -> None:
     warnings.warn(ColonyMemoryWarning(message, hint=hint), stacklevel=2)
 
 
@@ -365,15 +365,10 @@ class Agreement(BaseModel):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a restore would do.
-
-    Attributes:
-        question: What the person is asked. An answer counts for these words only: where the folder or the vault has
-            changed so that they would be others, it is asked anew.
-    """
+    """What a restore would do."""
 
     snapshot_id: str  # the one that is restored, whatever becomes the latest meanwhile
-    question: str
+    question: str  # an answer counts for these words only: where they would be others by now, it is asked anew
 
 
 def plan_restore(job: Job, *, snapshot: str, files: Sequence[str], force: bool, fallback: bool) -> Plan:

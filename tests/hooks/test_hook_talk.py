@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from colony_memory.hooks.hosts import HOSTS, LONGEST_INPUT, HookResult, answer, read_event
+from colony_memory.hooks.hosts import HOSTS, LONGEST_INPUT, answer, read_event
 
 CLAUDE, CODEX, GEMINI, OPENCLAW = (HOSTS[each] for each in ("claude-code", "codex", "gemini", "openclaw"))
 # As the pages of each host have them.
@@ -46,7 +46,7 @@ UNREADABLE = {
     "great number": b'{"hook_event_name": "Stop", "x": ' + b"9" * 5000 + b"}",
     "too long": b'{"hook_event_name": "Stop", "x": "' + b"x" * LONGEST_INPUT + b'"}',
 }
-BAD = HookResult("context", problem="no answer")
+BAD = ("context", "no answer")
 
 
 @pytest.mark.parametrize(("host", "said", "deed"), DOCUMENTED)
@@ -54,7 +54,7 @@ def test_what_each_host_says_is_answered_as_it_takes_it(host, said, deed):
     event, problem = read_event(json.dumps(said).encode())
     assert (event, problem) == (said["hook_event_name"], "")
     assert event in (host.tells if deed == "tell" else host.saves)
-    line = answer(host, event, BAD)
+    line = answer(host, event, *BAD)
     assert line.isascii()
     assert "\n" not in line
     told = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": "context"}} if deed == "tell" else {}
@@ -66,4 +66,4 @@ def test_what_cannot_be_understood_is_an_event_to_save_at(name):
     event, problem = read_event(UNREADABLE[name])
     assert problem
     assert all(event not in host.tells for host in HOSTS.values())
-    assert json.loads(answer(CLAUDE, event, BAD)).keys() == {"systemMessage"}
+    assert json.loads(answer(CLAUDE, event, *BAD)).keys() == {"systemMessage"}

@@ -22,7 +22,7 @@ from colony_memory.cli.memory import make_unchosen, open_memory, trust_of
 from colony_memory.cli.options import OPTIONS, CommonOptions, SavingOptions
 from colony_memory.exceptions import ConflictDetected, PruneIncomplete
 from colony_memory.hooks import hosts, turn
-from colony_memory.hooks.hosts import HOSTS, HookResult
+from colony_memory.hooks.hosts import HOSTS
 from colony_memory.words import shown
 from colony_memory.words.errors import Failure, command, describe, kind_of
 
@@ -244,18 +244,17 @@ def answer_host(call: Call) -> int:
     with outputs.failures_told(
         call.on_error, label=call.label, output=output, patience=lambda: max(1.0, task.left())
     ) as tell_failure:
-        worker: turn.Worker[HookResult] = turn.Worker(task.tell if event in host.tells else task.save)
+        worker: turn.Worker[tuple[str, str]] = turn.Worker(task.tell if event in host.tells else task.save)
         with _outliving_the_terminal():
             in_time = worker.within(task.left())
         told = worker.result if in_time and worker.result is not None else task.failed(worker.error, in_time=in_time)
-        if unread:
-            problem = f"what {host.title} said could not be understood, {unread}"
-            told = replace(told, problem="; ".join(filter(None, [told.problem, problem])))
-        if told.problem:
-            output.warn(told.problem if output.as_json else f"warning: {told.problem}")
+        not_understood = unread and f"what {host.title} said could not be understood, {unread}"
+        context, problem = told[0], "; ".join(filter(None, [told[1], not_understood]))
+        if problem:
+            output.warn(problem if output.as_json else f"warning: {problem}")
         # A host that does not wait may be gone by now.
         with suppress(Failure):
-            outputs.Output().answer(hosts.answer(host, event, told))
+            outputs.Output().answer(hosts.answer(host, event, context, problem))
         if task.failure is not None:
             tell_failure(*task.failure)
     if not in_time:
@@ -264,7 +263,7 @@ def answer_host(call: Call) -> int:
 
 
 class _Task:
-    """The work for one event, in a thread of its own."""
+    """The work for one event, in a thread of its own; it gives words for the agent, and for the person."""
 
     def __init__(self, call: Call, deadline: float) -> None:
         self._call = call
@@ -277,7 +276,7 @@ class _Task:
         """Seconds until the host has waited for long enough."""
         return self._deadline - time.monotonic()
 
-    def tell(self) -> HookResult:
+    def tell(self) -> tuple[str, str]:
         """Look how the memory stands."""
         from colony_memory.schedule.last_run import read_runs
 
@@ -292,9 +291,9 @@ class _Task:
                 way_back=command("restore", call.folder, label=call.label, given=asdict(call.common)),
                 log=read_runs(opened.place.url, call.label),
             )
-        return HookResult(stand, shown("; ".join(said)))
+        return stand, shown("; ".join(said))
 
-    def save(self) -> HookResult:
+    def save(self) -> tuple[str, str]:
         """Save the memory, and note how that went."""
         from colony_memory.schedule.last_run import last_run_path, run_of
 
@@ -310,7 +309,7 @@ class _Task:
         if not run.ok:
             self.failure = run.message, None
             said.insert(0, f"not all of the memory is saved: {run.message}")
-        return HookResult(problem=shown("; ".join(said)))
+        return "", shown("; ".join(said))
 
     def _save(self) -> Saved | None:
         from colony_memory.cli.verbs import backup
@@ -323,7 +322,7 @@ class _Task:
             options, patience = call.saving.parsed(call.common.agent), min(_PATIENCE, self.left())
             return backup.save(opened, [call.folder], options, unattended=True, patience=patience)
 
-    def failed(self, error: BaseException | None, *, in_time: bool) -> HookResult:
+    def failed(self, error: BaseException | None, *, in_time: bool) -> tuple[str, str]:
         """The answer after an error or at the deadline, which is noted here, as its thread cannot do so any more."""
         from colony_memory.schedule.last_run import run_of
 
@@ -332,15 +331,15 @@ class _Task:
         what = shown(describe(error))
         if not self._saving:
             stand = turn.unknown(call.folder, call.label, kind_of(error))
-            return HookResult(stand, f"the memory could not be looked at: {what}")
+            return stand, f"the memory could not be looked at: {what}"
         if self._state is not None and not in_time:
             late = run_of(datetime.now(timezone.utc), None, error)
             turn.Worker(partial(turn.note_run, self._state, late)).within(_LONGEST_NOTE)
         self.failure = what, error
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
-            return HookResult(problem=f"the memory is saved, but: {what}")
+            return "", f"the memory is saved, but: {what}"
         again = command("backup", call.folder, label=call.label, given=asdict(call.common))
-        return HookResult(problem=f"the memory was not saved: {what}; try: {again}")
+        return "", f"the memory was not saved: {what}; try: {again}"
 
 
 @contextmanager

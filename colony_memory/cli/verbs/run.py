@@ -17,6 +17,7 @@ from colony_memory.cli import output as outputs
 from colony_memory.cli.memory import at_vault, format_of, host_of, open_memory, tell_host, trust_of
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs.restore import restore_lines, warn_of_lacks
+from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.words import errors, now_utc
 from colony_memory.words.errors import FAILED, INTERRUPTED, Failure, cut, say, say_json
 
@@ -249,9 +250,10 @@ def run_mcp(
     colony-memory mcp ~/agent/memory
     colony-memory mcp --label research --keep 50 --allow-restore ~/agent/memory
     """
-    from colony_memory.mcp import require_mcp
-
-    require_mcp()
+    try:
+        from mcp.server.mcpserver.exceptions import UnexpectedToolError  # noqa: F401 - 2.0 has none
+    except ImportError as error:
+        raise ColonyMemoryError("the server needs the extra 'mcp': pip install -U 'colony-memory[mcp]'") from error
     from colony_memory.mcp.served import Served, real_folder
     from colony_memory.mcp.server import MemoryServer, serve_stdio
 
