@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from colony_memory.client import AsyncColonyMemory, ColonyMemory
+    from colony_memory.schedule.loop import Request
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["AsyncAutobackup", "Autobackup"]
@@ -106,36 +107,31 @@ class AutobackupBase:
         """A copy of what ``collect()`` returned."""
         if not isinstance(documents, dict) or not documents:
             what = "an empty dict" if documents == {} else f"a {type(documents).__name__}"
-            msg = f"collect() must return a non-empty {{name: text}} dict, not {what}: nothing was saved"
-            raise ValueError(msg)
+            raise ValueError(f"collect() must return a non-empty {{name: text}} dict, not {what}: nothing was saved")
         if self._loop.closed:
             raise TimeoutError("collect() returned only after the block was left: nothing was saved")
         return dict(documents)
 
-    def _require_running(self, *, in_collect: bool) -> None:
+    def _post_now(self, *, in_collect: bool) -> Request[SnapshotInfo]:
         if not self.running:
             raise RuntimeError("backup_now() works inside the with block only, in the process that entered it")
         if in_collect:
             raise RuntimeError("collect() must not call backup_now(): its result is being waited for")
-
-    # What is told of it.
+        return self._loop.post(LONGEST_ASKED, final=False)
 
     def _tell(self, outcome: Outcome[SnapshotInfo]) -> None:
-        failures, error = outcome.failures, outcome.error
+        failures, error, label = outcome.failures, outcome.error, self._label
         if outcome.barred:
-            _logger.warning(
-                "no backup of label %r: the vault's rate limit holds for %.0f s", self._label, outcome.barred
-            )
-        elif error is None:
-            if failures:
-                _logger.info("backups of label %r work again, after %d errors", self._label, failures)
-        else:
+            _logger.warning("no backup of label %r: the vault's rate limit holds for %.0f s", label, outcome.barred)
+        elif error is None and failures:
+            _logger.info("backups of label %r work again, after %d errors", label, failures)
+        elif error is not None:
             loud = outcome.final or failures & (failures - 1) == 0
             _logger.log(
                 logging.WARNING if loud else logging.DEBUG,
                 "%s of label %r failed: %s: %s (error %d in a row, last success: %s)",
                 "the final backup" if outcome.final else "backup",
-                self._label,
+                label,
                 type(error).__name__,
                 error,
                 failures,
@@ -143,19 +139,20 @@ class AutobackupBase:
                 exc_info=None if isinstance(error, ColonyMemoryError) else error,
             )
 
-    def _tell_missed(self, why: str = "") -> None:
-        msg = why or f"the final backup was not done within {self._final_timeout:g} s"
-        self._loop.last_error = TimeoutError(msg)
-        _logger.warning("label %r: %s; last success: %s", self._label, msg, self.last_success or "none")
-
     # The end.
+
+    def _judge_final(self, request: Request[SnapshotInfo], *, why: str = "") -> None:
+        """Tell where the final backup is late, or was missed."""
+        if self._loop.give_up(request):
+            msg = why or f"the final backup was not done within {self._final_timeout:g} s"
+            self._loop.last_error = TimeoutError(msg)
+            _logger.warning("label %r: %s; last success: %s", self._label, msg, self.last_success or "none")
 
     def _make_final(self, *, end: bool = False) -> None:
         """Have the thread make a backup, and wait for it. Safe in a signal handler."""
         request = self._loop.post(self._final_timeout, end=end)
         request.wait()
-        if self._loop.give_up(request):
-            self._tell_missed()
+        self._judge_final(request)
 
     def _must_go_on(self) -> bool:
         """Whether the final backup needs the main thread, so that it cannot be waited for there."""
@@ -165,11 +162,10 @@ class AutobackupBase:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._loop.is_own_process or self._saved_for == number:
             self._ending = self._saved_for = None
-            self._signals.pass_on(number, frame)
         elif self._ending is not None:
             # A second one changes nothing, but whoever presses Ctrl-C again does not want to wait.
-            if number == signal.SIGINT:
-                self._signals.pass_on(number, frame)
+            if number != signal.SIGINT:
+                return
         else:
             self._ending = number
             try:
@@ -183,7 +179,7 @@ class AutobackupBase:
                 self._ending = None
                 raise
             self._ending = None
-            self._signals.pass_on(number, frame)
+        self._signals.pass_on(number, frame)
 
     def _end_apart(self, number: int) -> None:
         """Make the final backup while the main thread goes on, and then have it deal with the signal."""
@@ -208,13 +204,12 @@ class Autobackup(AutobackupBase):
 
     **When.** First after ``every`` seconds, then ``every`` seconds after the end of each backup. After an error
     already after 30 s, doubled with each further one up to ``every``, and never before a ``retry_after`` of the vault
-    has passed (a day at most). Time that the machine is suspended counts. Backups never overlap. Unchanged memory
-    writes nothing and counts as a success.
+    has passed (a day at most). Time that the machine is suspended counts. Unchanged memory counts as a success.
 
-    **The final backup** is made when the block is left, at the interpreter's exit, and on a signal, although the
-    latest try failed, but not while a rate limit holds. After ``final_timeout`` seconds the process goes on without
-    it; what ``collect()`` returns later than that is not saved, since the agent may be half gone by then. Nothing can
-    be saved after SIGKILL or ``os._exit()``, and in a forked child the block does nothing.
+    **The final backup** is made when the block is left, at the interpreter's exit, and on a signal, but not while a
+    rate limit holds. After ``final_timeout`` seconds the process goes on without it, and what ``collect()`` returns
+    later is not saved. Nothing can be saved after SIGKILL or ``os._exit()``, and in a forked child the block does
+    nothing.
 
     **SIGTERM, SIGINT and SIGHUP** are handled where the block is entered in the main thread, unless they are ignored.
     After the final backup the handler that was there before is called; where there was none, the process dies of the
@@ -225,9 +220,8 @@ class Autobackup(AutobackupBase):
 
     Args:
         memory: Where to save.
-        collect: Returns the documents, ``{name: text}``. It is called in the timer's thread, so it must be safe to run
-            beside the agent. The dict is copied at once. Anything but a non-empty dict is an error, and nothing is
-            saved then.
+        collect: Returns the documents, a non-empty ``{name: text}``, which is copied at once. It is called in the
+            timer's thread, so it must be safe to run beside the agent.
         every: Seconds between backups; ``math.inf`` for the final one alone.
         label: Label to save under.
         final_timeout: Seconds that the final backup may take. A container is often killed 10 s after SIGTERM.
@@ -255,8 +249,7 @@ class Autobackup(AutobackupBase):
 
     def backup_now(self) -> SnapshotInfo | None:
         """Make a backup, after one that is under way, and wait for it."""
-        self._require_running(in_collect=self._loop.is_here)
-        request = self._loop.post(LONGEST_ASKED, final=False)
+        request = self._post_now(in_collect=self._loop.is_here)
         request.wait()
         return None if request.outcome is None else request.outcome.result
 
@@ -342,8 +335,7 @@ class AsyncAutobackup(AutobackupBase):
 
     async def backup_now(self) -> SnapshotInfo | None:
         """Make a backup, after one that is under way. To cancel this does not cancel the backup."""
-        self._require_running(in_collect=self._collecting is not None and self._collecting is asyncio.current_task())
-        request = self._loop.post(LONGEST_ASKED, final=False)
+        request = self._post_now(in_collect=self._collecting is asyncio.current_task())
         while not request.done:  # noqa: ASYNC110 - no event of this loop
             await asyncio.sleep(_PAUSE)
         return None if request.outcome is None else request.outcome.result
@@ -356,10 +348,8 @@ class AsyncAutobackup(AutobackupBase):
                 await asyncio.sleep(_PAUSE)
             except asyncio.CancelledError as error:
                 cancelled = error
-        if thrown_away:
-            self._tell_missed("no final backup was made: the coroutine was closed, and nothing can be awaited any more")
-        elif self._loop.give_up(request):
-            self._tell_missed()
+        thrown = "no final backup was made: the coroutine was closed, and nothing can be awaited any more"
+        self._judge_final(request, why=thrown if thrown_away else "")
         if cancelled is not None:
             raise cancelled
 

@@ -1,8 +1,7 @@
 """The command that ``run`` starts, a child of this process: its terminal, its signals, and as process 1 its orphans.
 
 The child has this process's input, outputs and process group, as from a shell. So a terminal sends Ctrl-C and Ctrl-Z
-to both, and job control works as it does without this. Signals are taken for a while by whoever has something to save
-before the process ends, or passes them on.
+to both, and job control works as it does without this.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import getLogger
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import FrameType
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Child", "CommandNotFound", "become_init", "find_command"]
 
 
-_logger = getLogger(__name__)
 # SIGHUP and SIGQUIT are not everywhere.
 _ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
 # Faults of this process itself, what a parent is told of its children, and job control, which a terminal does.
@@ -64,10 +60,7 @@ class TakenSignals:
     def take(self) -> None:
         """Handle them from now on."""
         self._open = True
-        if threading.current_thread() is not threading.main_thread():
-            _logger.debug("signals are not handled: this is not the main thread")
-            return
-        for number in self._numbers:
+        for number in self._numbers if threading.current_thread() is threading.main_thread() else ():
             previous = signal.getsignal(number)
             if previous is signal.SIG_DFL or callable(previous):
                 self._previous[number] = previous
@@ -76,11 +69,8 @@ class TakenSignals:
     def give_back(self) -> None:
         """Put the former handlers back, but where another one was set meanwhile."""
         self._open = False
-        if threading.current_thread() is not threading.main_thread():
-            if self._previous:
-                _logger.debug("the signal handlers stay, and pass on: this is not the main thread")
-            return
-        for number in self._previous:
+        # In another thread they stay, and pass on.
+        for number in self._previous if threading.current_thread() is threading.main_thread() else ():
             ours = signal.getsignal(number) is self
             if ours:
                 signal.signal(number, self._before(number))
@@ -132,11 +122,7 @@ _ENDING_NOW = frozenset(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", 
 
 
 class CommandNotFound(Exception):
-    """There is no such command, or it cannot be run.
-
-    Attributes:
-        code: The exit code that a shell has for it: 127, or 126.
-    """
+    """There is no such command, or it cannot be run; ``code`` is the exit code that a shell has for it."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -153,13 +139,12 @@ def find_command(command: Sequence[str]) -> None:
 
 
 class Child:
-    """A command, from the ``with`` on heard of by the signals that this process gets.
+    """A command that gets the signals of this process, from the ``with`` on.
 
     Every signal that can be caught is sent on to it, one that comes before it is there as soon as it is; but for those
-    of job control and of faults of this process. A SIGINT or SIGQUIT of the terminal is not, as the terminal has sent
-    it to both. Once it has ended they do nothing but for SIGINT, which raises KeyboardInterrupt: whoever presses Ctrl-C
-    then does not want to wait. What is ignored stays ignored, here and there. It is told to go, and never killed: where
-    this process dies, the command goes on.
+    of job control and of faults of this process, and a SIGINT or SIGQUIT that the terminal has sent to both. Once it
+    has ended they do nothing but for SIGINT, which raises KeyboardInterrupt: whoever presses Ctrl-C then does not want
+    to wait. It is never killed: where this process dies, the command goes on.
     """
 
     def __init__(self, command: Sequence[str], *, on_end: Callable[[int], object] | None = None) -> None:

@@ -47,29 +47,6 @@ def test_whoever_presses_ctrl_c_again_does_not_wait(mem, memory):
     end_of_timers()
 
 
-@on_posix
-def test_a_storm_of_signals_ends_in_one_backup_and_one_call(mem, memory, former):
-    inside, gate = threading.Event(), threading.Event()
-
-    def collect():
-        inside.set()
-        gate.wait(20)
-        return memory()
-
-    def storm():
-        inside.wait(20)
-        for number in range(300):
-            os.kill(os.getpid(), (signal.SIGTERM, signal.SIGHUP)[number % 2])
-        gate.set()
-
-    with Autobackup(mem, collect, every=FOREVER, final_timeout=60):
-        threading.Thread(target=storm).start()
-        signal.raise_signal(signal.SIGTERM)
-        assert former[0] == signal.SIGTERM
-        assert mem.restore() == {"MEMORY.md": "first"}
-    assert len(mem.list_snapshots()) == 1
-
-
 def test_blocks_that_are_left_in_another_order_give_the_handlers_back(mem, memory, sigterm):
     before = signal.getsignal(signal.SIGTERM)
     first = Autobackup(mem, memory, every=FOREVER)

@@ -90,22 +90,20 @@ def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
     first, *others = words
     if "" in words:
         raise ValueError("an empty path")
-    if first not in ("install", "uninstall"):
-        if others:
-            raise ValueError(f"give one DIR, or 'install HOST DIR', or 'uninstall HOST': {others[0]!r} is too much")
-        if first == os.path.basename(first) and (first in (*VERBS, "remove") or not os.path.isdir(first)):  # noqa: PTH112, PTH119
-            raise ValueError(
-                f"{first!r} is none of install, uninstall and a folder; a folder of that name is ./{first}"
-            )
-        return "", "", first
-    if not others or others[0] not in HOSTS:
-        named = f", not {others[0]!r}" if others else ""
-        raise ValueError(f"'hook {first}' takes a host: {', '.join(HOSTS)}{named}")
-    if len(others) > 2 or (first == "install" and len(others) < 2):
-        is_known = first == "uninstall" or others[0] in AGENTS
-        why = "" if is_known else f", as nothing is known of the memory of {HOSTS[others[0]].title}"
-        raise ValueError(f"'hook {first} {others[0]}' takes one DIR{why}")
-    return first, others[0], others[1] if len(others) > 1 else None
+    if first in ("install", "uninstall"):
+        host, *folders = others or [""]
+        if host not in HOSTS:
+            raise ValueError(f"'hook {first}' takes a host: {', '.join(HOSTS)}{f', not {host!r}' if host else ''}")
+        if len(folders) > 1 or (first == "install" and not folders):
+            is_known = first == "uninstall" or host in AGENTS
+            why = "" if is_known else f", as nothing is known of the memory of {HOSTS[host].title}"
+            raise ValueError(f"'hook {first} {host}' takes one DIR{why}")
+        return first, host, folders[0] if folders else None
+    if others:
+        raise ValueError(f"give one DIR, or 'install HOST DIR', or 'uninstall HOST': {others[0]!r} is too much")
+    if first == os.path.basename(first) and (first in (*VERBS, "remove") or not os.path.isdir(first)):  # noqa: PTH112, PTH119
+        raise ValueError(f"{first!r} is none of install, uninstall and a folder; a folder of that name is ./{first}")
+    return "", "", first
 
 
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
