@@ -27,7 +27,7 @@ from colony_memory.app.pick import (
     with_pin,
 )
 from colony_memory.app.protection import check_protection
-from colony_memory.app.restore import fetch, restore_folder
+from colony_memory.app.restore import RestoredFolder, fetch, restore_folder
 from colony_memory.app.save import FolderSave, read_for
 from colony_memory.capture._metadata import compare_files, contents_of
 from colony_memory.client import ColonyMemory
@@ -373,20 +373,9 @@ class Plan:
 
 def plan_restore(job: Job, *, snapshot: str, files: Sequence[str], force: bool, fallback: bool) -> Plan:
     """Find out what would be written; nothing is changed."""
-    served, memory = job.served, job.open()
-    named = find_id(memory, snapshot, label=served.label)
-    with served.fixed():
-        found = restore_folder(
-            memory,
-            served.root,
-            label=served.label,
-            snapshot=named,
-            only=files,
-            force=force,
-            fallback=fallback,
-            snapshot_first=True,
-            dry_run=True,
-        )
+    served = job.served
+    named = find_id(job.open(), snapshot, label=served.label)
+    found = _restored(job, snapshot=named, only=files, force=force, fallback=fallback, dry_run=True)
     info, written = found.info, found.written
     if not found:
         raise ColonyMemoryError(
@@ -394,9 +383,8 @@ def plan_restore(job: Job, *, snapshot: str, files: Sequence[str], force: bool, 
             f"which has to stop first: {', '.join(map(repr, written.in_use[:_NAMED]))}"
         )
     # Everything that one decides by, and nothing that changes by itself; names are quoted and short.
-    figures = (
-        f"{len(written.created)} to create, {len(written.replaced)} to replace, {len(written.unchanged)} unchanged"
-    )
+    made, taken, same = map(len, (written.created, written.replaced, written.unchanged))
+    figures = f"{made} to create, {taken} to replace, {same} unchanged"
     lines = [
         f"Restore snapshot {shown(info.snapshot_id)} of label {served.label}, made {stamp(made_at(info))}?",
         f"Into {shown(str(served.root))}: {figures}. What is there now is saved first.",
@@ -411,6 +399,14 @@ def plan_restore(job: Job, *, snapshot: str, files: Sequence[str], force: bool, 
     return Plan(info.snapshot_id, "\n".join(lines))
 
 
+def _restored(job: Job, **options: Any) -> RestoredFolder:
+    served = job.served
+    with served.fixed():
+        return restore_folder(
+            job.open(), served.root, label=served.label, snapshot_first=True, on_progress=job.on_writing, **options
+        )
+
+
 def _quoted(name: str) -> str:
     text = printable(name)
     return repr(text if len(text) <= _NAME_CHARS else f"{text[:_NAME_CHARS]}…")
@@ -418,18 +414,7 @@ def _quoted(name: str) -> str:
 
 def restore(job: Job, *, plan: Plan, files: Sequence[str], force: bool) -> Reply:
     """Do what was planned. What the folder holds is saved first, and where it cannot be, nothing is restored."""
-    served = job.served
-    with served.fixed():
-        found = restore_folder(
-            job.open(),
-            served.root,
-            label=served.label,
-            snapshot=plan.snapshot_id,
-            only=files,
-            force=force,
-            snapshot_first=True,
-            on_progress=job.on_writing,
-        )
+    found = _restored(job, snapshot=plan.snapshot_id, only=files, force=force)
     written, before = found.written, found.before
     share = REPLY_CHARS // 5
     return reply(
