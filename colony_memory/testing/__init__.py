@@ -24,22 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["AsyncFakeVault", "FakeVault", "FaultyVault", "UnmadeVaultTests", "VaultBackendTests", "VaultServer"]
 
 _HOMES = {
-    "AsyncFakeVault": "fake",
-    "FakeVault": "fake",
-    "FaultyVault": "faults",
-    "UnmadeVaultTests": "conformance",
-    "VaultBackendTests": "conformance",
-    "VaultServer": "server",
+    "conformance": ("UnmadeVaultTests", "VaultBackendTests"),
+    "fake": ("AsyncFakeVault", "FakeVault"),
+    "faults": ("FaultyVault",),
+    "server": ("VaultServer",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -84,20 +84,16 @@ class Listener(ThreadingHTTPServer):
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Log what the request died of; its connection is closed."""
-        _logger.error("a request was not answered", exc_info=sys.exc_info())
+        """Log what the request died of, at a lower level where the client went away; its connection is closed."""
+        error = sys.exc_info()
+        level = logging.DEBUG if isinstance(error[1], ConnectionError) else logging.ERROR
+        _logger.log(level, "a request was not answered", exc_info=error)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 10.0  # so that a client that sends nothing cannot keep the server from closing
     server: Listener
-
-    def handle(self) -> None:
-        try:
-            super().handle()
-        except ConnectionError as error:
-            _logger.debug("the client went away: %s", error)
 
     def log_message(self, *args: Any) -> None:
         _logger.debug(*args)

@@ -48,8 +48,6 @@ class Context:
 
 @pytest.fixture
 def vault(tmp_path, monkeypatch):
-    for name in ("COLONY_API_KEY", "COLONY_MEMORY_LABEL", "COLONY_MEMORY_KEEP", "COLONY_MEMORY_CHECKPOINT"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "vault"))
     return LocalVault(tmp_path / "vault", create=True)
 

@@ -40,9 +40,8 @@ def memory(tmp_path):
 @pytest.fixture
 def settings(tmp_path, vault):
     """The environment of a host, with the command on its path."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("COLONY_")}
     return {
-        **kept,
+        **os.environ,
         "HOME": str(tmp_path),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

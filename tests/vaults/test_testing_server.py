@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import logging
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
 ONCE = RetryConfig(max_retries=0)
 
 
-@pytest.fixture(autouse=True)
-def _sdk_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-
 @pytest.fixture
 def server() -> Iterator[VaultServer]:
     with VaultServer() as running:
@@ -56,23 +50,19 @@ def ask(
     method: str,
     path: str,
     *,
-    token: str | None = None,
+    token: str,
     body: object = None,
     headers: dict[str, str] | None = None,
 ) -> tuple[int, http.client.HTTPMessage, Any]:
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=5)
-    try:
-        sent = dict(headers or {})
-        if token is not None:
-            sent["Authorization"] = f"Bearer {token}"
-        raw = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        connection.request(method, path if path.startswith("http") else address.path + path, raw, sent)
+    raw = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+    where = path if path.startswith("http") else address.path + path
+    with contextlib.closing(connection):
+        connection.request(method, where, raw, {"Authorization": f"Bearer {token}", **(headers or {})})
         reply = connection.getresponse()
         text = reply.read()
         return reply.status, reply.headers, json.loads(text) if text else None
-    finally:
-        connection.close()
 
 
 # What the API does.

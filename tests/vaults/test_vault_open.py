@@ -19,8 +19,6 @@ on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX paths")
 def environment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("COLONY_API_KEY", raising=False)
-    monkeypatch.delenv("COLONY_BASE_URL", raising=False)
 
 
 @on_posix

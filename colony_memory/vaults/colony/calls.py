@@ -49,27 +49,23 @@ class Budget:
     """Uploads and deletes left this hour, as the latest reply to one of them said."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._left: int | None = None
-        self._until, self._told = 0.0, False
+        self._told: tuple[int | None, float, bool] = None, 0.0, False  # how many, until when, and whether that was said
 
     def note(self, left: int | None, reset: float | None) -> None:
         """Keep a count until its reset: seconds from now, or since the epoch; an hour where that is not said."""
         wait = _HOUR if reset is None else reset if reset < _EPOCH_FROM else reset - time.time()
-        with self._lock:
-            self._left = left
-            self._until, self._told = time.monotonic() + min(wait, _HOUR), reset is not None
+        self._told = left, time.monotonic() + min(wait, _HOUR), reset is not None
 
     def left(self) -> int | None:
         """The count, None where there is none or its hour is over."""
-        with self._lock:
-            return self._left if time.monotonic() < self._until else None
+        left, until, _ = self._told
+        return left if time.monotonic() < until else None
 
     def reset(self) -> int | None:
         """Whole seconds until all of them are back, None where there is no count, or that was not said."""
-        with self._lock:
-            wait = self._until - time.monotonic()
-            return math.ceil(wait) if self._told and self._left is not None and wait > 0 else None
+        left, until, said = self._told
+        wait = until - time.monotonic()
+        return math.ceil(wait) if said and left is not None and wait > 0 else None
 
 
 class Hosted:
