@@ -9,6 +9,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.vaults import ConditionalUpload, FileLookup, OperationBudget, PrefixListing
+from colony_memory.vaults._files import describe_room
 from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ EXTENSIONS = (
 _MAX_BODY_CHARS = 1_100_000
 _MAX_NAME_CHARS = 255
 _HOUR = 3600.0
-_NOTHING = {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
 
 
 class FakeVault(MemoryVault):
@@ -131,7 +131,7 @@ class FakeVault(MemoryVault):
         self._spend()
 
     def _status(self) -> dict[str, Any]:
-        return super()._status() if self._provisioned or self.files else dict(_NOTHING)
+        return super()._status() if self._provisioned or self.files else describe_room(0, 0, 0)
 
     def _upload(
         self, filename: str, content: str, *, if_match: str | None = None, absent: bool = False

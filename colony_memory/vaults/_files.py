@@ -52,6 +52,11 @@ def check_none_match(if_none_match: str | None) -> None:
         raise ValueError(f"if_none_match must be None or '*', not {if_none_match!r}")
 
 
+def describe_room(quota: int, used: int, count: int) -> dict[str, int]:
+    """What a status says."""
+    return {"quota_bytes": quota, "used_bytes": used, "available_bytes": max(0, quota - used), "file_count": count}
+
+
 def no_such_file(place: object, filename: str) -> VaultError:
     return VaultError(f"no such file in {place}: {filename}", status=404, code="NOT_FOUND")
 

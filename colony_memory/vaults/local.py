@@ -129,13 +129,8 @@ class LocalVault(MarkedVault):
         """
         with self._opened() as directory:
             found = _scan(directory)
-            available = self._free() if self._quota_bytes is None else max(0, self._quota_bytes - found.used)
-        return {
-            "quota_bytes": self._quota_bytes or found.used + available,
-            "used_bytes": found.used,
-            "available_bytes": available,
-            "file_count": len(found.files),
-        }
+            quota = self._quota_bytes or found.used + self._free()
+        return files.describe_room(quota, found.used, len(found.files))
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
         """One file with its ``content`` and ``etag``.

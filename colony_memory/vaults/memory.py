@@ -13,7 +13,7 @@ from colony_memory._ownfiles import read_own, save_own
 from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, VaultDenied, VaultError
 from colony_memory.export import Export, read_export, write_export
-from colony_memory.vaults._files import check_none_match, etag_of, time_at
+from colony_memory.vaults._files import check_none_match, describe_room, etag_of, time_at
 
 if TYPE_CHECKING:
     import os
@@ -152,13 +152,7 @@ class MemoryVault:
 
     def _status(self) -> dict[str, Any]:
         quota = UNLIMITED_BYTES if self.quota_bytes is None else self.quota_bytes
-        used = self._used_bytes()
-        return {
-            "quota_bytes": quota,
-            "used_bytes": used,
-            "available_bytes": max(0, quota - used),
-            "file_count": len(self.files),
-        }
+        return describe_room(quota, self._used_bytes(), len(self.files))
 
     def _upload(
         self, filename: str, content: str, *, if_match: str | None = None, absent: bool = False

@@ -169,14 +169,8 @@ class ObjectVault(MarkedVault):
 
     def vault_status(self) -> dict[str, int]:
         """Bytes and number of files. A store has no quota; :data:`UNLIMITED_BYTES` stands in for one."""
-        items = self.vault_list_files()["items"]
-        used = sum(item["content_size"] for item in items)
-        return {
-            "quota_bytes": UNLIMITED_BYTES,
-            "used_bytes": used,
-            "available_bytes": max(0, UNLIMITED_BYTES - used),
-            "file_count": len(items),
-        }
+        sizes = [item["content_size"] for item in self.vault_list_files()["items"]]
+        return files.describe_room(UNLIMITED_BYTES, sum(sizes), len(sizes))
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
         key = self._locate(filename)
