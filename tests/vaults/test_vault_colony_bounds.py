@@ -1,6 +1,5 @@
 """Whatever answers in the hosted vault's place: each call ends in time, within the memory of a few large files."""
 
-import asyncio
 import contextlib
 import functools
 import gzip
@@ -12,10 +11,13 @@ import time
 import tracemalloc
 
 import pytest
+from hosted import FACES, open_hosted, opener
 
 from colony_memory.exceptions import VaultUnavailable
-from colony_memory.vaults.colony import AsyncColonyVault, ColonyVault, transport
+from colony_memory.vaults.colony import transport
 from colony_memory.vaults.colony.transport import Reply, Request, Unanswered, read_reply
+
+__all__ = ["open_hosted"]
 
 pytestmark = pytest.mark.usefixtures("one_tls_context")
 
@@ -112,40 +114,26 @@ def answering(answer, *, also_token=False):
             thread.join()
 
 
-def waiting(url):
-    vault = ColonyVault("col_test", base_url=url, timeout=TIMEOUT)
-    vault.vault_list_files()
-
-
-def asynchronous(url):
-    pytest.importorskip("httpx")
-
-    async def run():
-        async with AsyncColonyVault("col_test", base_url=url, timeout=TIMEOUT) as vault:
-            await vault.vault_list_files()
-
-    asyncio.run(run())
-
-
-WAYS = [*itertools.product((waiting, asynchronous), (False, True))]
+WAYS = [*itertools.product(FACES, (False, True))]
 
 
 @pytest.mark.parametrize(
-    ("kind", "call", "also_token"),
+    ("kind", "face", "also_token"),
     [
         pytest.param(kind, *way, marks=[] if way == WAYS[number % 4] else pytest.mark.exhaustive)
         for number, kind in enumerate(ANSWERS)
         for way in WAYS
     ],
 )
-def test_every_call_ends(kind, call, also_token):
+def test_every_call_ends(request, kind, face, also_token):
     ANSWERS[kind]()  # made before it is measured
     with answering(ANSWERS[kind], also_token=also_token) as url:
+        vault = opener(request, face)("col_test", base_url=url, timeout=TIMEOUT)
         tracemalloc.start()
         began = time.monotonic()
         try:
             with pytest.raises(VaultUnavailable) as raised:
-                call(url)
+                vault.vault_list_files()
             assert time.monotonic() - began < PATIENCE
             assert tracemalloc.get_traced_memory()[1] < 8 * transport.MOST_BYTES
         finally:
@@ -153,22 +141,7 @@ def test_every_call_ends(kind, call, also_token):
         assert len(str(raised.value)) < 1000
 
 
-def read(url):
-    return ColonyVault("col_test", base_url=url, timeout=LONGEST).vault_get_file("x.json")
-
-
-def read_asynchronously(url):
-    pytest.importorskip("httpx")
-
-    async def run():
-        async with AsyncColonyVault("col_test", base_url=url, timeout=LONGEST) as vault:
-            return await vault.vault_get_file("x.json")
-
-    return asyncio.run(run())
-
-
-@pytest.mark.parametrize("call", [read, read_asynchronously])
-def test_a_file_as_large_as_the_vault_takes_comes_whole_however_it_is_written(call):
+def test_a_file_as_large_as_the_vault_takes_comes_whole_however_it_is_written(open_hosted):
     content = "\u0001" * 1_000_000
     body = json.dumps({"filename": "x.json", "content": content}).encode()
     assert 6_000_000 < len(body) < transport.MOST_BYTES
@@ -177,7 +150,8 @@ def test_a_file_as_large_as_the_vault_takes_comes_whole_however_it_is_written(ca
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n",
     ):
         with answering(lambda answer=answer: [answer]) as url:
-            assert call(url)["content"] == content
+            vault = open_hosted("col_test", base_url=url, timeout=LONGEST)
+            assert vault.vault_get_file("x.json")["content"] == content
 
 
 def test_all_addresses_of_a_host_have_one_deadline(monkeypatch):

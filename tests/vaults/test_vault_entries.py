@@ -79,10 +79,8 @@ def test_a_stray_is_named_to_whoever_asks_for_it(vault, memory, kind):
         lambda: memory.restore(label="x", default={}),
         lambda: memory.backup(NOTES, label="x"),
     ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
-            with pytest.raises(VaultUnavailable) as caught:
-                call()
+        with _unheard(), pytest.raises(VaultUnavailable) as caught:
+            call()
         assert said in str(caught.value)
         assert caught.value.code == "UNFIT_FILE"
         assert caught.value.__cause__ is None
@@ -123,8 +121,7 @@ def test_a_name_that_is_no_text_is_told_and_in_nobodys_way(vault, memory):
         "cmem.\\udcff.latest.json': not a name that a file of a vault may have; it is passed over",
         "cmem.a\\\\b.latest.json': not a name that a file of a vault may have; it is passed over",
     ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
+    with _unheard():
         assert len(memory.list_snapshots()) == 1
 
 
@@ -166,10 +163,8 @@ def test_what_is_elsewhere_is_not_absent(vault, memory, shape):
         lambda: vault.vault_upload_file_if(pointer, "x", if_none_match="*"),
         lambda: vault.vault_delete_file(pointer),
     ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
-            with pytest.raises(VaultUnavailable) as caught:
-                call()
+        with _unheard(), pytest.raises(VaultUnavailable) as caught:
+            call()
         assert pointer in str(caught.value)
         assert shape.format(pointer) in str(caught.value)
         assert caught.value.code == "ELSEWHERE"
@@ -204,8 +199,7 @@ def test_an_old_snapshot_that_is_elsewhere_hinders_no_other(vault, memory):
     assert memory.restore() == {"MEMORY.md": "more"}
     with pytest.warns(ColonyMemoryWarning, match="placeholders in place of 2 files"):
         listed(vault)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
+    with _unheard():
         memory.backup({"MEMORY.md": "even more"})
         assert memory.restore() == {"MEMORY.md": "even more"}
         with pytest.raises(VaultUnavailable, match="elsewhere"):
