@@ -233,7 +233,7 @@ class _Comparison:
         Walk(plan.target, "").find(tree)
         # What the snapshot says it lacks, with all that is in it.
         stays = {name.rstrip("/") for name in self._metadata.left_out} | place_of_state(plan.target)
-        for closed in tree.closed:  # nobody can tell what it is, or what is in it
+        for closed in [each for each in tree.left_out if each.unread]:  # nobody can tell what it is, or what is in it
             name = closed.name.rstrip("/")
             concerns = only is None or _is_in(name, only) or any(name in parents_of(each) for each in only)
             if concerns and not _is_in(name, stays):

@@ -24,6 +24,7 @@ TRIES = 3
 LARGE = 1 << 16
 """Bytes from which on a file is a large one."""
 _STEP = 1 << 17  # memory of this size is used again
+_AT_ONCE = 1 << 30  # some systems refuse to read more
 _SPARSE_STEP, _PAGE = 1 << 20, 1 << 12
 
 HEADER = b"SQLite format 3\0"
@@ -125,13 +126,13 @@ def read_start(descriptor: int, size: int) -> bytes:
 
 def read_range(descriptor: int, size: int, position: int) -> bytes | bytearray:
     """As many bytes as there are, which some file systems give piece by piece."""
-    more = _read_at(descriptor, size, position)
+    more = _read_at(descriptor, min(size, _AT_ONCE), position)
     if len(more) in (0, size):
         return more
     data = bytearray()
     while more:
         data += more
-        more = _read_at(descriptor, size - len(data), position + len(data)) if len(data) < size else b""
+        more = _read_at(descriptor, min(size - len(data), _AT_ONCE), position + len(data))
     return data
 
 

@@ -81,8 +81,7 @@ class Tree:
     repositories: list[Entry] = field(default_factory=list)  # the .git of each
     directories: dict[str, os.stat_result] = field(default_factory=dict)  # but for those where a walk began
     links: dict[str, str] = field(default_factory=dict)  # with what they say
-    left_out: list[LeftOut] = field(default_factory=list)
-    closed: list[LeftOut] = field(default_factory=list)  # of that, what cannot be looked at, or into
+    left_out: list[LeftOut] = field(default_factory=list)  # of a walk, what cannot be looked at, or into, is `unread`
     ignored: list[str] = field(default_factory=list)  # what rules exclude
 
     def add(self, other: Tree) -> None:
@@ -91,7 +90,6 @@ class Tree:
         self.directories |= other.directories
         self.links |= other.links
         self.left_out += other.left_out
-        self.closed += other.closed
         self.ignored += other.ignored
 
 

@@ -246,9 +246,7 @@ class Walk:
             if not inside:
                 raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
             place = _Place(is_open=False)
-            place.tree.closed.append(
-                self._leave(place.tree, self._below(inside) or "./", reason_of(error), unread=True)
-            )
+            self._leave(place.tree, self._below(inside) or "./", reason_of(error), unread=True)
             return place
 
     def _sort(self, directory: Directory, inside: tuple[str, ...]) -> _Place:
@@ -264,7 +262,7 @@ class Walk:
         if IGNORE_NAME in entries:
             place.rules = self._read_rules(directory, inside)
         for own, reason in lost.items():  # it may be a directory
-            tree.closed.append(self._leave(tree, below + own, reason, unread=True))
+            self._leave(tree, below + own, reason, unread=True)
         strays = {name for name, status in entries.items() if is_of_vault(name, status)}
         if strays:
             self._leave(tree, f"{below}cmem.*.json", VAULT)
@@ -326,9 +324,8 @@ class Walk:
         walk, link = self._within or (None, "")
         return walk is not None and walk.rules_out(f"{link}/{name}", is_directory=is_directory)
 
-    def _leave(self, tree: Tree, name: str, reason: str, *, unread: bool = False) -> LeftOut:
+    def _leave(self, tree: Tree, name: str, reason: str, *, unread: bool = False) -> None:
         tree.left_out.append(LeftOut(self.prefix + name, reason, unread))
-        return tree.left_out[-1]
 
     def _below(self, inside: tuple[str, ...]) -> str:
         return "".join(f"{name}/" for name in inside[len(self._base) :])
