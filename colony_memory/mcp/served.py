@@ -1,11 +1,10 @@
-"""What a server serves, as whoever started it has it, and its calls: in a thread, one at a time, with progress."""
+"""What a server serves, as whoever started it has it, and its calls: in a thread, one at a time."""
 
 from __future__ import annotations
 
 import os
 import threading
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -21,7 +20,6 @@ from colony_memory.capture._identity import unmoved
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 from colony_memory.reports import Event
-from colony_memory.words import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,10 +82,6 @@ def real_folder(directory: str) -> Path:
 
 _T = TypeVar("_T")
 
-#: Seconds between two reports.
-_EVERY = 0.25
-_DOING = {"upload": "uploading", "download": "reading the vault", "delete": "deleting"}
-
 
 class Stopped(BaseException):
     """Nobody waits for the call. No error, so that nothing on the way takes it for one, as an interrupt is none."""
@@ -100,31 +94,21 @@ class Job:
         self.served, self.words = served, words
         self.stop = threading.Event()
         self.ended = threading.Event()
-        self.told = (0, "")  # steps done, and what the last one was
         self._uploading = False
 
     def open(self) -> ColonyMemory:
-        """A client that takes note of each vault file."""
         return self.served.open(self._on_event)
 
     def _on_event(self, event: Event | LifecycleEvent) -> None:
-        if isinstance(event, Event):
-            # What has begun in the vault is soon done, and whole.
-            self._uploading = self._uploading or event.action != "download"
-            self._step(f"{_DOING[event.action]}: {event.done} of {event.total}", may_stop=not self._uploading)
+        # What has begun in the vault is soon done, and whole.
+        self._uploading = self._uploading or (isinstance(event, Event) and event.action != "download")
+        if not self._uploading:
+            self.go_on()
 
-    def on_reading(self, files: int, read: int, _name: str) -> None:
-        """Take note of files that were read, as ``on_progress`` of a backup."""
-        self._step(f"reading: {count(files, 'file')}, {size(read)}")
-
-    def on_writing(self, done: int, total: int, _name: str) -> None:
-        """Take note of files that are ready, as ``on_progress`` of a restore."""
-        self._step(f"writing: {done} of {total}")
-
-    def _step(self, message: str, *, may_stop: bool = True) -> None:
-        if may_stop and self.stop.is_set():
+    def go_on(self, *_progress: object) -> None:
+        """Go on only where somebody waits; the ``on_progress`` of what reads and writes."""
+        if self.stop.is_set():
             raise Stopped
-        self.told = (self.told[0] + 1, message)
 
 
 class Worker:
@@ -142,17 +126,17 @@ class Worker:
             job.stop.set()
             job.ended.wait(seconds)
 
-    async def do(self, call: Callable[[Job], _T], told: Any) -> tuple[_T, list[ColonyMemoryWarning]]:
+    async def do(self, call: Callable[[Job], _T]) -> tuple[_T, list[ColonyMemoryWarning]]:
         """Run the call in a thread when it is its turn; what it gives, and what it warned of.
 
-        The context of the request is told how far it is. Where the caller is cancelled, a call that waits is not begun,
-        and one that is under way is stopped at its next step, or awaited where it is writing to the vault.
+        Where the caller is cancelled, a call that waits is not begun, and one that is under way is stopped at its next
+        step, or awaited where it is writing to the vault.
         """
         async with self._turn:
             job = self._job = Job(self._served, self._words)
             found: tuple[_T, list[ColonyMemoryWarning]] | Exception | None = None
             async with anyio.create_task_group() as beside:
-                beside.start_soon(_report, job, told)
+                beside.start_soon(_stop_where_cancelled, job)
                 found = await anyio.to_thread.run_sync(partial(_perform, call, job))
                 beside.cancel_scope.cancel()
         if found is None:  # it was stopped, and so is whoever waits
@@ -178,16 +162,8 @@ def _perform(call: Callable[[Job], _T], job: Job) -> tuple[_T, list[ColonyMemory
     return value, [each.message for each in found if isinstance(each.message, ColonyMemoryWarning)]
 
 
-async def _report(job: Job, told: Any) -> None:
-    """Tell how far a call has come, and stop it where this is cancelled."""
-    known = 0
+async def _stop_where_cancelled(job: Job) -> None:
     try:
-        while True:
-            await anyio.sleep(_EVERY)
-            steps, message = job.told
-            if steps > known:
-                known = steps
-                with suppress(Exception):  # the call does not depend on who hears of it
-                    await told.report_progress(steps, None, message)
+        await anyio.sleep_forever()
     finally:
         job.stop.set()

@@ -27,7 +27,6 @@ from colony_memory.mcp.tools import Agreement, Plan
 from colony_memory.words.errors import say
 
 _T = TypeVar("_T")
-_Told = Context[Any, Any]
 
 _INSTRUCTIONS = """\
 Backups of one folder, which holds the memory of an agent. Call backup when something worth keeping was written there, \
@@ -78,27 +77,26 @@ class MemoryServer(MCPServer):
             root.removeHandler(silent)
 
     def _call_of(self, function: Callable[..., Reply]) -> Callable[..., Any]:
-        """A function of a job as the library takes a tool: with a context in the job's place."""
+        """A function of a job as the library takes a tool: without the job."""
 
-        async def call(ctx: _Told, **arguments: Any) -> Reply:
-            return await self.answer(partial(function, **arguments), ctx)
+        async def call(**arguments: Any) -> Reply:
+            return await self.answer(partial(function, **arguments))
 
         sign = inspect.signature(function)
         _, *given = sign.parameters.values()
-        ctx = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_Told)
-        call.__signature__ = sign.replace(parameters=[ctx, *given])  # type: ignore[attr-defined]
-        call.__annotations__ = {**inspect.get_annotations(function), "ctx": _Told}
+        call.__signature__ = sign.replace(parameters=given)  # type: ignore[attr-defined]
+        call.__annotations__ = inspect.get_annotations(function)
         call.__doc__ = function.__doc__
         return call
 
     def _restore_tool(self) -> Callable[..., Any]:
         """The tool ``restore``, which asks the person between its plan and its deed."""
 
-        async def plan(ctx: _Told, snapshot: str, files: list[str], force: bool, fallback: bool) -> Plan:
+        async def plan(snapshot: str, files: list[str], force: bool, fallback: bool) -> Plan:
             call = partial(tools.plan_restore, snapshot=snapshot, files=files, force=force, fallback=fallback)
-            return (await self._do(call, ctx))[0]
+            return (await self._do(call))[0]
 
-        async def ask(ctx: _Told, plan: Annotated[Plan, Resolve(plan)]) -> Elicit[Agreement]:
+        async def ask(ctx: Context[Any, Any], plan: Annotated[Plan, Resolve(plan)]) -> Elicit[Agreement]:
             asking = None if ctx.client_capabilities is None else ctx.client_capabilities.elicitation
             # One that names no mode can ask by a form, as before there were modes.
             if asking is not None and (asking.form is not None or asking.url is None):
@@ -106,7 +104,6 @@ class MemoryServer(MCPServer):
             raise ToolError("nothing was restored: this client cannot ask the person, who has to restore it")
 
         async def restore(  # noqa: PLR0917 - the library gives them by name
-            ctx: _Told,
             plan: Annotated[Plan, Resolve(plan)],
             answer: Annotated[ElicitationResult[Agreement], Resolve(ask)],
             snapshot: tools.SnapshotName = "latest",  # noqa: ARG001 - the plan has read it
@@ -119,19 +116,19 @@ class MemoryServer(MCPServer):
             """
             if not isinstance(answer, AcceptedElicitation) or answer.data.restore is not True:
                 raise ToolError("nothing was restored: the person did not agree")
-            return await self.answer(partial(tools.restore, plan=plan, files=files, force=force), ctx)
+            return await self.answer(partial(tools.restore, plan=plan, files=files, force=force))
 
         return restore
 
-    async def answer(self, call: Callable[[Job], Reply], told: _Told) -> Reply:
+    async def answer(self, call: Callable[[Job], Reply]) -> Reply:
         """The answer of a call, with what it warned of."""
-        reply, warned = await self._do(call, told)
+        reply, warned = await self._do(call)
         reply.warnings = replies.some(map(self.words.sentence, warned), chars=replies.REPLY_CHARS // 4)
         return reply
 
-    async def _do(self, call: Callable[[Job], _T], told: _Told) -> tuple[_T, Any]:
+    async def _do(self, call: Callable[[Job], _T]) -> tuple[_T, Any]:
         try:
-            return await self.worker.do(call, told)
+            return await self.worker.do(call)
         except Exception as error:
             _log(error)
             # What went wrong may be told in a vault's words.

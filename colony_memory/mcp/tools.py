@@ -75,7 +75,7 @@ def backup(
     options = replace(served.options, note=note, tags=tags)
     with FolderSave(job.open(), served.root, options, unattended=True) as saving:
         with served.fixed():
-            capture = saving.read(on_progress=job.on_reading)
+            capture = saving.read(on_progress=job.go_on)
         if served.place.make_unchosen():
             _warn("no vault was chosen, so one was made in the data directory of the user", None)
         saved = saving.save(capture)
@@ -316,7 +316,7 @@ def _side(job: Job, memory: ColonyMemory, text: str) -> Side:
         masking = served.options.secrets in ("stop", "mask")
         options = replace(served.options, secrets="mask" if masking else "allow")
         with served.fixed():
-            return side_of_folder(FOLDER, read_for(memory, served.root, options, on_progress=job.on_reading))
+            return side_of_folder(FOLDER, read_for(memory, served.root, options, on_progress=job.go_on))
     if not may_name_a_snapshot(text):
         raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")
     return read_snapshot(memory, find_id(memory, text, label=served.label), label=served.label)
@@ -403,7 +403,7 @@ def _restored(job: Job, **options: Any) -> RestoredFolder:
     served = job.served
     with served.fixed():
         return restore_folder(
-            job.open(), served.root, label=served.label, snapshot_first=True, on_progress=job.on_writing, **options
+            job.open(), served.root, label=served.label, snapshot_first=True, on_progress=job.go_on, **options
         )
 
 

@@ -14,22 +14,8 @@ from mcp_calls import ERAS, Desk, desk
 
 from colony_memory import ColonyMemory
 from colony_memory.mcp import served, tools
-from colony_memory.testing import FakeVault
 
 __all__ = ["desk"]
-
-
-class Slow(FakeVault):
-    """A vault whose uploads wait until they are told to go on."""
-
-    def __init__(self):
-        super().__init__(operations_per_hour=None)
-        self.reached, self.go_on = threading.Event(), threading.Event()
-
-    def vault_upload_file(self, *args, **options):
-        self.reached.set()
-        assert self.go_on.wait(30)
-        return super().vault_upload_file(*args, **options)
 
 
 async def reached(event):
@@ -59,7 +45,7 @@ def test_a_backup_that_is_called_off_while_it_reads_writes_nothing(desk, era, mo
     for number in range(50):
         desk.write(f"notes/{number}.md", "x")
     here, go_on = threading.Event(), threading.Event()
-    real = served.Job.on_reading
+    real = served.Job.go_on
 
     def slowly(self, *args):
         here.set()
@@ -68,7 +54,7 @@ def test_a_backup_that_is_called_off_while_it_reads_writes_nothing(desk, era, mo
         assert self.stop.wait(30)
         real(self, *args)
 
-    monkeypatch.setattr(served.Job, "on_reading", slowly)
+    monkeypatch.setattr(served.Job, "go_on", slowly)
     listed = called_off(desk, "backup", until=here, then=go_on)
     assert listed["snapshots"] == []
     assert list(desk.vault_path.glob("cmem.*")) == []
@@ -82,38 +68,19 @@ def test_a_restore_that_is_called_off_while_it_writes_changes_nothing(tmp_path, 
     for number in range(20):
         desk.write(f"notes/{number}.md", "spoilt")
     here, go_on = threading.Event(), threading.Event()
-    real = served.Job.on_writing
+    real = served.Job.go_on
 
     def slowly(self, *args):
-        if args[0] > 10:
+        if args and args[0] > 10:
             here.set()
             assert go_on.wait(30)
             assert self.stop.wait(30)
         real(self, *args)
 
-    monkeypatch.setattr(served.Job, "on_writing", slowly)
+    monkeypatch.setattr(served.Job, "go_on", slowly)
     called_off(desk, "restore", until=here, then=go_on, arguments={"force": True})
     assert {each.read_text() for each in (desk.root / "notes").iterdir()} == {"spoilt"}
     assert sorted(each.name for each in desk.root.parent.iterdir()) == ["memory", "vault"]
-
-
-@pytest.mark.parametrize("era", ERAS)
-def test_progress_is_told_and_only_grows(tmp_path, era, monkeypatch):
-    monkeypatch.setattr(served, "_EVERY", 0.01)
-    vault = Slow()
-    desk = Desk(tmp_path, vault)
-    desk.era, told = era, []
-
-    async def hear(progress, total, message):
-        told.append((progress, message))
-        vault.go_on.set()
-
-    found = desk.run(lambda client: client.call_tool("backup", {}, progress_callback=hear))
-    assert not found.is_error
-    steps = [progress for progress, _ in told]
-    assert steps
-    assert steps == sorted(set(steps))
-    assert told[0][1] == "reading: 1 file, 10 B"
 
 
 def test_calls_at_once_are_made_one_after_the_other(desk, monkeypatch):
@@ -151,12 +118,12 @@ def test_calls_at_once_are_made_one_after_the_other(desk, monkeypatch):
 
 
 def test_a_call_that_the_end_of_the_server_stops_is_told_so(desk, monkeypatch):
-    real = served.Job.on_reading
+    real = served.Job.go_on
 
     def at_the_end(self, *args):
         desk.server().worker.rest(0)
         real(self, *args)
 
-    monkeypatch.setattr(served.Job, "on_reading", at_the_end)
+    monkeypatch.setattr(served.Job, "go_on", at_the_end)
     assert desk.refused("backup") == "the call was stopped, as the server is about to end"
     assert list(desk.vault_path.glob("cmem.*")) == []

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -105,7 +106,10 @@ def cli(capsys):
         out, err = capsys.readouterr()
         return code, out, err
 
-    return run
+    before = signal.getsignal(signal.SIGHUP) if os.name != "nt" else None
+    yield run
+    if before is not None:
+        signal.signal(signal.SIGHUP, before)  # a hook ignores it, as its process is about to end
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import signal
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from colony_memory.words import shown
 from colony_memory.words.errors import Failure, command, describe, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from colony_memory.app.open import Place
     from colony_memory.app.save import Saved
@@ -108,7 +107,7 @@ def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
 
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.client import ColonyMemory
-    from colony_memory.hooks.install import in_a_cache, other_folders, with_hooks
+    from colony_memory.hooks.install import other_folders, with_hooks
     from colony_memory.schedule.on_error import OnError
 
     # What every call would fail of is refused before.
@@ -141,10 +140,6 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
         make_unchosen(place)
         call.common.output.note(host.afterwards)
         call.common.output.note(f"saving to {place.title}")
-    if in_a_cache():
-        call.common.output.warn(
-            "this program lies in a cache, and the hooks stop working when that is emptied: install it"
-        )
     return code
 
 
@@ -243,8 +238,9 @@ def answer_host(call: Call) -> int:
         call.on_error, label=call.label, output=output, patience=lambda: max(1.0, task.left())
     ) as tell_failure:
         worker: turn.Worker[tuple[str, str]] = turn.Worker(task.tell if event in host.tells else task.save)
-        with _outliving_the_terminal():
-            in_time = worker.within(task.left())
+        if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        in_time = worker.within(task.left())
         told = worker.result if in_time and worker.result is not None else task.failed(worker.error, in_time=in_time)
         not_understood = unread and f"what {host.title} said could not be understood, {unread}"
         context, problem = told[0], "; ".join(filter(None, [told[1], not_understood]))
@@ -338,16 +334,3 @@ class _Task:
             return "", f"the memory is saved, but: {what}"
         again = command("backup", call.folder, label=call.label, given=asdict(call.common))
         return "", f"the memory was not saved: {what}; try: {again}"
-
-
-@contextmanager
-def _outliving_the_terminal() -> Iterator[None]:
-    """Let a terminal that is closed with the host not end the last backup of a session."""
-    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
