@@ -23,25 +23,23 @@ if TYPE_CHECKING:
 __all__ = ["Child", "CommandNotFound", "become_init", "find_command"]
 
 
-# SIGHUP and SIGQUIT are not everywhere.
-_ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
+def _numbers(names: str) -> frozenset[int]:
+    """Those of the signals that this system has."""
+    return frozenset(getattr(signal, f"SIG{name}") for name in names.split() if hasattr(signal, f"SIG{name}"))
+
+
+_ENDING = _numbers("TERM INT HUP")
+_ENDING_NOW = _numbers("TERM HUP QUIT")
+# What a terminal sends to every process in front of it when a key is pressed.
+_KEYS = _numbers("INT QUIT")
 # Faults of this process itself, what a parent is told of its children, and job control, which a terminal does.
-_OWN = (
-    "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGEMT", "SIGCHLD", "SIGKILL", "SIGSTOP",
-    "SIGTSTP", "SIGTTIN", "SIGTTOU",
-)  # fmt: skip
+_OWN = _numbers("SEGV BUS FPE ILL ABRT TRAP SYS EMT CHLD KILL STOP TSTP TTIN TTOU")
 
 
-def ending_signals() -> tuple[int, ...]:
-    return tuple(getattr(signal, name) for name in _ENDING if hasattr(signal, name))
-
-
-def signals_for_a_child() -> tuple[int, ...]:
+def signals_for_a_child() -> frozenset[int]:
     """Every signal that somebody may mean for a command when he sends it to the process in front of it."""
-    if os.name == "nt":  # pragma: no cover - chosen by the platform
-        return ending_signals()  # a process there can be sent no other
-    own = {getattr(signal, name) for name in _OWN if hasattr(signal, name)}
-    return tuple(sorted(signal.valid_signals() - own))
+    # On Windows a process can be sent no other than those.
+    return _ENDING if os.name == "nt" else frozenset(signal.valid_signals() - _OWN)
 
 
 class TakenSignals:
@@ -51,9 +49,9 @@ class TakenSignals:
     thread nothing is taken.
     """
 
-    def __init__(self, handler: Callable[[int, FrameType | None], None], numbers: Iterable[int] | None = None) -> None:
+    def __init__(self, handler: Callable[[int, FrameType | None], None], numbers: Iterable[int] = _ENDING) -> None:
         self._handler = handler
-        self._numbers = ending_signals() if numbers is None else tuple(numbers)
+        self._numbers = sorted(numbers)
         self._previous: dict[int, Any] = {}
         self._open = False
 
@@ -116,9 +114,6 @@ def send_again(number: int) -> None:
 # Seconds between two looks at what has ended.
 _LOOK = 1.0
 _PAUSE = 0.05
-# What a terminal sends to every process in front of it when a key is pressed.
-_KEYS = frozenset(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name))
-_ENDING_NOW = frozenset(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
 
 
 class CommandNotFound(Exception):
@@ -234,7 +229,7 @@ def become_init(tell: Callable[[str], object]) -> None:
     """
     if os.getpid() != 1:
         return
-    numbers = set(signals_for_a_child())
+    numbers = signals_for_a_child()
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     worker = os.fork()
     if worker:
@@ -242,7 +237,7 @@ def become_init(tell: Callable[[str], object]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
 
-def _reap(worker: int, numbers: set[int], tell: Callable[[str], object]) -> int:
+def _reap(worker: int, numbers: Iterable[int], tell: Callable[[str], object]) -> int:
     """Wait for the worker, and for whoever else ends meanwhile; the worker's exit code."""
     # Everybody there is but this process, once the worker is gone.
     everybody = -1

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mcp_calls import Desk, desk
+from mcp_calls import desk
 
 from colony_memory.app.protection import Problem
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     Hint,
-    VaultUnavailable,
 )
 from colony_memory.mcp import tools
 from colony_memory.mcp.replies import Words
@@ -154,21 +153,3 @@ def test_a_wrong_argument_is_named_and_not_repeated(desk):
         assert told.startswith(says)
         assert len(told) < 200
         assert "passwd" not in told
-
-
-def test_the_text_of_a_vault_error_has_no_address(tmp_path):
-    class Away:
-        def __getattr__(self, name):
-            if not name.startswith("vault_"):
-                raise AttributeError(name)
-
-            def call(*args, **options):
-                raise VaultUnavailable(
-                    "https://user:hunter2@vault.example/v1 did not answer", hint=Hint("open", "base_url")
-                )
-
-            return call
-
-    told = Desk(tmp_path, Away()).refused("list")
-    assert "hunter2" not in told
-    assert told.endswith("try: ask the person to set COLONY_BASE_URL")

@@ -117,24 +117,6 @@ def test_a_command_that_cannot_be_run(tmp_path, monkeypatch):
     assert caught.value.code == 126
 
 
-@POSIX
-def test_the_terminal_is_looked_for(monkeypatch):
-    monkeypatch.undo()
-    monkeypatch.setattr(os, "open", lambda *args: 99)
-    monkeypatch.setattr(os, "close", lambda descriptor: None)
-    for group, told in ((os.getpgrp(), True), (os.getpgrp() + 1, False)):
-        monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor, group=group: group)
-        assert module._terminal_tells_all() is told
-
-    def fail(*args):
-        raise OSError(25, "Inappropriate ioctl for device")
-
-    monkeypatch.setattr(os, "tcgetpgrp", fail)
-    assert not module._terminal_tells_all()
-    monkeypatch.setattr(os, "open", fail)
-    assert not module._terminal_tells_all()
-
-
 # Process 1, by what it asks of the system.
 
 
