@@ -89,7 +89,11 @@ def free_memory() -> int | None:
 
     What cannot be told does not count; None where nothing can.
     """
-    return min((found for found in (_of_process(), _of_machine(), *_of_groups()) if found is not None), default=None)
+    told = _numbers(_PROC / "meminfo")
+    found = [_of_process(), *_of_groups()]
+    if "MemAvailable:" in told:
+        found.append((told["MemAvailable:"] + told.get("SwapFree:", 0)) * 1024)
+    return min((each for each in found if each is not None), default=None)
 
 
 def _of_process() -> int | None:
@@ -107,14 +111,8 @@ def _of_process() -> int | None:
     return max(0, min(limits) - used)
 
 
-def _of_machine() -> int | None:
-    found = _numbers(_PROC / "meminfo")
-    there = found.get("MemAvailable:")
-    return None if there is None else (there + found.get("SwapFree:", 0)) * 1024
-
-
-def _of_groups() -> list[int]:
-    out = []
+def _of_groups() -> list[int | None]:
+    out = list[int | None]()
     with contextlib.suppress(OSError):
         for line in (_PROC / "self/cgroup").read_text().splitlines():
             _, kinds, path = line.split(":", 2)
@@ -123,7 +121,7 @@ def _of_groups() -> list[int]:
             root = _GROUPS / kinds
             place = root / path.lstrip("/")
             out += [_of_group(each) for each in (place, *place.parents) if each == root or root in each.parents]
-    return [each for each in out if each is not None]
+    return out
 
 
 def _of_group(place: Path) -> int | None:

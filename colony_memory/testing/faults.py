@@ -40,23 +40,14 @@ class ProcessDied(BaseException):
 
 @dataclass(eq=False)
 class Injection:
-    """One thing that was injected: on which calls, how often, and what.
+    """One thing that was injected: on which calls, how often, and what."""
 
-    Attributes:
-        verb: The calls that it strikes, ``"*"`` for every one.
-        match: A part of the filename or a predicate on it; None for every file.
-        times: How often it still may strike, or None for ever.
-        skip: How many fitting calls it still lets pass.
-        what: What happens.
-        fired: How often it has struck.
-    """
-
-    verb: str
-    match: Match
-    times: int | None
-    skip: int
+    verb: str  # the calls that it strikes, "*" for every one
+    match: Match  # a part of the filename or a predicate on it; None for every file
+    times: int | None  # how often it still may strike, None for ever
+    skip: int  # how many fitting calls it still lets pass
     what: Any
-    fired: int = 0
+    fired: int = 0  # how often it has struck
 
     def __post_init__(self) -> None:
         if self.skip < 0 or (self.times is not None and self.times < 1):
@@ -129,15 +120,9 @@ class FaultyVault:
     ) -> Injection:
         """Raise instead of answering. Where several faults fit a call, the first one injected strikes.
 
-        Args:
-            verb: Calls that fail.
-            error: An exception; a class of them, called with a message; or something without arguments that
-                returns an exception.
-            match: Files whose calls fail.
-            times: How often, or None until :meth:`heal`.
-            skip: Number of fitting calls that pass first.
-            after: True: the vault does what it was asked for, and then the call fails. Does not strike where the
-                vault itself refuses.
+        ``error`` is an exception, a class of them, called with a message, or something without arguments that returns
+        one. ``times`` says how often, None until :meth:`heal`; ``skip`` how many fitting calls pass first. With
+        ``after`` the vault does what it was asked for, and then the call fails, unless the vault itself refuses.
 
         Raises:
             ValueError: Unknown verb, or a count that makes no sense.
@@ -157,11 +142,9 @@ class FaultyVault:
         return self._add("lie", Injection(verb, match, times, 0, replace))
 
     def stop_after(self, n: int, *, applied: bool) -> None:
-        """Die at the n-th call from now, and at every later one.
+        """Die at the n-th call from now (1: the very next one), and at every later one.
 
-        Args:
-            n: 1 for the very next call; each verb counts.
-            applied: Whether that call still reaches the vault. Later ones never do.
+        ``applied``: that call still reaches the vault. Later ones never do.
 
         Raises:
             ValueError: ``n`` is below 1.

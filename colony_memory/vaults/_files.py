@@ -227,6 +227,8 @@ class Marked(NamedTuple):
             raw = {"format": layout, "id": os.urandom(16).hex()}
             chosen = asked or (2 if conditional and not used() and is_installed() else 1)
         data = (json.dumps({**raw, "snapshots": _NAMES[chosen]}) + "\n").encode("ascii")
+        if len(data) > MARKER_BYTES:
+            raise ValueError("the vault's marker is too long to tell a format of snapshots")
         return Marked(None, chosen, data)
 
 

@@ -126,6 +126,13 @@ def test_who_waited_for_a_file_that_is_gone_locks_the_one_in_its_place(lock, mon
     assert is_free(lock)
 
 
+def test_a_file_that_is_swapped_for_ever_is_given_up(lock, monkeypatch):
+    directory = Directory(lock.parent)
+    monkeypatch.setattr(directory, "look", lambda name: None)
+    with pytest.raises(TimeoutError, match="locked by another process"), locked_in(directory, lock.name, patience=0):
+        pytest.fail("held a file without a name")
+
+
 @pytest.fixture
 def without_locks(monkeypatch):
     def refuse(*_):

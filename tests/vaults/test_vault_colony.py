@@ -416,7 +416,9 @@ def test_an_address_that_is_none_is_refused_and_not_repeated(address):
     assert address.removeprefix("https://") not in str(caught.value) or address == "https://"
 
 
-def test_a_client_beside_a_key_or_an_address():
+def test_a_client_beside_a_key_or_an_address_and_a_timeout_that_is_none():
+    with pytest.raises(ValueError, match="timeout"):
+        ColonyVault("col_test", timeout=0)
     client = colony_sdk.ColonyClient("col_test")
     for extra in ({"api_key": "col_test"}, {"base_url": "https://thecolony.ai/api/v1"}):
         with pytest.raises(ValueError, match="client="):

@@ -483,6 +483,10 @@ def test_a_vault_that_is_there_is_changed_at_its_user_s_word_alone(place):
     place.open(create=True, format=1)
     assert written(place.open()) == ONE
     assert ColonyMemory(backend=place.open()).verify()
+    tell(place, more="x" * (4025 - len(place.layout)))
+    with pytest.raises(ValueError, match="too long to tell a format"):
+        place.open(create=True, format=2)
+    assert place.open().exists()
 
 
 @pytest.mark.parametrize("url", ["colony:", "memory:", "export:a.json"])

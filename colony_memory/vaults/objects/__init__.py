@@ -48,6 +48,8 @@ __all__ = ["ObjectVault"]
 _MOST_OBJECTS = 100_000
 _PAGE = 1000
 _WHY_MISSING = "or its bucket does not exist"
+_ONE_WRITER = "has no conditional writes: let one program at a time save there, since two might overwrite each other's "
+_ONE_WRITER += "latest snapshot unseen"
 # Every store takes these as they are, in a key, in an address and in its XML. All names of ours are made of them.
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _ESCAPE = re.compile(rb"=([0-9A-F]{2})")
@@ -222,10 +224,9 @@ class ObjectVault(MarkedVault):
             elif name.startswith(prefix):
                 items.append(_describe(name, meta))
         if strays:
-            _warn(
-                f"{self.url}: names of snapshot files in places where none belong, {len(strays)} of them, such as "
-                f"{min(strays)[:200]!r}; they are passed over"
-            )
+            said = f"{len(strays)} of them, such as {min(strays)[:200]!r}; they are passed over"
+            said = f"{self.url}: names of snapshot files in places where none belong, {said}"
+            warnings.warn(said, ColonyMemoryWarning, stacklevel=2)
         if not items:
             self._look_again()
         items.sort(key=lambda item: str(item["filename"]))
@@ -330,28 +331,21 @@ class ObjectVault(MarkedVault):
         files.check_format(asked, conditional=conditional)
         marked = self._marked()
         if not marked.is_fine(asked):
+            doing = f"making a vault in {self.url}"
             try:
-                with asking(f"making a vault in {self.url}"):
-                    if conditional:
+                if conditional:
+                    with asking(doing):
                         probe_conditions(self._store, f".cmem-probe.{os.urandom(16).hex()}", self.url)
-                    marked = marked.renewed(
-                        asked, files.IN_OBJECTS, conditional=conditional, used=self._holds_snapshots
-                    )
+                marked = marked.renewed(asked, files.IN_OBJECTS, conditional=conditional, used=self._holds_snapshots)
+                with asking(doing):
                     self._store.put(MARKER, marked.data, mode="overwrite", use_multipart=False)
             except FileNotFoundError:
                 raise VaultMissing(f"there is no bucket or container for {self.url}: make that first") from None
             if not conditional:
-                _warn(
-                    f"{self.url} has no conditional writes: let one program at a time save there, since two might "
-                    "overwrite each other's latest snapshot unseen"
-                )
+                warnings.warn(f"{self.url} {_ONE_WRITER}", ColonyMemoryWarning, stacklevel=3)
         self.snapshot_format, self._known = marked.snapshots, True
 
 
 def _describe(filename: str, meta: ObjectMeta) -> dict[str, Any]:
     """A file without its content; its time is the store's."""
     return {"filename": filename, "content_size": meta["size"], "updated_at": files.written_time(meta["last_modified"])}
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, ColonyMemoryWarning, stacklevel=3)
