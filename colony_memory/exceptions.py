@@ -28,12 +28,10 @@ from __future__ import annotations
 import copyreg
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import dataclass
+from colony_memory._values import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from colony_memory.capture.secrets import SecretFinding
 
 
 _SHOWN_FINDINGS = 10
@@ -213,6 +211,27 @@ class PruneIncomplete(ColonyMemoryError):
         super().__init__(message, hint=hint)
         self.deleted = deleted
         self.failed = tuple(failed)
+
+
+@dataclass(frozen=True)
+class SecretFinding:
+    """The place of something that is likely a secret. It does not hold the secret.
+
+    Attributes:
+        name: Name of the file, in which a secret of its own is masked; ``note`` or ``tag`` for those of a snapshot.
+        line: Number of the line that it begins in, from 1; None in a file that is not text, in a name and in a link.
+        kind: What it looks like, such as ``GitHub token``.
+        id: Names it for as long as it stands in that file, wherever there, such as ``notes.md:github-token:0a1b2c``. Of
+            the secret, which nobody can guess, it tells 24 bits of a digest.
+    """
+
+    name: str
+    line: int | None
+    kind: str
+    id: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}{'' if self.line is None else f':{self.line}'}: {self.kind}"
 
 
 class SecretsFound(ColonyMemoryError):

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from colony_memory._values import NamedTuple, cached_property
-from colony_memory.capture.secrets import TABLE
+from colony_memory.capture._secret_rules import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._values import cached_property
 from colony_memory.capture._secret_kinds import Place, find
-from colony_memory.capture.secrets import RULES
+from colony_memory.capture._secret_rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

@@ -23,9 +23,10 @@ from colony_memory.capture._metadata import (
     dump_attributes,
     dump_metadata,
 )
+from colony_memory.capture._secret_rules import RULES
 from colony_memory.capture._steady import NO_FILE, VANISHED, companions_of
 from colony_memory.capture._tree import PART, Row, is_settled
-from colony_memory.capture.secrets import RULES, Pieces, is_allowed, judge_secrets, shown_names
+from colony_memory.capture.secrets import Pieces, is_allowed, judge_secrets, shown_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,12 +25,13 @@ from colony_memory.capture._ignore import IgnoreRules, read_excluded
 from colony_memory.capture._journal import list_records
 from colony_memory.capture._metadata import contents_of, split_documents
 from colony_memory.capture._reading import Found
+from colony_memory.capture._secret_rules import RULES
 from colony_memory.capture._steady import Sparse, reason_of
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._tree import Known, LeftOut, Note, Room, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
 from colony_memory.capture.git import BUNDLE_NAME
-from colony_memory.capture.secrets import RULES, masked_names, read_allowed
+from colony_memory.capture.secrets import masked_names, read_allowed
 from colony_memory.exceptions import passing
 
 if TYPE_CHECKING:

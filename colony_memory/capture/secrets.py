@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import warnings
 from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colony_memory._boundary import several
-from colony_memory._values import dataclass, field, pattern, replace
+from colony_memory._values import pattern, replace
 from colony_memory.capture._metadata import METADATA_NAME, describe, load_metadata, split_documents
-from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
+from colony_memory.capture._secret_rules import RULES
+from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretFinding, SecretsFound
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from colony_memory.capture._secret_kinds import Place
 
 __all__ = ["RULES", "SecretFinding", "find_secrets", "mask_secrets", "masked_names"]
-
-_MATCHER = 8  # counts up with what is found by other means than the table
-#: The table of what likely secrets look like; what it says is read where something is searched.
-_LOADER: Any = __spec__.loader
-TABLE: bytes = _LOADER.get_data(os.path.join(os.path.dirname(__file__), "secret_kinds.txt"))  # noqa: PTH118, PTH120
-#: Names the rules: what was found clean by the same ones need not be searched again.
-RULES = hashlib.sha256(b"%d\n%s" % (_MATCHER, TABLE)).hexdigest()[:16]
 
 _RAW = "raw private key"
 _DIGITS = 6
@@ -67,27 +60,6 @@ def _slugs() -> frozenset[str]:
 # A key of this package may be kept as its bare bytes, which only their place gives away.
 _SEED_SIZE = 32
 _SEED_NAME = pattern(r"(?i)(key|seed)[^/]*$")
-
-
-@dataclass(frozen=True)
-class SecretFinding:
-    """The place of something that is likely a secret. It does not hold the secret.
-
-    Attributes:
-        name: Name of the file, in which a secret of its own is masked; ``note`` or ``tag`` for those of a snapshot.
-        line: Number of the line that it begins in, from 1; None in a file that is not text, in a name and in a link.
-        kind: What it looks like, such as ``GitHub token``.
-        id: Names it for as long as it stands in that file, wherever there, such as ``notes.md:github-token:0a1b2c``. Of
-            the secret, which nobody can guess, it tells 24 bits of a digest.
-    """
-
-    name: str
-    line: int | None
-    kind: str
-    id: str = field(default="", compare=False)
-
-    def __str__(self) -> str:
-        return f"{self.name}{'' if self.line is None else f':{self.line}'}: {self.kind}"
 
 
 def find_secrets(documents: Mapping[str, str]) -> tuple[SecretFinding, ...]:
