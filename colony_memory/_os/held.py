@@ -27,7 +27,6 @@ from colony_memory._values import dataclass, field, pattern
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from colony_memory._os.directory import Directory
 
 if sys.platform != "win32":
     import fcntl
@@ -250,16 +249,11 @@ def shared_lock(descriptor: int) -> Iterator[None]:
             _set(descriptor, _SHARED, _SHARED_SIZE, free=True)
 
 
-def lock_holder(directory: Directory, name: str, where: tuple[int, int]) -> int | None:
+def lock_holder(descriptor: int, where: tuple[int, int]) -> int | None:
     """The process that holds a lock on a part of a file, None where no other does; -1 where it is of an open file."""
     if sys.platform == "win32" or struct.calcsize("P") != 8:
         return None
-    try:
-        with directory.file(name) as (descriptor, _):
-            told = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack(fcntl.F_WRLCK, *where))
-    except OSError:
-        return None
-    kind, by = _unpack(told)
+    kind, by = _unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack(fcntl.F_WRLCK, *where)))
     return None if kind == fcntl.F_UNLCK else by
 
 

@@ -246,7 +246,7 @@ def find_users(reach: Reach, changing: Collection[str], databases: Collection[st
         by = system.holder(name, status)
         may_be_lock = name in changing or not status.st_size or "lock" in name.rpartition("/")[2].lower()
         if by is None and may_be_lock and not is_note(name):
-            by = lock_holder(*reach.parent(name), WHOLE_FILE)
+            by = _lock_holder(*reach.parent(name), WHOLE_FILE)
         if by is not None:
             users[name] = name_process(by)
     found = {name: users[name] for name in changing if name in users}
@@ -286,5 +286,11 @@ def _user_of_database(directory: Directory, name: str, status: os.stat_result | 
     if is_open_elsewhere(Identity.of(status)):
         return "this process"
     # The index first: in WAL mode, nothing else is locked by whoever only waits.
-    holders = (lock_holder(directory, *part) for part in ((name + INDEX, INDEX_LOCKS), (name, DATABASE_LOCKS)))
+    holders = (_lock_holder(directory, *part) for part in ((name + INDEX, INDEX_LOCKS), (name, DATABASE_LOCKS)))
     return next((name_process(by) for by in holders if by is not None), None)
+
+
+def _lock_holder(directory: Directory, name: str, where: tuple[int, int]) -> int | None:
+    with contextlib.suppress(OSError), directory.file(name) as (descriptor, _):
+        return lock_holder(descriptor, where)
+    return None

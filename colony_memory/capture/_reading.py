@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import local_name
+from colony_memory._values import replace
 from colony_memory.capture._filenames import JOURNAL, LOG, parents_of, whole_of
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture._moment import Moment
 from colony_memory.capture._steady import (
     CHANGED,
+    HEADER,
     NO_FILE,
     VANISHED,
+    Contents,
     NotSaved,
     TooLarge,
     as_bytes,
     as_content,
-    read_contents,
+    companions_of,
+    has_file,
+    is_database,
+    read_plain,
+    read_start,
     reason_of,
     room_of,
 )
@@ -348,3 +355,23 @@ def _measure(entries: list[Entry]) -> dict[str, int]:
                 break
         return found
     return {}
+
+
+def read_contents(place: Directory, name: str, *, limit: int, size: int | None = None) -> Contents:
+    """Read a file, or all that the committed transactions of a database give: NotSaved, TooLarge, OSError."""
+    with place.file(name) as (descriptor, status):
+        if not is_database(read_start(descriptor, len(HEADER))):
+            return read_plain(descriptor, status, limit=limit, size=size)
+    from colony_memory.capture.sqlite import DatabaseDamaged, read_database
+
+    parts = tuple(each for each in companions_of(name) if has_file(place, each))  # what they are shows when read
+    try:
+        data, own = read_database(place, name, limit=limit)
+    except (NotSaved, OSError) as error:
+        raise NotSaved(reason_of(error), parts=parts) from error
+    except DatabaseDamaged as damaged:
+        # Then the files beside it are files like others.
+        with place.file(name) as (descriptor, status):
+            plain = read_plain(descriptor, status, limit=limit)
+        return replace(plain, note=f"looks like an SQLite database and is saved as it is: {damaged}")
+    return Contents(data, status, is_database=True, parts=own)

@@ -1,4 +1,4 @@
-"""The table of what likely secrets look like, and the name of its rules; it is read further where something is searched."""
+"""The table of what likely secrets look like, and the name of its rules, for a search and for what was searched."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import UnfitFile, is_file
-from colony_memory._values import dataclass, replace
+from colony_memory._values import dataclass
 from colony_memory.capture._filenames import COMPANIONS, INDEX
 
 if TYPE_CHECKING:
@@ -64,27 +64,8 @@ class Contents:
     note: str = ""  # what is odd about it
 
 
-def read_contents(place: Directory, name: str, *, limit: int, size: int | None = None) -> Contents:
+def read_plain(descriptor: int, status: os.stat_result, *, limit: int, size: int | None = None) -> Contents:
     """Read a file, no more than ``size`` bytes of it, as it was when that began: NotSaved, TooLarge, OSError."""
-    with place.file(name) as (descriptor, status):
-        if not is_database(read_start(descriptor, len(HEADER))):
-            return _read_plain(descriptor, status, limit=limit, size=size)
-    from colony_memory.capture.sqlite import DatabaseDamaged, read_database
-
-    parts = tuple(each for each in companions_of(name) if has_file(place, each))  # what they are shows when read
-    try:
-        data, own = read_database(place, name, limit=limit)
-    except (NotSaved, OSError) as error:
-        raise NotSaved(reason_of(error), parts=parts) from error
-    except DatabaseDamaged as damaged:
-        # Then the files beside it are files like others.
-        with place.file(name) as (descriptor, status):
-            plain = _read_plain(descriptor, status, limit=limit, size=None)
-        return replace(plain, note=f"looks like an SQLite database and is saved as it is: {damaged}")
-    return Contents(data, status, is_database=True, parts=own)
-
-
-def _read_plain(descriptor: int, status: os.stat_result, *, limit: int, size: int | None) -> Contents:
     if size is None and room_of(status) < status.st_size:
         sparse = read_sparse(descriptor, limit=limit)
         if sparse.size - len(sparse) >= HOLES:

@@ -297,7 +297,8 @@ class Walk:
 
     def _read_rules(self, place: Directory, inside: tuple[str, ...]) -> bytes | bytearray | None:
         try:
-            rules = steady.read_contents(place, IGNORE_NAME, limit=LARGEST).data
+            with place.file(IGNORE_NAME) as (descriptor, status):
+                rules = steady.read_plain(descriptor, status, limit=LARGEST).data
         except FileNotFoundError:
             return None  # it has just gone
         except (steady.NotSaved, steady.TooLarge, OSError) as error:

@@ -14,7 +14,7 @@ from capture_trees import linux, make, names, posix, rows, tree
 
 from colony_memory._os import held as processes
 from colony_memory._os.directory import Directory
-from colony_memory.capture import read_folder, write_folder
+from colony_memory.capture import _question, read_folder, write_folder
 from colony_memory.capture import sqlite as sqlite_capture
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -150,9 +150,9 @@ def test_what_cannot_be_asked_is_not_in_use(tmp_path: Path, monkeypatch: pytest.
     os.mkfifo(dst / "memory.db-shm")
     assert write_folder({"memory.db": "new"}, dst, dry_run=True).in_use == ()
     with Directory.open(dst) as folder:
-        assert processes.lock_holder(folder, "memory.db-shm", (0, 0)) is None
+        assert _question._lock_holder(folder, "memory.db-shm", (0, 0)) is None
         monkeypatch.setattr(processes.struct, "calcsize", lambda _: 4)
-        assert processes.lock_holder(folder, "memory.db", (0, 0)) is None
+        assert _question._lock_holder(folder, "memory.db", (0, 0)) is None
     monkeypatch.setattr(sys, "platform", "darwin")
     assert processes.open_files() == processes.OpenFiles()
 
