@@ -36,9 +36,12 @@ def descriptors() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
+@pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("mode", [os.O_RDWR, os.O_WRONLY])
-def test_the_lock_on_any_file_stays(tmp_path: Path, mode: int) -> None:
+def test_the_lock_on_any_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, listed: bool) -> None:
     """Of lock files, key-value stores and whatever else an agent has open, also where it cannot be read from."""
+    if not listed:  # descriptors are tried where they cannot be
+        monkeypatch.setattr(_held, "_LISTINGS", (str(tmp_path / "missing"),))
     path = make(tmp_path, {"a.lock": b"pid 7\n", "b.md": b"b"}) / "a.lock"
     descriptor = os.open(path, mode)
     try:
@@ -109,47 +112,26 @@ def test_a_number_that_somebody_else_has_taken_is_left_alone(tmp_path: Path) -> 
     _held._held.clear()
 
 
-def test_where_descriptors_cannot_be_listed_they_are_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_held, "_LISTINGS", (str(tmp_path / "missing"),))
-    path = make(tmp_path, {"a.md": b"a"}) / "a.md"
-    with path.open("r+b") as file:
-        fcntl.lockf(file, fcntl.LOCK_EX)
-        read_folder(tmp_path)
-        assert not another_gets(TAKE, path)
-
-
 @pytest.mark.parametrize("of_open_files", [True, False])
-def test_a_shared_lock_is_taken_and_given_back(
+def test_a_shared_lock_is_taken_and_given_back_and_none_of_this_process_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_open_files: bool
 ) -> None:
     if sys.platform != "linux" and of_open_files:
         pytest.skip("needs locks of open files")
     monkeypatch.setattr(_held, "_OF_OPEN_FILES", of_open_files)
-    with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
-        database.execute("CREATE TABLE t(x)")
-    exclusive = BEGIN.replace("IMMEDIATE", "EXCLUSIVE")
-    status = (tmp_path / "m.db").stat()
-    with _held.held((status.st_dev, status.st_ino), lambda: os.open(tmp_path / "m.db", os.O_RDONLY)) as descriptor:
-        with _held.shared_lock(descriptor):
-            assert not another_gets(exclusive, tmp_path / "m.db")
-        assert another_gets(exclusive, tmp_path / "m.db")
-    _held.settle()
-
-
-@pytest.mark.parametrize("of_open_files", [True, False])
-def test_no_lock_of_this_process_is_touched_by_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_open_files: bool
-) -> None:
-    if sys.platform != "linux" and of_open_files:
-        pytest.skip("needs locks of open files")
-    monkeypatch.setattr(_held, "_OF_OPEN_FILES", of_open_files)
-    with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
+    path = tmp_path / "m.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
         database.execute("BEGIN IMMEDIATE")
         assert read_folder(tmp_path).left_out == ()
-        assert not another_gets(BEGIN, tmp_path / "m.db")
+        assert not another_gets(BEGIN, path)
         database.execute("COMMIT")
-    assert another_gets(BEGIN, tmp_path / "m.db")
+    exclusive, status = BEGIN.replace("IMMEDIATE", "EXCLUSIVE"), path.stat()
+    with _held.held((status.st_dev, status.st_ino), lambda: os.open(path, os.O_RDONLY)) as descriptor:
+        with _held.shared_lock(descriptor):
+            assert not another_gets(exclusive, path)
+        assert another_gets(exclusive, path)
+    _held.settle()
 
 
 def test_a_file_system_without_locks_is_read_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

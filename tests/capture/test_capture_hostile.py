@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import files, linux, make, metadata, names, posix, traces, tree
+from capture_trees import files, linux, make, metadata, posix, traces, tree
 
 from colony_memory._os import directory as _directory
 from colony_memory._os import directory as disk
@@ -90,47 +89,10 @@ def test_a_snapshot_cannot_write_state_that_is_believed_later(tmp_path: Path, mo
     assert state_directory().is_dir()
 
 
-SWAP = """
-import ctypes, os, sys
-exchange, (a, b), parent = ctypes.CDLL(None).renameat2, map(os.fsencode, sys.argv[1:3]), os.getppid()
-if exchange(-100, a, -100, b, 2): sys.exit(3)
-print("up", flush=True)
-while os.getppid() == parent:
-    for _ in range(1000): exchange(-100, a, -100, b, 2)
-"""
-
-
-@linux
-@pytest.mark.once
-def test_nothing_is_written_through_a_link_that_is_swapped_in(tmp_path: Path) -> None:
-    dst, outside = make(tmp_path / "dst", {"keep.md": b"x", "notes/0.md": b"old"}), tmp_path / "outside"
-    outside.mkdir()
-    (dst / ".x").symlink_to(outside)
-    documents = {f"notes/{number}.md": f"text {number}" for number in range(20)}
-    ended = set()
-    with subprocess.Popen([sys.executable, "-c", SWAP, dst / "notes", dst / ".x"], stdout=subprocess.PIPE) as swapper:
-        assert swapper.stdout is not None
-        if not swapper.stdout.readline():
-            pytest.skip("two names cannot be exchanged here")
-        try:
-            for number in range(150):
-                try:
-                    write_folder({**documents, "n.md": str(number)}, dst, delete=number % 2 == 0, force=True)
-                    ended.add("done")
-                except (ColonyMemoryError, ColonyMemoryWarning):
-                    ended.add("refused")
-                assert names(outside) == []
-        finally:
-            swapper.kill()
-    assert ended
-    assert names(outside) == []
-
-
 @pytest.mark.parametrize("links", [True, False])
 def test_a_link_in_the_place_of_a_directory_at_any_step_leads_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
-    """The same, at each place where a directory is entered, by no chance."""
     if not links:
         monkeypatch.setattr(Directory, "exchange", lambda *_: False)
         monkeypatch.setattr(Directory, "share", lambda *_: (_ for _ in ()).throw(PermissionError(1, "no")))
@@ -208,29 +170,23 @@ def test_without_descriptors_it_is_done_by_path(tmp_path: Path, monkeypatch: pyt
         Directory.open(dst / "a.md")
 
 
-def test_without_one_call_for_all_files_each_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "_native", lambda *_: None)
+@linux
+@pytest.mark.parametrize("together", [True, False])
+def test_many_files_are_synced_by_one_call_or_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
     synced: list[int] = []
+    calls: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
-    documents = {f"{number}.md": "x" for number in range(100)}
+    monkeypatch.setattr(disk, "sync_file_system", calls.append)
+    if not together:
+        monkeypatch.setattr(disk, "_native", lambda *_: None)
     for target in (tmp_path / "new", make(tmp_path / "dst", OLD)):
         synced.clear()
-        write_folder(documents, target)
-        assert len(synced) > 100
-    with pytest.raises(NotImplementedError):
-        disk.sync_file_system(0)
-
-
-@linux
-def test_many_files_are_synced_by_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-    real, calls = os.fsync, []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(descriptor) or real(descriptor))
-    monkeypatch.setattr(disk, "sync_file_system", calls.append)
-    documents = {f"{number}.md": "x" for number in range(100)}
-    write_folder(documents, make(tmp_path / "dst", OLD))
-    assert len(calls) == 2
-    assert len(synced) < 30
+        write_folder({f"{number}.md": "x" for number in range(100)}, target)
+        assert (len(synced) < 30) is together, len(synced)
+        assert (len(synced) > 100) is not together
+    assert len(calls) == (3 if together else 0)
 
 
 @linux
@@ -241,5 +197,7 @@ def test_an_error_of_that_call_is_the_systems(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "platform", "darwin")
     try:
         assert not disk.syncs_together(10_000)
+        with pytest.raises(NotImplementedError):
+            disk.sync_file_system(0)
     finally:
         disk._native.cache_clear()

@@ -153,7 +153,7 @@ def without_modes(root: Path) -> dict[str, object]:
     ("error", "step"),
     [
         (errno.EIO, 47),
-        pytest.param(errno.ENOSPC, 3, marks=pytest.mark.exhaustive),
+        *(pytest.param(error, 3, marks=pytest.mark.exhaustive) for error in (errno.ENOSPC, errno.EPERM)),
         *(
             pytest.param(error, 1, marks=[pytest.mark.exhaustive, pytest.mark.long])
             for error in (errno.ENOSPC, errno.EPERM, errno.EIO, errno.ELOOP)

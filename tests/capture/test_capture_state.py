@@ -26,11 +26,9 @@ def test_it_has_a_place_with_a_strange_home_and_an_error_without_one(
 
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    for strange in ("", "relative"):
-        monkeypatch.setenv("HOME", strange)
+    for strange in ("", "relative", None):
+        monkeypatch.setenv("HOME", strange) if strange is not None else monkeypatch.delenv("HOME")
         assert state_directory() == home / ".local/state/colony-memory"
-    monkeypatch.delenv("HOME")
-    assert state_directory() == home / ".local/state/colony-memory"
     monkeypatch.setattr(sys, "platform", "darwin")
     assert state_directory() == home / "Library/Application Support/colony-memory"
 
