@@ -10,7 +10,7 @@ import sys
 import warnings
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._os import directory as disk
 from colony_memory._os.directory import Reach
@@ -34,7 +34,7 @@ NEW, KEPT = "new", "kept"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # What NFS with root_squash, SMB, FAT and FUSE answer, and a container without the capability.
 _REFUSED = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-_SETS_TIMES = os.utime in os.supports_fd
+_SETS_MODES, _SETS_TIMES = os.chmod in os.supports_fd, os.utime in os.supports_fd
 
 
 class blaming:  # noqa: N801 - it reads like the functions of contextlib, and is entered for every file
@@ -151,17 +151,16 @@ class Stage:
                     directory.make(last)
                     made.append(parent)
             for name in self.plan.files:
-                with self.blaming(name):
-                    directory, last = reach.parent(name)
-                self.write(directory, last, name)
+                self.write(reach, name, name)
             for name in reversed(made):
                 with self.blaming(f"{name}/"):
                     self.finish_directory(reach.directory(name), name)
 
-    def write(self, directory: Directory, at: str, name: str) -> Version:
+    def write(self, reach: Reach, at: str, name: str) -> Version:
         """Write one file where it is to wait."""
         with self.blaming(name):
-            status = (self._link if name in self.plan.metadata.links else self._fill)(directory, at, name)
+            directory, last = reach.parent(at)
+            status = (self._link if name in self.plan.metadata.links else self._fill)(directory, last, name)
         self._done += 1
         if self.plan.on_progress:
             self.plan.on_progress(self._done, len(self.plan.files), name)
@@ -215,19 +214,8 @@ class Stage:
 
     def _link(self, directory: Directory, at: str, name: str) -> os.stat_result:
         directory.make_link(at, str(self.plan.files[name]))
-        if directory.descriptor is not None:
-            (path, where), owner = directory.address(at), self._owner_of(name)
-            changed = self.plan.metadata.times.get(name)
-            if owner is not None:
-                with self.attempt("owner", name):
-                    os.chown(path, *owner, follow_symlinks=False, **where)
-            if changed is not None:
-                with self.attempt("time of change", name):
-                    os.utime(path, ns=(changed, changed), follow_symlinks=False, **where)
-        status = directory.look(at)
-        if status is None:
-            raise FileNotFoundError(str(directory.path / at))
-        return status
+        (path, where), changed = directory.address(at), self.plan.metadata.times.get(name)
+        return self.give(path, name, owner=self._owner_of(name), changed=changed, is_link=True, **where)
 
     # --- attributes
 
@@ -243,25 +231,28 @@ class Stage:
 
     def give(
         self,
-        descriptor: int,
+        at: Any,  # a descriptor, or a path with where it is
         name: str,
         *,
         owner: tuple[int, int] | None = None,
         mode: int | None = None,
         changed: int | None = None,
+        dir_fd: int | None = None,
+        is_link: bool = False,
     ) -> os.stat_result:
-        """Give an open file or directory its attributes, and return what it is then; None stays as it is."""
-        status = os.fstat(descriptor)
-        if owner is not None and hasattr(os, "fchown") and owner != (status.st_uid, status.st_gid):
+        """Give what is open, or a link, its attributes, and return what it is then; None stays as it is."""
+        where: dict[str, Any] = {"follow_symlinks": False} if is_link else {}
+        status = os.stat(at, dir_fd=dir_fd, **where)
+        if owner is not None and hasattr(os, "chown") and owner != (status.st_uid, status.st_gid):
             with self.attempt("owner", name):
-                os.fchown(descriptor, *owner)
-        if mode is not None and hasattr(os, "fchmod") and stat.S_IMODE(status.st_mode) != mode:
+                os.chown(at, *owner, dir_fd=dir_fd, **where)
+        if mode is not None and _SETS_MODES and stat.S_IMODE(status.st_mode) != mode:
             with self.attempt("permissions", name):
-                os.fchmod(descriptor, mode & PERMISSIONS)
+                os.chmod(at, mode & PERMISSIONS, dir_fd=dir_fd)
         if changed is not None and _SETS_TIMES:
             with self.attempt("time of change", name):
-                os.utime(descriptor, ns=(status.st_atime_ns, changed))
-        return os.fstat(descriptor)
+                os.utime(at, ns=(status.st_atime_ns, changed), dir_fd=dir_fd, **where)
+        return os.stat(at, dir_fd=dir_fd, **where)
 
     @contextmanager
     def attempt(self, what: str, name: str) -> Iterator[None]:

@@ -188,7 +188,7 @@ def _prepare(
         old = None if there is None else Version.of(there)
         if old is not None and name in going and name.endswith((INDEX, "/")):
             old = old._replace(size=-1, changed=-1)  # whoever only reads writes to it; and what is in it goes first
-        new = stage.write(places[volume].new, number, name) if name in plan.files else None
+        new = stage.write(Reach(places[volume].new), number, name) if name in plan.files else None
         steps.append(Step(name.rstrip("/"), new, old, number, volume))
     for parent, name in plan.parents():
         with stage.blaming(name):

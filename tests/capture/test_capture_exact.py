@@ -220,7 +220,7 @@ def test_what_a_file_system_refuses_is_a_warning(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(refused, os.strerror(refused))
 
-    for name in ("fchmod", "fchown", "chown", "utime"):
+    for name in ("chmod", "fchmod", "chown", "utime"):
         monkeypatch.setattr(os, name, refuse)
     monkeypatch.setattr("colony_memory.capture._stage.is_root", lambda: True)
     monkeypatch.setattr(Directory, "status", other_owner(Directory.status))

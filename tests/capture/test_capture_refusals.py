@@ -30,7 +30,7 @@ pytestmark = posix
 # What looks, what opens, what reads and what changes.
 _FUNCTIONS = (
     *("stat", "lstat", "fstat", "scandir", "listdir", "readlink", "open", "read", "pread", "write", "fsync"),
-    *("mkdir", "replace", "unlink", "rmdir", "link", "symlink", "fchmod", "fchown", "utime"),
+    *("mkdir", "replace", "unlink", "rmdir", "link", "symlink", "chmod", "chown", "fchmod", "utime"),
 )
 
 
