@@ -232,8 +232,7 @@ class VaultServer:
 
     def expire_tokens(self) -> None:
         """Make every token issued so far invalid; the next ``/auth/token`` gives one that is valid."""
-        with self._lock:
-            self._tokens.clear()
+        self._tokens.clear()
 
     def fault(
         self, method: str, kind: str, *, path: str | None = None, times: int | None = 1, skip: int = 0, **options: Any
@@ -292,8 +291,7 @@ class VaultServer:
             return self._answer(request)
         kind, options = struck.what
         if kind == "expired":
-            with self._lock:
-                self._tokens.pop(request.bearer, None)
+            self._tokens.pop(request.bearer, None)
             return _refuse_token()
         if kind == "delay":
             self._closing.wait(options["seconds"])
@@ -322,11 +320,9 @@ class VaultServer:
             if request.field("api_key") != self.api_key:
                 return refuse(401, "AUTH_INVALID_KEY", "unknown API key")
             token = secrets.token_urlsafe(24)
-            with self._lock:
-                self._tokens[token] = self.clock()
+            self._tokens[token] = self.clock()
             return ok({"access_token": token, "token_type": "bearer"})
-        with self._lock:
-            issued = self._tokens.get(request.bearer)
+        issued = self._tokens.get(request.bearer)
         if issued is None or self.clock() >= issued + _TOKEN_SECONDS:
             return _refuse_token()
         try:

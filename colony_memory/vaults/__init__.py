@@ -113,53 +113,47 @@ class ConditionalUpload(Protocol):
 
 @runtime_checkable
 class PrefixListing(Protocol):
-    """Optional: a listing of only the files whose name starts so."""
+    """Optional: a listing of only the files whose name starts with the literal ``prefix``."""
 
-    def vault_list_prefix(self, prefix: str) -> Any:
-        """Like ``vault_list_files``, for names that start with the literal ``prefix``."""
+    def vault_list_prefix(self, prefix: str) -> Any: ...
 
 
 @runtime_checkable
 class FileLookup(Protocol):
-    """Optional: a listing of certain files, for a vault where a look at a few is less work than a look at all."""
+    """Optional: a listing of those of certain files that are there, where that is less work than a look at all.
 
-    def vault_look_up_files(self, filenames: Sequence[str]) -> Any:
-        """Like ``vault_list_files``, for those of these files that are there.
+    What it says of a file holds for some moment between call and reply, not all of it for the same one.
+    """
 
-        What it says of a file holds for some moment between call and reply, not all of it for the same one.
-        """
+    def vault_look_up_files(self, filenames: Sequence[str]) -> Any: ...
 
 
 @runtime_checkable
 class ManyDeletion(Protocol):
-    """Optional: several files removed with one request."""
+    """Optional: several files, those that are there, removed with one request; if it fails, any may be gone."""
 
-    def vault_delete_files(self, filenames: Sequence[str]) -> Any:
-        """Remove those of these files that are there. Where it fails, any of them may be gone."""
+    def vault_delete_files(self, filenames: Sequence[str]) -> Any: ...
 
 
 @runtime_checkable
 class OperationBudget(Protocol):
-    """Optional: a vault that counts uploads and deletes and says how many are left."""
+    """Optional: how many uploads and deletes the vault still accepts this hour, None where it has not said."""
 
-    def vault_operations_left(self) -> int | None:
-        """Uploads and deletes that the vault still accepts this hour, or None where it has not said."""
+    def vault_operations_left(self) -> int | None: ...
 
 
 @runtime_checkable
 class OperationReset(Protocol):
-    """Optional: a vault that says when they come back, too."""
+    """Optional: seconds until it accepts as many again as it does in an hour, None where it has not said."""
 
-    def vault_operations_reset(self) -> int | None:
-        """Seconds until the vault accepts as many again as it does in an hour, or None where it has not said."""
+    def vault_operations_reset(self) -> int | None: ...
 
 
 @runtime_checkable
 class FreeSpace(Protocol):
-    """Optional: a vault that knows how much room it has without a look at all of its files."""
+    """Optional: bytes that the vault still takes, without a look at all files; None where only its status tells."""
 
-    def vault_free_bytes(self) -> int | None:
-        """Bytes that it still takes, or None where only :meth:`VaultBackend.vault_status` tells."""
+    def vault_free_bytes(self) -> int | None: ...
 
 
 def open_vault(

@@ -131,20 +131,17 @@ def test_etags_and_conditions(server: VaultServer, client: ColonyClient) -> None
 def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyClient) -> None:
     token = client.get_auth_token()
     outside = f"http://127.0.0.1:{urlsplit(server.url).port}/vault/status"
-    requests: list[tuple[int, str, str, object]] = [
-        (404, "GET", "/nowhere", None),
-        (404, "GET", outside, None),
-        (405, "POST", "/vault/files/a.md/append", {"content": "x"}),
-        (405, "DELETE", "/vault/files", None),
-        (405, "GET", "/auth/token", None),
-        (422, "PUT", "/vault/files/a.md", {"content": 1}),
-        (422, "PUT", "/vault/files/a.md", ["content"]),
-        (422, "PUT", "/vault/files/a.md", b"{"),
-        (422, "PUT", "/vault/files/a.md", None),
-    ]
-    for status, method, path, body in requests:
-        found, _, reply = ask(server, method, path, token=token, body=body)
-        assert (found, type(reply["detail"])) == (status, list if status == 422 else dict)
+    for status, method, path in (
+        (404, "GET", "/nowhere"),
+        (404, "GET", outside),
+        (405, "POST", "/vault/files/a.md/append"),
+        (405, "DELETE", "/vault/files"),
+        (405, "GET", "/auth/token"),
+    ):
+        assert ask(server, method, path, token=token)[0] == status
+    for body in ({"content": 1}, ["content"], b"{", None):
+        found, _, reply = ask(server, "PUT", "/vault/files/a.md", token=token, body=body)
+        assert (found, type(reply["detail"])) == (422, list)
     assert server.vault.files == {}
 
 
