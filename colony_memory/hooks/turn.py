@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from colony_memory._format.names import id_time
 from colony_memory._os.paths import is_empty
 from colony_memory._values import dataclass
-from colony_memory.app.compare import find_unsaved
 from colony_memory.app.pick import made_at, stamp
 from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable, message_of
 from colony_memory.schedule.last_run import write_last_run
@@ -43,6 +42,8 @@ def stand_of(
     log: RunLog | None = None,
 ) -> str:
     """Compare a folder with what is saved of it, in sentences."""
+    from colony_memory.app.compare import find_unsaved
+
     said = [_begin(directory, label)]
     if is_empty(directory):
         latest = memory.latest(label=label)
