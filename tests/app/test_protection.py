@@ -25,6 +25,7 @@ ID = "20261101T130000300000Z-abcdef"
 OLD = "cmem.default.20261101T110000300000Z-abcdef.manifest.json"
 MANIFEST = f"cmem.default.{ID}.manifest.json"
 NEWEST = snapshot().snapshot_id
+ACCEPT = [("accept", "default", NEWEST)]
 
 
 @pytest.fixture
@@ -36,75 +37,33 @@ def vault(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("found", "max_age", "state", "stale", "problems"),
+    ("label", "vault", "state", "problems"),
     [
-        (vault_map(label_map()), None, "protected", False, []),
-        (vault_map(label_map()), timedelta(hours=4), "protected", False, []),
-        (vault_map(label_map()), timedelta(hours=2), "not protected", True, []),
-        (vault_map(label_map(), complete=False), None, "at risk", False, [("wait", None, None)]),
-        (vault_map(label_map(dangling=True)), None, "at risk", False, [("backup", "default", None)]),
-        (vault_map(label_map(), available_bytes=299), None, "at risk", False, [("prune", "default", None)]),
-        (vault_map(label_map(), available_bytes=None), None, "protected", False, []),
-        (vault_map(label_map(orphans=("x",))), None, "protected", False, []),
-        (
-            vault_map(label_map(**EMPTY, orphans=("x",))),
-            None,
-            "not protected",
-            True,
-            [("backup", "default", None), ("backup", "default", None)],
-        ),
-        (
-            vault_map(label_map(broken={MANIFEST: "bad"})),
-            None,
-            "at risk",
-            False,
-            [("delete", "default", ID)],
-        ),
-        (
-            vault_map(label_map(broken={OLD: "x"}, untrusted=(OLD,))),
-            None,
-            "protected",
-            False,
-            [("judge", "default", OLD[13:42])],
-        ),
-        (
-            vault_map(label_map(broken={MANIFEST: "x"}, untrusted=(MANIFEST,))),
-            None,
-            "at risk",
-            False,
-            [("judge", "default", ID)],
-        ),
-        (
-            vault_map(label_map(broken={f"cmem.default.{NEWEST}.manifest.json": "rolled back"})),
-            None,
-            "at risk",
-            False,
-            [("accept", "default", NEWEST)],
-        ),
-        (
-            vault_map(label_map(latest=None, broken={"cmem.default..manifest.json": "rolled back"})),
-            None,
-            "at risk",
-            False,
-            [("accept", "default", NEWEST)],
-        ),
-        (
-            vault_map(label_map(**EMPTY, broken={"odd": "bad"})),
-            None,
-            "not protected",
-            True,
-            [("delete", "default", None)],
-        ),
+        ({}, {}, "protected", []),
+        ({}, {"complete": False}, "at risk", [("wait", None, None)]),
+        ({"dangling": True}, {}, "at risk", [("backup", "default", None)]),
+        ({}, {"available_bytes": 299}, "at risk", [("prune", "default", None)]),
+        ({}, {"available_bytes": None}, "protected", []),
+        ({"orphans": ("x",)}, {}, "protected", []),
+        ({**EMPTY, "orphans": ("x",)}, {}, "not protected", [("backup", "default", None)] * 2),
+        ({"broken": {MANIFEST: "bad"}}, {}, "at risk", [("delete", "default", ID)]),
+        ({"broken": {OLD: "x"}, "untrusted": (OLD,)}, {}, "protected", [("judge", "default", OLD[13:42])]),
+        ({"broken": {MANIFEST: "x"}, "untrusted": (MANIFEST,)}, {}, "at risk", [("judge", "default", ID)]),
+        ({"broken": {f"cmem.default.{NEWEST}.manifest.json": "rolled back"}}, {}, "at risk", ACCEPT),
+        ({"latest": None, "broken": {"cmem.default..manifest.json": "rolled back"}}, {}, "at risk", ACCEPT),
+        ({**EMPTY, "broken": {"odd": "bad"}}, {}, "not protected", [("delete", "default", None)]),
     ],
 )
-def test_the_verdict(found, max_age, state, stale, problems):
-    (label,) = found.labels
-    asked = {"now": NOON + timedelta(hours=3), "max_age": max_age}
-    verdict = assess(found, label, **asked, read=Newest(label.newest) if label.newest else None)
-    unread = assess(found, label, **asked)
+def test_the_verdict(label, vault, state, problems):
+    found, now = vault_map(label_map(**label), **vault), NOON + timedelta(hours=3)
+    (of,) = found.labels
+    read = Newest(of.newest) if of.newest else None
+    verdict, unread = (assess(found, of, now=now, read=each) for each in (read, None))
     assert (unread.state, bool(unread)) == ("saved" if state == "protected" else state, False)
-    assert (verdict.state, verdict.stale, bool(verdict)) == (state, stale, state == "protected")
+    assert (verdict.state, verdict.stale, bool(verdict)) == (state, state == "not protected", state == "protected")
     assert [(each.mending, each.label, each.snapshot_id) for each in verdict.problems] == problems
+    for hours, stale in ((4, state == "not protected"), (2, True)):
+        assert assess(found, of, now=now, max_age=timedelta(hours=hours), read=read).stale == stale
 
 
 def test_reading_goes_back_to_the_newest_that_is_good(vault):
