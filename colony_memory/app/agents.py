@@ -273,7 +273,7 @@ def locate_project(path: str) -> str:
     if above != real:
         raise ValueError(f"{path!r} is in the repository {str(above)!r}, which has one memory as a whole: give that")
     with contextlib.suppress(OSError):
-        if _WORKTREE.match((real / ".git").read_bytes()):
+        if (real / ".git").is_file() and _WORKTREE.match((real / ".git").read_bytes()):
             raise ValueError(f"{path!r} is a worktree, which shares the memory of its repository: give that")
     return str(real)
 

@@ -274,18 +274,14 @@ def load_signer(path: str | os.PathLike[str]) -> Signer:
 
 def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
     """Whom to encrypt to, as :func:`key_arguments` takes it, in words that mean the same in any directory."""
-    found = []
-    for name in _split(given):
-        try:
-            found.append(
-                name if name == PASSPHRASE or _is_recipient(name) or looks_secret(name) else (settle or settled)(name)
-            )
-        except ValueError as error:
-            raise ValueError(f"{error}, where it is no recipient (age1…, ssh-…)") from error
-    return found
+    try:
+        return [name if _is_recipient(name) else settled_identities([name], settle)[0] for name in _split(given)]
+    except ValueError as error:
+        raise ValueError(f"{error}, where it is no recipient (age1…, ssh-…)") from error
 
 
 def settled_identities(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
+    """Key files, likewise."""
     return [name if name == PASSPHRASE or looks_secret(name) else (settle or settled)(name) for name in given]
 
 

@@ -66,15 +66,15 @@ def count_left_out(info: SnapshotInfo) -> int:
     return len(info.incomplete) - 1 + int(rest[1]) if rest else len(info.incomplete)
 
 
-def number_left_out(info: SnapshotInfo) -> str:
-    """The same in a word: of what is encrypted, it is not told how much."""
-    return "something" if LEFT_OUT in info.incomplete else str(count_left_out(info))
-
-
 def completed(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
     """The summary with what only reading the snapshot tells."""
     sealed = ("byte_size", "plaintext_sha256", "note", "incomplete") if info.encrypted else ()
     return replace(info, **{name: getattr(read, name) for name in ("doc_names", "doc_count", *sealed)})
+
+
+def number_left_out(info: SnapshotInfo) -> str:
+    """The same in a word: of what is encrypted, it is not told how much."""
+    return "something" if LEFT_OUT in info.incomplete else str(count_left_out(info))
 
 
 def left_out(info: SnapshotInfo) -> str:

@@ -270,19 +270,15 @@ class FolderSave:
     def _is_pinned(self, capture: Capture) -> bool:
         from colony_memory.app.pick import with_pin
 
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.suppress(ColonyMemoryError):
             warnings.simplefilter("ignore", ColonyMemoryWarning)  # the backup that follows says what is wrong
-            try:
-                latest = self._memory.latest(label=self._options.label)
-                if latest is None:
-                    return False
-                if capture.documents:
-                    same = digest(capture.documents) == latest.plaintext_sha256
-                else:
-                    same = self._index.read().snapshot_id == latest.snapshot_id
-                return same and with_pin(self._memory, latest).pinned
-            except ColonyMemoryError:
-                return False
+            latest = self._memory.latest(label=self._options.label)
+            if latest is not None and capture.documents:
+                same = digest(capture.documents) == latest.plaintext_sha256
+            else:
+                same = latest is not None and self._index.read().snapshot_id == latest.snapshot_id
+            return latest is not None and same and with_pin(self._memory, latest).pinned
+        return False
 
     def _open(self) -> None:
         """Take the index, and have the client keep there what this memory is based on."""
@@ -290,15 +286,9 @@ class FolderSave:
             return
         vault, session = identify_vault(self._memory), self._memory._session
         self._is_open, label = True, self._options.label
-        self._index = self._kept.enter_context(
-            open_index(
-                self._paths,
-                vault=vault,
-                label=label,
-                patience=self._patience,
-                unattended=self._unattended,
-            )
-        )
+        paths, patience = self._paths, self._patience
+        opened = open_index(paths, vault=vault, label=label, patience=patience, unattended=self._unattended)
+        self._index = self._kept.enter_context(opened)
         # A view of the client: another thread of it may save another folder under the same label meanwhile.
         self._memory = copy.copy(self._memory)
         self._memory._session = session = copy.copy(session)

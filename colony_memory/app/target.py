@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.basis import Basis
     from colony_memory._engine.restore import Restored
-    from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
     from colony_memory.capture.index import FolderIndex
     from colony_memory.client import ColonyMemory
@@ -78,7 +77,8 @@ class Target:
     ) -> None:
         self.memory, self.directory, self._unattended = memory, directory, unattended
         self._looking, self._shape, self._options = looking, shape, options
-        self.label = label
+        self.label, self.session = label, memory._session
+        self.is_shaped = shape is not None  # a snapshot's documents are others in this folder
         # What was saved before a restore is of the same memory: to go back to it is what any older snapshot is.
         self._home_label = label.removesuffix(BEFORE_RESTORE) or label
         self._stack = ExitStack()
@@ -89,10 +89,6 @@ class Target:
         self.index: FolderIndex
 
     @property
-    def session(self) -> Session:
-        return self.memory._session
-
-    @property
     def basis(self) -> Basis:
         return self.index.read() if self.index.problem is None else self.session.home(self._home_label).read()
 
@@ -100,11 +96,6 @@ class Target:
     def usual(self) -> Mapping[str, Any]:
         usual = self.index.options if self._options is None else self._options.of_folder
         return {**usual, "agent": self._shape.agent.name} if isinstance(self._shape, Host) else usual
-
-    @property
-    def is_shaped(self) -> bool:
-        """A snapshot's documents are others in this folder."""
-        return self._shape is not None
 
     def __enter__(self) -> Self:
         if not self._looking:
@@ -238,28 +229,23 @@ class Target:
         except NothingToSave:
             return {}
 
-    # --- what has what it holds
-
     def question(self, found: Restored) -> Question:
         """The question that is asked before anything of the folder goes, where this is restored."""
-        if found.info.snapshot_id not in self._asked:
-            self._asked[found.info.snapshot_id] = self._question(found)
-        return self._asked[found.info.snapshot_id]
-
-    def _question(self, found: Restored) -> Question:
         basis, target = self.basis, found.info.snapshot_id
+        if target in self._asked:
+            return self._asked[target]
+        known = {target: found.documents}
+
+        def holding(snapshot_id: str, proven: frozenset[str] = frozenset()) -> Holding:
+            return Holding(snapshot_id, partial(self._documents, snapshot_id, known), proven)
+
         latest = None if found.state is None else found.state.decision.follow
         based_on = None if basis.not_held else basis.snapshot_id
-        known = {target: found.documents}
         others = [basis.last, latest, *basis.filled, *basis.refused, *basis.pending, *basis.merged]
         ids = [each for each in dict.fromkeys(others) if each and each not in (based_on, target)]
-        first = None if based_on is None else self._holding(based_on, known, proven=self._proven(based_on))
-        return Question(first, tuple(self._holding(each, known) for each in ids), self._are_listed)
-
-    def _holding(
-        self, snapshot_id: str, known: Mapping[str, dict[str, str]], proven: frozenset[str] = frozenset()
-    ) -> Holding:
-        return Holding(snapshot_id, partial(self._documents, snapshot_id, known), proven)
+        first = None if based_on is None else holding(based_on, self._proven(based_on))
+        self._asked[target] = Question(first, tuple(map(holding, ids)), self._are_listed)
+        return self._asked[target]
 
     def _documents(self, snapshot_id: str, known: Mapping[str, dict[str, str]]) -> dict[str, str]:
         """The documents of a snapshot as they would be in this folder; none where it is not to be had."""
