@@ -157,14 +157,10 @@ def take_lacking(
                 documents = documents if why else _with_part(documents, part, names)
         if not left:
             break
-    target.filled = tuple(dict.fromkeys(each.snapshot_id for each in told if not each.left))
+    taken = [each for each in told if not each.left]
+    target.filled = tuple(dict.fromkeys(each.snapshot_id for each in taken))
+    target.going = frozenset() if target.is_shaped else frozenset(name for each in taken for name in each.names)
     return documents, tuple(sorted(told, key=lambda each: each.names))
-
-
-def replaced_by(target: Target, filled: Iterable[Filled]) -> frozenset[str]:
-    if target.is_shaped:
-        return frozenset()
-    return frozenset(name for each in filled if not each.left for name in each.names)
 
 
 def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) -> dict[str, str]:

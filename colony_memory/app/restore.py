@@ -12,7 +12,7 @@ from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, with_merged
 from colony_memory._os.paths import local_name
 from colony_memory._values import dataclass, replace
-from colony_memory.app.content import narrow, replaced_by, reshape, take_lacking
+from colony_memory.app.content import narrow, reshape, take_lacking
 from colony_memory.app.open import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import BEFORE_RESTORE, find_at, find_id
@@ -227,7 +227,7 @@ def restore_folder(
             documents = target.merge(found, documents)
             # All of the latest is in the folder then; of another one it is only noted for the next save.
             basis = basis if found.is_latest else with_merged(target.basis, found.info.snapshot_id)
-        going = delete or (() if globs or not filled else replaced_by(target, filled))
+        going = delete or (() if globs else target.going)
         writing = Writing(target, found, documents, delete=going, force=force, on_progress=on_progress)
         if globs:
             filled = tuple(each for each in filled if each.is_of(documents))

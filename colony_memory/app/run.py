@@ -11,7 +11,7 @@ from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
 from colony_memory._values import dataclass, field, replace
-from colony_memory.app.content import Filled, replaced_by, take_lacking
+from colony_memory.app.content import Filled, take_lacking
 from colony_memory.app.open import refuse_vault_inside
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.restore import RestoredFolder, Writing, restore_folder
@@ -63,13 +63,8 @@ def begin(
     shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Begun:
-    """Bring a folder to the latest snapshot; where it is proven that none was ever saved, only make the folder.
-
-    A folder that is as what it is based on gets the latest, and loses what the latest lost. One that is ahead of the
-    latest stays, and so does one that somebody took back to an older state, until something newer is saved. Where both
-    went on, they are merged, and our text keeps its name. Without a basis, a folder whose lines the latest has gets the
-    latest, one that has all lines of the latest stays; any other is saved first, under the label with
-    ``-before-restore`` at its end. A vault that is away, damaged or not trusted raises, so that no agent begins with an
+    """Bring a folder to the latest snapshot, by the table of ``docs/running.md``; where it is proven that none was ever
+    saved, only make the folder. A vault that is away, damaged or not trusted raises, so that no agent begins with an
     empty memory by mistake.
     """
     refuse_vault_inside(memory, [directory])
@@ -180,10 +175,9 @@ class _Start:
         """Put documents in place, and save first what would go and is saved nowhere, or with ``first`` all of it."""
         target, filled = self.target, self.filled
         told = (*told, *(str(each) for each in filled))
-        delete |= replaced_by(target, filled)
         before: Saved | None = None
         try:
-            writing = Writing(target, found, documents, delete=delete, on_progress=self.on_progress)
+            writing = Writing(target, found, documents, delete=delete | target.going, on_progress=self.on_progress)
             for _ in range(_TRIES):
                 plan = writing.plan(saving=self.dry_run)
                 if self.dry_run:

@@ -85,7 +85,8 @@ class Target:
         self._labels: dict[str, str] = {}  # of snapshots that were read
         self._asked: dict[str, Question] = {}
         self._attributes: str | None = None
-        self.filled: tuple[str, ...] = ()
+        self.filled: tuple[str, ...] = ()  # snapshots from which what one lacked was taken,
+        self.going: frozenset[str] = frozenset()  # and what of the folder that takes the place of
         self.index: FolderIndex
 
     @property
