@@ -71,7 +71,7 @@ class Agent:
         ]
 
     def folder(self) -> Path:
-        return _from_variable(self.variable) or self._default()
+        return read_path_setting(self.variable) or self._default()
 
     def require_folder(self) -> Path:
         folder = self.folder()
@@ -131,17 +131,12 @@ def _why_not_followed(path: str, is_directory: bool) -> str:
     return "that may be a secret" if _rules(_NEVER).covers(path, is_directory=is_directory) else ""
 
 
-def _from_variable(name: str) -> Path | None:
-    given = read_path_setting(name)
-    return None if given is None else Path(given)
-
-
 def _home(*names: str) -> Path:
     return Path(expanded_path("~"), *names)
 
 
 def _openclaw() -> Path:
-    state = _from_variable("OPENCLAW_STATE_DIR")
+    state = read_path_setting("OPENCLAW_STATE_DIR")
     profile = read_setting("OPENCLAW_PROFILE")
     if state is None:
         state = _home(f".openclaw-{profile}" if profile not in (None, "default") else ".openclaw")

@@ -67,18 +67,14 @@ def show_duration(seconds: float) -> str:
     >>> show_duration(900), show_duration(5400), show_duration(93784), show_duration(0.2)
     ('15m', '1h30m', '1d2h', '0s')
     """
-    left = max(0, round(seconds))
-    parts: list[str] = []
+    left, parts = max(0, round(seconds)), list[str]()
     for unit, length in _UNITS[1:]:
-        number, rest = divmod(left, length)
+        number, left = divmod(left, length)
         if number:
             parts.append(f"{number}{unit}")
         elif parts:  # 1d0h5m would be more exact than it is short
             break
-        left = rest
-        if len(parts) == 2:
-            break
-    return "".join(parts) or "0s"
+    return "".join(parts[:2]) or "0s"
 
 
 def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
@@ -183,9 +179,9 @@ def read_setting(name: str) -> str | None:
     return value
 
 
-def read_path_setting(name: str) -> str | None:
+def read_path_setting(name: str) -> Path | None:
     value = read_setting(name)
-    return None if value is None else at_key(name, path_of, value)
+    return None if value is None else Path(at_key(name, path_of, value))
 
 
 def expanded_path(path: str) -> str:
@@ -277,9 +273,9 @@ def config_path(given: str | None = None) -> Path:
 
     It is never looked for in the working directory, nor in a folder that is saved: what lies there may be a stranger's.
     """
-    named = expanded_path(given) if given is not None else read_path_setting(_FILE)
+    named = Path(expanded_path(given)) if given is not None else read_path_setting(_FILE)
     try:
-        return config_directory() / "config.toml" if named is None else Path(named)
+        return named or config_directory() / "config.toml"
     except OSError as error:
         raise ValueError(str(error)) from error
 
