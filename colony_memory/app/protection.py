@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.basis import Basis
     from colony_memory.client import ColonyMemory
-    from colony_memory.reports import LabelMap, VaultMap
+    from colony_memory.reports import LabelMap, SnapshotCheck, VaultMap
     from colony_memory.schedule.last_run import RunLog
     from colony_memory.snapshot import SnapshotInfo
 
@@ -184,6 +184,7 @@ def check_protection(
             # A run that failed since does not undo what the one before has found.
             confirmed={run.snapshot_id: run.when for log in runs.values() if (run := log.last_success) is not None},
             own=own,
+            lost={} if quick else _lost_of(memory, of_label, own, read.get(of_label.label)),
         )
     verdict = least_protected(verdicts.values())
     if wanted is not None and wanted not in verdicts:
@@ -218,6 +219,18 @@ def _own_of(memory: ColonyMemory, label: LabelMap, bases: list[Basis]) -> dict[s
         for info in label.unmerged
         if info.snapshot_id in known or info.origin in origins
     }
+
+
+def _lost_of(memory: ColonyMemory, label: LabelMap, own: Iterable[str], read: Newest | None) -> dict[str, str]:
+    """The damage of the newest ones that were saved from here and are unmerged, up to one that is whole."""
+    unmerged, lost = {info.snapshot_id: info for info in label.unmerged}, dict[str, str]()
+    for snapshot_id in reversed([*own]):
+        check = None if read is not None and snapshot_id in read.damaged else _check(memory, unmerged[snapshot_id])
+        if check is not None and "bad" not in (check.manifest, check.parts, check.digest):
+            break
+        if check is not None:
+            lost[snapshot_id] = check.problem or "it does not hold"
+    return lost
 
 
 def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:
@@ -269,9 +282,8 @@ def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
     infos, damaged, unread = [label.newest] if label.newest else [], dict[str, str](), set[str]()
     while infos:
         info = infos.pop(0)
-        try:
-            (check,) = memory.verify(label=info.label, snapshot_id=info.snapshot_id).snapshots
-        except SnapshotNotFound:
+        check = _check(memory, info)
+        if check is None:
             why = f"snapshot {info.snapshot_id} was deleted in between"
         else:
             facts = (check.manifest, check.parts, check.digest)
@@ -293,6 +305,13 @@ def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
     return Newest(None, damaged, None, unread)
 
 
+def _check(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotCheck | None:
+    try:
+        return memory.verify(label=info.label, snapshot_id=info.snapshot_id).snapshots[0]
+    except SnapshotNotFound:
+        return None
+
+
 # --- the verdict: pure
 
 
@@ -305,6 +324,7 @@ def assess(
     read: Newest | None = None,
     confirmed: Mapping[str | None, datetime] | None = None,
     own: Mapping[str, Mending] | None = None,
+    lost: Mapping[str, str] | None = None,
 ) -> Protection:
     """Judge one label of what :meth:`colony_memory.ColonyMemory.inspect` found.
 
@@ -327,9 +347,9 @@ def assess(
         age = max(now - (made if seen is None or seen > now else max(made, seen)), timedelta(0))
     stale = age is None or (max_age is not None and age > max_age)
     gone = {name.snapshot_id for name in map(read_filename, label.broken) if name is not None}
-    gone |= {*(read.damaged if read else ())}
+    gone |= {*(lost or {}), *(read.damaged if read else ())}
     conflict = [each for each in (own or {}).items() if each[0] not in gone][-1:]
-    problems = [*_problems(found, label, read or Newest(None), newest, conflict)]
+    problems = [*_problems(found, label, read or Newest(None), newest, conflict=conflict, lost=lost or {})]
     # What is from before the client had whom to trust stays until somebody judges it.
     last = None if newest is None else id_order(newest.snapshot_id)
     risky = [
@@ -365,7 +385,9 @@ def _problems(
     label: LabelMap,
     read: Newest,
     newest: SnapshotInfo | None,
+    *,
     conflict: Iterable[tuple[str, Mending]],
+    lost: Mapping[str, str],
 ) -> Iterator[Problem]:
     of = label.label
     for snapshot_id, why in read.damaged.items():
@@ -374,6 +396,9 @@ def _problems(
     for snapshot_id, how in conflict:
         what = f"conflict with {label.latest}: it is not based on {snapshot_id}, which was saved from here"
         yield Problem(what, how, of, snapshot_id)
+    for snapshot_id, why in lost.items():
+        what = f"snapshot {snapshot_id}, saved from here and not merged, is damaged: {why}"
+        yield Problem(f"{what}; delete it to end this warning", "delete", of, snapshot_id)
     # What a restore has replaced is saved once, and nobody saves it again.
     if newest is not None and newest.incomplete and not newest.label.endswith(BEFORE_RESTORE):
         what = f"snapshot {newest.snapshot_id} is incomplete, {left_out(newest)}"
