@@ -66,7 +66,8 @@ class Output:
     quiet: bool = False  # only what is wrong, and tables that were asked for
 
     @property
-    def _is_silent(self) -> bool:
+    def silent(self) -> bool:
+        """People are told nothing but what is wrong and what was asked for."""
         return self.quiet or self.as_json
 
     def answer(self, text: str | bytes) -> None:
@@ -101,7 +102,7 @@ class Output:
 
     def report(self, *lines: str) -> None:
         """Write to stdout what was done, each line on its own, for people."""
-        if not self._is_silent:
+        if not self.silent:
             self.answer("\n".join(map(shown, lines)))
 
     def show(self, document: object, *lines: str) -> None:
@@ -120,7 +121,7 @@ class Output:
 
     def note(self, line: str) -> None:
         """Write to stderr what is good to know, for people."""
-        if not self._is_silent:
+        if not self.silent:
             say(line)
 
     def warn(self, line: str, *, hint: str | None = None) -> None:
@@ -130,7 +131,7 @@ class Output:
     @contextmanager
     def working(self, doing: str, progress: Progress | None = None) -> Iterator[None]:
         """Show on a terminal that something is under way, and what ``progress`` is told of it, until the block ends."""
-        if self._is_silent or not draws(sys.stderr):
+        if self.silent or not draws(sys.stderr):
             yield
             return
         progress = progress or Progress()

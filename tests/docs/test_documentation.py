@@ -45,7 +45,7 @@ DOCTESTED = (
     "colony_memory.app.run",
     "colony_memory.app.protection",
     "colony_memory.app.save",
-    "colony_memory.client",
+    "colony_memory.client._verbs",
     "colony_memory.signing",
 )
 NEEDS = {"colony_memory.signing": "cryptography"}

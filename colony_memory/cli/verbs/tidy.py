@@ -83,7 +83,9 @@ def run_prune(
 def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
     from colony_memory._engine.rewrite import stays
 
-    left = opened.memory._run(stays, label=label, snapshot_ids=tuple(deleted)) if deleted else ()  # noqa: SLF001
+    if not deleted or opened.output.silent:
+        return
+    left = opened.memory._run(stays, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
     if left:
         opened.output.report(
             f"what {left[0] if len(left) == 1 else f'{len(left)} of them'} held stays readable in packs that other "
