@@ -198,8 +198,7 @@ def _warn_unreadable(path: Path, why: str | None) -> None:
 def alone(path: Path) -> Iterator[None]:
     """Be the one process on this host that saves what this file is of, as long as the block runs.
 
-    The lock is the operating system's, so a process that was killed holds none. Where the place takes no locks,
-    everybody is the only one: that several save one label is no danger, only a waste.
+    Where the place takes no locks, everybody is: that several save one label is no danger, only a waste.
     """
     with contextlib.ExitStack() as stack:
         try:

@@ -116,12 +116,6 @@ class Loop(Generic[_R]):
 
     After an error again in 30 s, doubled with each further one up to ``longest_retry``, and not before what the vault
     asked for.
-
-    Attributes:
-        last_success: Time in UTC of the latest success, None before the first.
-        last_result: What it returned.
-        last_error: What the latest run failed of, None after a success.
-        closed: Set by the owner once what comes later is not wanted any more.
     """
 
     def __init__(
@@ -141,10 +135,10 @@ class Loop(Generic[_R]):
         self._due = math.inf
         self._failures = 0  # errors in a row
         self._barred_until = -math.inf  # when the vault's rate limit ends
-        self.last_success: datetime | None = None
-        self.last_result: _R | None = None
-        self.last_error: BaseException | None = None
-        self.closed = False
+        self.last_success: datetime | None = None  # in UTC
+        self.last_result: _R | None = None  # of that
+        self.last_error: BaseException | None = None  # of the latest run, None after a success
+        self.closed = False  # set by the owner once what comes later is not wanted any more
 
         # A signal handler runs on top of whatever the main thread is doing, so what it shares with it must not be
         # a lock that is waited for without end, nor an Event, which has one inside: SimpleQueue.put is reentrant.

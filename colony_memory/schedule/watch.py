@@ -1,14 +1,4 @@
-"""Backups now and then every so often until the process is told to stop, for a process that does nothing else.
-
-::
-
-    mem = ColonyMemory(api_key="col_…")
-
-    watch = Watch(lambda: save_folder(mem, "memory"), every=900, on_run=lambda run, error: print(run))
-    ended = watch.run()  # until SIGTERM or SIGINT
-
-Inside of an agent, :meth:`ColonyMemory.autobackup` does it on a timer, beside the agent's own work.
-"""
+"""Backups every so often until the process is told to stop, for a process that does nothing else, or beside another."""
 
 from __future__ import annotations
 
@@ -83,22 +73,17 @@ def mends_itself(error: BaseException) -> bool:
 class Watch:
     """Calls ``save()`` now, then ``every`` seconds after the end of each run, and once more when told to stop.
 
-    **After an error** it tries again in 30 s, then 60 s and so on, up to ``every`` or an hour, by chance up
-    to a half sooner, and never before a ``retry_after`` of the vault has passed (a day at most). It never gives up.
-    Only what the very first run fails of is raised at once, unless it may mend itself (:func:`mends_itself`).
+    After an error it tries again in 30 s, then 60 s and so on, up to ``every`` or an hour, by chance up to half sooner,
+    and never before a ``retry_after`` of the vault has passed (a day at most). :meth:`run` raises what the very first
+    run fails of, unless it may mend itself, and stops by SIGTERM, SIGINT and SIGHUP where it was called in the main
+    thread: a run under way is finished and one more is made, both within ``final_timeout`` seconds. A second SIGINT
+    raises KeyboardInterrupt.
 
-    **To stop**, :meth:`stop` may be called from any thread or signal handler. Where :meth:`run` was called in the main
-    thread, SIGTERM, SIGINT and SIGHUP do it, unless they are ignored. Then a run under way is finished and one more is
-    made, both within ``final_timeout`` seconds, and not while a rate limit holds. A second SIGINT raises
-    KeyboardInterrupt. The former handlers are not called but put back: whoever called :meth:`run` hears by its return.
+    Runs are made in a thread of their own, so that a vault that hangs does not keep signals waiting, and ``on_run``
+    hears of each there. While one takes longer than ``every`` (a minute at least), that is told as a failure.
 
-    **Runs are made in a thread** of their own, one at a time, so that a vault that hangs does not keep signals
-    waiting, and ``on_run`` hears of each there. While one takes longer than ``every`` (a minute at least), that is
-    told each time as a failure.
-
-    **Beside something else** in the main thread, it is entered by ``with`` in place of :meth:`run`: :meth:`save_now`
-    begins, :meth:`look` is called now and then, and :meth:`end` stops. Signals and the state's lock are the caller's
-    then, and nothing that a run fails of ends it, the first one neither.
+    Beside something else it is entered by ``with``: :meth:`save_now` begins, :meth:`look` is called now and then, and
+    :meth:`end` stops. Signals and the state's lock are the caller's then, and no error ends it.
     """
 
     def __init__(

@@ -113,7 +113,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     # What every call would fail of is refused before.
     call.saving.parsed(call.common.agent)
     if call.on_error is not None:
-        OnError(call.on_error, label=call.label, warn=call.common.output.warn)
+        OnError(call.on_error, label=call.saving.label, warn=call.common.output.warn)
     host, place = HOSTS[call.host], choose_place(call.common.vault)
     folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the way that was meant
     if not os.path.isdir(folder):  # noqa: PTH112
@@ -131,7 +131,9 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
         others = other_folders(text, words)
         if others:
             # In turns each would be the latest, and a restore would give either.
-            raise ValueError(f"{others[0]!r} is saved under label {call.label} there already: give another --label")
+            raise ValueError(
+                f"{others[0]!r} is saved under label {call.saving.label} there already: give another --label"
+            )
         # The host is to end it only where it does not end itself.
         return with_hooks(text, host, words, math.ceil(call.seconds) + 5)
 
@@ -174,7 +176,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
 
     saving, common, agent = call.saving, call.common, call.common.agent
     url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
-    words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
+    words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.saving.label]
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
     settle: dict[str, Callable[[Any], Any]] = {
         **dict.fromkeys(("config", "key_file", "witness", "passphrase_file"), settled),
@@ -188,10 +190,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     given = {**vars(common), **vars(saving), "on_error": call.on_error}
     usual = {**vars(CommonOptions()), **vars(SavingOptions())}
     for name, value in given.items():
-        if name in ("vault", "label", "as_json", "quiet", "note", "tag") or value in (
-            None,
-            usual.get(name),
-        ):
+        if name in ("vault", "label", "as_json", "quiet", "note", "tag") or value in (None, usual.get(name)):
             continue
         flag, said = OPTIONS[name][0].split()[0], settle.get(name, lambda value: value)(value)
         if isinstance(said, bool):
@@ -220,11 +219,6 @@ class Call:
     on_error: str | None
     common: CommonOptions
 
-    @property
-    def label(self) -> str:
-        """The label that is saved under."""
-        return self.saving.label
-
 
 def answer_host(call: Call) -> int:
     """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
@@ -235,7 +229,7 @@ def answer_host(call: Call) -> int:
     event, unread = hosts.read_event(turn.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
     task = _Task(call, began + call.seconds)
     with outputs.failures_told(
-        call.on_error, label=call.label, output=output, patience=lambda: max(1.0, task.left())
+        call.on_error, label=call.saving.label, output=output, patience=lambda: max(1.0, task.left())
     ) as tell_failure:
         worker: turn.Worker[tuple[str, str]] = turn.Worker(task.tell if event in host.tells else task.save)
         if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
@@ -279,11 +273,11 @@ class _Task:
             stand = turn.stand_of(
                 opened.memory,
                 call.folder,
-                label=call.label,
+                label=call.saving.label,
                 exclude=list(call.saving.exclude or ()),
                 agent=call.common.agent,
-                way_back=command("restore", call.folder, label=call.label, given=asdict(call.common)),
-                log=read_runs(opened.place.url, call.label),
+                way_back=command("restore", call.folder, label=call.saving.label, given=asdict(call.common)),
+                log=read_runs(opened.place.url, call.saving.label),
             )
         return stand, shown("; ".join(said))
 
@@ -292,7 +286,7 @@ class _Task:
         from colony_memory.schedule.last_run import last_run_path, run_of
 
         self._saving = True
-        self._state = last_run_path(choose_place(self._call.common.vault).url, self._call.label)
+        self._state = last_run_path(choose_place(self._call.common.vault).url, self._call.saving.label)
         with turn.heard() as said:
             try:
                 run = run_of(datetime.now(timezone.utc), self._save())
@@ -311,7 +305,9 @@ class _Task:
         call = self._call
         with open_memory(replace(call.common, quiet=True), making=True) as opened:
             # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
-            if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
+            if is_empty(call.folder) and (
+                not opened.place.exists() or opened.memory.latest(label=call.saving.label) is None
+            ):
                 return None
             options, patience = call.saving.parsed(call.common.agent), min(_PATIENCE, self.left())
             return backup.save(opened, [call.folder], options, unattended=True, patience=patience)
@@ -324,7 +320,7 @@ class _Task:
         error = error if error is not None and in_time else turn.late(call.seconds)
         what = shown(describe(error))
         if not self._saving:
-            stand = turn.unknown(call.folder, call.label, kind_of(error))
+            stand = turn.unknown(call.folder, call.saving.label, kind_of(error))
             return stand, f"the memory could not be looked at: {what}"
         if self._state is not None and not in_time:
             late = run_of(datetime.now(timezone.utc), None, error)
@@ -332,5 +328,5 @@ class _Task:
         self.failure = what, error
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
             return "", f"the memory is saved, but: {what}"
-        again = command("backup", call.folder, label=call.label, given=asdict(call.common))
+        again = command("backup", call.folder, label=call.saving.label, given=asdict(call.common))
         return "", f"the memory was not saved: {what}; try: {again}"
