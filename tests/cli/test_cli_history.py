@@ -220,11 +220,6 @@ def test_every_byte_comes_out(cli, vault, folder):
     assert _run("latest", "face.png") == BYTES
     assert _run("notes/caf\u00e9.md", "--quiet") == b"caf\xe9\n"
     assert _run(".colony-memory/folder.json").startswith(b'{"empty_dirs":["logs"]')
-
-
-def test_for_programs(cli, vault, folder):
-    (folder / "face.png").write_bytes(BYTES)
-    assert cli("backup", folder)[0] == 0
     answer = json.loads(cli("cat", "face.png", "--json")[1])
     assert (answer["name"], answer["text"], base64.b64decode(answer["base64"])) == ("face.png", None, BYTES)
     answer = json.loads(cli("cat", "MEMORY.md", "--json")[1])
