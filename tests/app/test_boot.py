@@ -338,19 +338,6 @@ def test_what_is_written_between_the_question_and_the_answer_is_never_lost(world
         assert world.texts()["a"].startswith("meanwhile ")
 
 
-def test_what_a_program_has_open_is_left_and_that_is_told(world):
-    clean(world)
-    script = "import sys; f = open(sys.argv[1], 'a'); print('up', flush=True); sys.stdin.readline()"
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(world.here / "a.md")], stdin=-1, stdout=-1, text=True
-    ) as process:
-        process.stdout.readline()
-        begun = begin(world.memory, world.here)
-        process.communicate("\n")
-    assert "open in " in begun.failed or sys.platform != "linux"
-    assert world.texts() == ({"a": "1\n", "b": "b\n"} if sys.platform == "linux" else {"a": "1\n2\n", "c": "c\n"})
-
-
 def test_what_is_no_text_is_one_line_in_a_merge(world):
     world.write(a="1\n")
     (world.here / "face.png").write_bytes(b"\x89\xff\x00one")
@@ -414,12 +401,6 @@ def test_no_fault_is_a_first_start(vault, tmp_path):
     with pytest.raises(VaultMissing):
         begin(ColonyMemory(backend=LocalVault(tmp_path / "away")), tmp_path / "new")
     assert not (tmp_path / "new").exists()
-
-
-def test_a_folder_that_holds_the_vault_is_refused(tmp_path):
-    LocalVault(tmp_path / "vault", create=True)
-    with pytest.raises(ValueError, match="each backup would hold all the ones before"):
-        begin(ColonyMemory(backend=LocalVault(tmp_path / "vault")), tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX")

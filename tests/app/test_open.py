@@ -63,14 +63,10 @@ def test_a_key_file_that_cannot_be_used_is_a_bad_argument(key, tmp_path, monkeyp
         load_signer(key)
 
 
-def test_a_vault_that_is_not_there_is_not_opened(tmp_path, monkeypatch):
+def test_a_vault_that_is_not_there_is_not_opened(tmp_path):
     for making in (False, True):  # nobody makes what was chosen
         with pytest.raises(VaultMissing):
             open_memory(str(tmp_path / "none"), making=making)
-    for name in [each for each in os.environ if each.startswith("COLONY_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     with pytest.raises(VaultMissing):
         open_memory()
     opened = open_memory(making=True)

@@ -75,23 +75,21 @@ def other_host(url, path, text="theirs\n"):
 
 
 def a_part_of_the_snapshot(url, ours, tmp_path):
-    first = saved(url, ours)
+    saved(url, ours)
     other_host(url, tmp_path / "theirs", "one\ntwo\nthree\n")
     (ours / "a.md").write_text("one\nthree\n")
-    return None, first
 
 
 def the_basis(url, ours, tmp_path):
     saved(url, ours)
     other_host(url, tmp_path / "theirs")
-    return None, None
 
 
 def the_latest(url, ours, tmp_path):
     first = saved(url, ours)
     (ours / "a.md").write_text("two\n")
     saved(url, ours)
-    return first, None
+    return first
 
 
 def what_was_restored_last(url, ours, tmp_path):
@@ -99,7 +97,6 @@ def what_was_restored_last(url, ours, tmp_path):
     (ours / "a.md").write_text("two\n")
     saved(url, ours)
     restore_folder(client(url), ours, snapshot=first)
-    return None, None
 
 
 def a_refused_save(url, ours, tmp_path):
@@ -108,14 +105,12 @@ def a_refused_save(url, ours, tmp_path):
     (ours / "a.md").write_text("refused\n")
     with pytest.raises(ConflictDetected):
         save_folder(client(url), ours)
-    return None, None
 
 
 def nothing(url, ours, tmp_path):
     saved(url, ours)
     other_host(url, tmp_path / "theirs")
     (ours / "a.md").write_text("written here, and saved nowhere\n")
-    return None, None
 
 
 def an_older_one_that_nobody_asks(url, ours, tmp_path):
@@ -125,14 +120,12 @@ def an_older_one_that_nobody_asks(url, ours, tmp_path):
         saved(url, ours)
     other_host(url, tmp_path / "theirs")
     (ours / "a.md").write_text("one\n")
-    return None, None
 
 
 def one_that_was_deleted(url, ours, tmp_path):
     first = saved(url, ours)
     other_host(url, tmp_path / "theirs")
     client(url).delete_snapshot(label="default", snapshot_id=first)
-    return None, None
 
 
 ASKED = [
@@ -150,7 +143,7 @@ ASKED = [
 @pytest.mark.parametrize("clocks", [0, 10**6])
 @pytest.mark.parametrize(("history", "goes"), ASKED, ids=lambda each: getattr(each, "__name__", None))
 def test_what_is_displaced_is_in_one_of_a_few_snapshots_or_stays(url, ours, tmp_path, history, goes, clocks):
-    snapshot, _ = history(url, ours, tmp_path)
+    snapshot = history(url, ours, tmp_path)
     warnings.simplefilter("ignore", ColonyMemoryWarning)  # that a save is not merged
     for each in ours.iterdir():
         os.utime(each, (clocks, clocks))  # which tells nothing

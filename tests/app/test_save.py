@@ -7,16 +7,10 @@ import os
 import pytest
 from capture_trees import posix
 
-from colony_memory import (
-    AsyncColonyMemory,
-    ColonyMemory,
-    open_vault,
-    restore_folder,
-    save_folder,
-    save_paths,
-)
+from colony_memory import AsyncColonyMemory, ColonyMemory, open_vault, restore_folder, save_folder, save_paths
 from colony_memory.app.compare import file_history, find_unsaved, search_files
 from colony_memory.app.options import BackupOptions
+from colony_memory.app.run import begin
 from colony_memory.app.save import read_for
 from colony_memory.capture import write_folder
 from colony_memory.vaults.local import LocalVault
@@ -56,7 +50,7 @@ def test_a_folder_is_saved_byte_for_byte(memory, folder, tmp_path):
     assert save_folder(memory, str(folder)).info.reused
 
 
-@pytest.mark.parametrize("call", [save_folder, lambda memory, path: save_paths(memory, [path]), read_warning])
+@pytest.mark.parametrize("call", [save_folder, lambda memory, path: save_paths(memory, [path]), read_warning, begin])
 def test_the_vault_does_not_save_itself(folder, call):
     memory = ColonyMemory(backend=LocalVault(folder / "vault", create=True))
     with pytest.raises(ValueError, match=r"is inside .*: each backup would hold all the ones before"):

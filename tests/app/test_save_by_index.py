@@ -13,13 +13,7 @@ from bisect import bisect_right
 
 import pytest
 
-from colony_memory import (
-    ColonyMemory,
-    ColonyMemoryError,
-    restore_folder,
-    save_folder,
-    save_paths,
-)
+from colony_memory import ColonyMemory, ColonyMemoryError, restore_folder, save_folder, save_paths
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
