@@ -36,11 +36,8 @@ def settled(call: Call) -> dict[str, Any]:
     rules = names_of(RetentionOptions)
     if params.get("leftovers") or any(name in given for name in rules):
         found = {name: each for name, each in found.items() if name in given or name not in rules}
-    params |= {
-        name: each.value
-        for name, each in found.items()
-        if name in params and (name in given or f"{call.verb}.{name}" not in UNSET)
-    }
+    meant = [name for name in found if name in params and f"{call.verb}.{name}" not in UNSET]
+    params |= {name: found[name].value for name in meant}
     _settle_host(call.verb, params, given)
     if call.verb == "status" and not params["paths"] and "exclude" not in given:
         params["exclude"] = None  # nothing is looked at that it could be for
