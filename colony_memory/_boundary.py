@@ -66,16 +66,15 @@ def require_as_meant(argument: str, value: str) -> str:
 
     It is not repeated: it may be a key.
     """
-    for what, is_there in (
-        ("within quotes, which are taken for a part of it", len(value) > 1 and value[0] == value[-1] in "\"'"),
-        (
-            "with a line end or another control character",
-            value.strip("\n") != value or any(sign < " " and sign not in "\n\t" for sign in value),
-        ),
-        ("with a byte order mark", "\ufeff" in value),
-    ):
-        if is_there:
-            raise ValueError(f"{argument} is given {what}: give it without")
+    what = ""
+    if len(value) > 1 and value[0] == value[-1] in "\"'":
+        what = "within quotes, which are taken for a part of it"
+    elif value.strip("\n") != value or any(sign < " " and sign not in "\n\t" for sign in value):
+        what = "with a line end or another control character"
+    elif "\ufeff" in value:
+        what = "with a byte order mark"
+    if what:
+        raise ValueError(f"{argument} is given {what}: give it without")
     return value
 
 

@@ -25,12 +25,7 @@ _READ_BY_GROUP = 0o040
 
 
 def read_key_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a key file.
-
-    Raises:
-        ColonyMemoryError: It is not there, cannot be read, is no plain file, is larger than any key, or others than
-            its owner have access to it. A secret that root has mounted may be readable by this process's group too.
-    """
+    """The bytes of a key file that is its owner's alone, or that root has mounted for this process's group."""
     place = _locate(path, "a key file")
     found = _read(place, f"key file {place}", _MAX_KEY_BYTES)
     # What was opened is what is judged, whatever the name leads to by now.

@@ -49,12 +49,7 @@ _ONE = (str, os.PathLike, Passphrase)
 
 
 def read_recipients(given: object) -> age.Recipients | None:
-    """What ``encrypt_to`` asks for, None where that is nothing.
-
-    Raises:
-        ValueError: One is no recipient, there are none, too many, or two passphrases.
-        ColonyMemoryError: The extra is missing.
-    """
+    """What ``encrypt_to`` asks for, None where that is nothing; a ValueError names the one that is wrong."""
     if given is None:
         return None
     names, passphrases = list[str](), list[str]()
@@ -78,12 +73,7 @@ def read_recipients(given: object) -> age.Recipients | None:
 
 
 def read_identities(given: object, recipients: age.Recipients | None = None) -> age.Identities | None:
-    """What ``identities`` gives to open with, None where there is nothing; who encrypts with a passphrase has that.
-
-    Raises:
-        ValueError: One is none of these, or its file cannot be used. Nothing of it is repeated.
-        ColonyMemoryError: A key file is not there, or is open to others; or the extra is missing.
-    """
+    """What ``identities`` gives to open with, None for nothing; whoever encrypts with a passphrase has that"""
     own = () if recipients is None or recipients.passphrase is None else (recipients.passphrase,)
     if given is None:
         return age.Identities((), own, free_memory) if own else None

@@ -121,10 +121,8 @@ def plan(
     shrunk: Mapping[str, Shrink] | None = None,
     keep_shrunk: bool = False,
 ) -> PrunePlan:
-    """Decide which of the whole snapshots of one label stay.
-
-    What ``head``, the pointer, names stays, and so does what is ``in_flight``; what is ``unmerged`` stays and doesn't
-    count. ``shrunk`` is what :func:`before_shrink` gave, which ``keep_shrunk`` keeps, as a backup does.
+    """Decide which of the whole snapshots of one label stay: by the rules, and what the pointer names (``head``), is
+    ``in_flight`` or ``unmerged``, which doesn't count; with ``keep_shrunk`` what :func:`before_shrink` gave.
     """
     ordered = newest_first(infos)
     reasons: dict[str, list[str]] = {info.snapshot_id: [] for info in ordered}
@@ -211,11 +209,10 @@ def is_much_smaller(info: SnapshotInfo, than: SnapshotInfo) -> bool:
 
 
 def find_ruined(before: Mapping[str, int], now: Mapping[str, int], hollow: Collection[str] = ()) -> tuple[str, ...]:
-    """Documents of a memory that are ruined in the next, sorted, where most of its others are still there.
+    """Documents of a memory that are ruined in the next, where most of its others are still there.
 
-    One of 1,000 bytes or more is ruined where it is empty now, all NUL, or under a tenth of itself: a power cut leaves
-    a file so, or somebody who wrote it anew from memory. Sizes are as :func:`document_bytes` gives them; ``hollow`` are
-    those that are all NUL now, and not empty.
+    One of 1,000 bytes or more is ruined where it is empty now, all NUL (``hollow``), or under a tenth of itself: a
+    power cut leaves a file so, or somebody who wrote it anew from memory. Sizes are those of :func:`document_bytes`.
     """
     lost = {name for name, size in before.items() if size >= _WORTHWHILE and now.get(name, size) * 10 < size}
     others = [name for name in before if name not in lost]
@@ -241,15 +238,11 @@ def before_shrink(
     noted: Mapping[str, Shrink] | None = None,
     spoilers: Collection[str] = (),
 ) -> dict[str, Shrink]:
-    """The snapshots to keep because a much smaller one followed, or one in which a document was ruined.
+    """The snapshots to keep because a much smaller one, or one in which a document was ruined, followed.
 
-    An agent that started empty by mistake saves a small memory again and again. Of the snapshots that were followed by
-    a much smaller one within :data:`SHRINK_GRACE`, the newest is kept. A small memory that goes up and down must not
-    take the place of the large one: going back from there, each that holds at least twice the bytes or documents of
-    those kept so far stays too, which is never many, and each of which a document was ruined.
-
-    ``noted`` are earlier findings by id, since the follower itself may be gone by now; ``spoilers`` are ids of
-    snapshots in which a document of the one before was ruined.
+    The newest is kept, each of which a document was ruined, and each at least twice as large as all kept so far: a
+    small memory that goes up and down must not take the place of the large one. It ends :data:`SHRINK_GRACE` later.
+    ``noted`` are earlier findings by id, whose follower may be gone; ``spoilers`` ids of those that ruined a document.
     """
     ordered = newest_first(infos)
     found: dict[str, tuple[Shrink, SnapshotInfo]] = {}

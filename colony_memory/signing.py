@@ -210,11 +210,7 @@ def encode_did_key(public_key: bytes) -> str:
 
 
 def decode_did_key(did_key: str) -> bytes:
-    """The 32 bytes of Ed25519 public key in a did:key.
-
-    Raises:
-        ValueError: It is not an Ed25519 did:key in its one canonical spelling.
-    """
+    """The 32 bytes of public key in an Ed25519 did:key in its one canonical spelling; a ValueError for others."""
     digits = require_text("did_key", did_key)[len(_PREFIX) :]
     # An Ed25519 key has 47 digits; a bound keeps the arithmetic below small.
     if not did_key.startswith(_PREFIX) or len(digits) > 64:
@@ -232,11 +228,7 @@ def decode_did_key(did_key: str) -> bytes:
 
 
 def did_key_of(signer: Signer) -> str:
-    """The did:key that a signer says it has.
-
-    Raises:
-        ValueError: It has none.
-    """
+    """The did:key that a signer says it has; a ValueError where it has none."""
     # 0.1.1 also took signers that call it key_id.
     key_id = getattr(signer, "did_key", None) or getattr(signer, "key_id", None)
     if not isinstance(key_id, str):
@@ -253,11 +245,7 @@ def require_cryptography(what_for: str) -> None:
 
 
 def sign_manifest(manifest: Mapping[str, object], signer: Signer) -> dict[str, str]:
-    """The ``signature`` field for a manifest that has none yet.
-
-    Raises:
-        ValueError: The signer has no did:key, or gave something else than a signature.
-    """
+    """The ``signature`` field for a manifest that has none yet; a ValueError where the signer gives none."""
     key_id = did_key_of(signer)
     raw = signer.sign(_message(manifest))
     if not isinstance(raw, bytes) or len(raw) != 64:

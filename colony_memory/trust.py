@@ -43,13 +43,9 @@ class Trust:
         return bool(self.issuers) or self.require_signature
 
     def judge(self, manifest: Mapping[str, Any], *, verify: bool = True) -> str | None:
-        """Decide on one manifest and give the issuer that is proven, None where nobody signed or nothing was checked.
+        """The issuer that is proven, None where nobody signed or nothing was checked; else an UntrustedSnapshot.
 
         A signature that is there is checked, whoever made it, unless ``verify`` is false.
-
-        Raises:
-            UntrustedSnapshot: The signature is missing, foreign, or does not verify.
-            ColonyMemoryError: The extra ``sign`` is not installed, so it cannot be checked.
         """
         if not verify:
             return None
@@ -74,11 +70,7 @@ class Trust:
         return issuer
 
     def judge_pointer(self, pointer: Mapping[str, Any]) -> str | None:
-        """Decide on a pointer and give the issuer that is proven, None where nobody signed.
-
-        Raises:
-            UntrustedSnapshot: The signature is missing, foreign, or does not verify.
-        """
+        """Decide on a pointer as :meth:`judge` does on a manifest."""
         named = f"the pointer of label {_shown(pointer.get('label'))}"
         if pointer.get("signature") is None:
             if self.require_signature:
@@ -141,11 +133,7 @@ def read_trust(
     accept_legacy_pointer: bool,
     signer: str | None,
 ) -> Trust:
-    """The policy that a client's arguments, and its signer's did:key, ask for.
-
-    Raises:
-        ValueError: A did:key or an id is malformed, or no issuer is named.
-    """
+    """The policy that a client's arguments, and its signer's did:key, ask for; a ValueError where one is malformed."""
     if trusted_issuers is None:
         issuers: dict[str, str | None] = {} if signer is None else {signer: None}
     elif isinstance(trusted_issuers, Mapping):
@@ -194,9 +182,8 @@ def previous_of(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
 def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, went_back_from: str | None) -> None:
     """Judge a trusted manifest that is newer than what a proven pointer names, and that the pointer does not list.
 
-    A writer that died before it moved the pointer leaves one. But what that writer saw as the latest was named by a
-    pointer, so it cannot be newer than what the pointer names now, or named before its owner deleted that: else the
-    pointer is an older one that was put back.
+    A writer that died before it moved the pointer leaves one; but what that saw as the latest cannot be newer than what
+    the pointer names now, or named before its owner deleted that: else the pointer is an older one that was put back.
     """
     before = previous_of(manifest)
     if before is not None and id_order(before[0]) > max(id_order(named or ""), id_order(went_back_from or "")):
@@ -211,15 +198,10 @@ def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, w
 def check_head(
     label: str, seen: str | int, *, head: str, stream: str | None, listed: Iterable[str] = (), conditional: bool = True
 ) -> bool:
-    """Compare a label's pointer with a head or generation that was seen of it before; whether that says anything.
+    """Compare a label's pointer with a head that was seen of it before; whether that says anything.
 
-    A pointer that lists what was seen tells the same history, whatever its stream: where 0.1.1 writes over pointers,
-    two clients may each have begun one. Where a vault does not write on condition, two honest writers may both write
-    one generation, each over the same pointer, and the later one stands.
-
-    Raises:
-        RollbackDetected: The pointer is an older one, another one of the same generation, or of another history.
-        ValueError: ``seen`` is not a head.
+    A pointer that lists what was seen tells the same history, whatever its stream. Where a vault does not write on
+    condition, two honest writers may both write one generation. An older or another pointer is RollbackDetected.
     """
     before = read_head(seen)
     if not head:

@@ -58,10 +58,8 @@ def is_installed() -> bool:
 
 def require_age(why: str) -> None:
     """Raise a ColonyMemoryError that says why, and what to install, unless the extra is there."""
-    try:
-        _age()
-    except ImportError as error:
-        raise ColonyMemoryError(f"{why}, which needs {WANTED}") from error
+    if not is_installed():
+        raise ColonyMemoryError(f"{why}, which needs {WANTED}")
 
 
 def new_identity() -> tuple[str, str]:

@@ -222,9 +222,6 @@ class Catalog(Sequence[Entry]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
-        return f"Catalog({tuple(self)!r})"
-
     def find(self, snapshot_id: str) -> Entry | None:
         """The row of a snapshot, or None; no page is opened beyond the place where it would stand."""
         place, wanted = 0, id_order(snapshot_id)

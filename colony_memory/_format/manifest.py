@@ -46,21 +46,14 @@ _TAG = pattern(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,63}")
 
 
 def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
-    """The tags that a snapshot is to have, sorted, each once.
-
-    >>> check_tags(["release", "2.0", "release"])
-    ('2.0', 'release')
-    """
+    """The tags that a snapshot is to have, sorted, each once."""
     if not isinstance(tags, Iterable):
         raise ValueError(f"tags must be strings, not {tags!r}")  # noqa: TRY004 - one type for bad arguments
     found = set()
     for tag in [tags] if isinstance(tags, str) else tags:
         if not is_tag(tag):
-            msg = (
-                f"{tag!r} is not a tag: it must have 1 to 64 letters, digits or any of ._:/@+=- of ASCII, and begin "
-                "with a letter or a digit"
-            )
-            raise ValueError(msg)
+            what = "1 to 64 letters, digits or any of ._:/@+=- of ASCII, and begin with a letter or a digit"
+            raise ValueError(f"{tag!r} is not a tag: it must have {what}")
         found.add(tag)
     if len(found) > MAX_TAGS:
         raise ValueError(f"a snapshot has at most {MAX_TAGS} tags, not {len(found)}")
@@ -85,11 +78,7 @@ def read_word(value: str) -> str:
 
 
 def read_lacking(lines: Iterable[str]) -> tuple[str, ...]:
-    """The lines that say what is missing, each and all together within a bound.
-
-    >>> read_lacking(["a.sock: is a socket"])
-    ('a.sock: is a socket',)
-    """
+    """The lines that say what is missing, all together within a bound."""
     out, room = list[str](), _MOST_LACKING
     lines = tuple(lines)
     for line in lines:
@@ -185,27 +174,16 @@ def _count_files(packs: tuple[str, ...], names: Iterable[str]) -> int:
 
 @dataclass(frozen=True)
 class BuiltSnapshot:
-    """A snapshot as vault files, in the order in which to write them: the manifest comes last.
-
-    Attributes:
-        info: The summary.
-        manifest_file: Name of the manifest's file.
-        files: Text of each file by name.
-        manifest_sha256: Digest of the manifest.
-        inherited: Names of files that it needs and that earlier snapshots wrote.
-        packs: Ids of the packs of its chain, from the base to its own; empty in format 1.
-        public: The summary without what is encrypted; None if nothing is.
-        tree: Digest of its names and their contents, see :func:`.payload.tree_of`.
-    """
+    """A snapshot as vault files, in the order in which to write them: the manifest comes last."""
 
     info: SnapshotInfo
     manifest_file: str
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)  # text of each file by name
     manifest_sha256: str = ""
-    inherited: tuple[str, ...] = ()
-    packs: tuple[str, ...] = ()
-    public: SnapshotInfo | None = None
-    tree: str = ""
+    inherited: tuple[str, ...] = ()  # names of files that it needs and that earlier snapshots wrote
+    packs: tuple[str, ...] = ()  # ids of the packs of its chain, from the base to its own; empty in format 1
+    public: SnapshotInfo | None = None  # the summary without what is encrypted; None if nothing is
+    tree: str = ""  # digest of its names and their contents
 
     @property
     def base_files(self) -> int:
@@ -218,26 +196,15 @@ class BuiltSnapshot:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest, every field of which has been checked.
-
-    Attributes:
-        info: The summary.
-        raw: The JSON object as it was read, which is what a signature covers.
-        sha256: ``sha256:`` and the hex digest of the file's text.
-        part_files: Names of the part files, in order.
-        blob_chars: Base64 characters in all parts together.
-        packs: Ids of the packs of its chain, from the base to its own; empty in format 1.
-        tree: Digest of its names and their contents, see :func:`.payload.tree_of`; empty where it tells none,
-            or that is encrypted.
-    """
+    """A manifest, every field of which has been checked."""
 
     info: SnapshotInfo
-    raw: Mapping[str, Any]
-    sha256: str
-    part_files: tuple[str, ...]
-    blob_chars: int
-    packs: tuple[str, ...] = ()
-    tree: str = ""
+    raw: Mapping[str, Any]  # the JSON object as it was read, which is what a signature covers
+    sha256: str  # of the file's text
+    part_files: tuple[str, ...]  # in order
+    blob_chars: int  # base64 characters in all parts together
+    packs: tuple[str, ...] = ()  # ids of the packs of its chain, from the base to its own; empty in format 1
+    tree: str = ""  # digest of its names and their contents; empty where it tells none, or that is encrypted
 
     @property
     def base_files(self) -> int:
@@ -294,17 +261,12 @@ def finish(
     return BuiltSnapshot(info, name, files, sha256(text.encode("ascii")), tree=raw.get("tree", ""))
 
 
-def _lines(left_out: object) -> tuple[str, ...]:
-    """The lines of what was left out. Anything but a list still says that something was."""
-    if left_out is None:
-        return ()
-    return read_lacking(map(str, left_out)) if isinstance(left_out, list) else ("unknown",)
-
-
 def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
     signature, previous = raw.get("signature"), previous_of(raw)
     issuer = signature.get("key_id") if isinstance(signature, dict) else None
     left_out, lineage = raw.get("incomplete"), read_lineage(raw)
+    # Anything but a list still says that something was left out.
+    lines = left_out if isinstance(left_out, list) else [] if left_out is None else ["unknown"]
     encrypted = raw["format"] == FORMAT_2 and "age" in raw["codec"].split("+")
     # Format 1 has a name for each document.
     count = None if encrypted else len(raw["doc_names"]) if raw["format"] == FORMAT else raw["doc_count"]
@@ -322,7 +284,7 @@ def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         stored_bytes=stored_bytes,
         parent_id=None if previous is None else previous[0],
         note=read_note(raw.get("note")),
-        incomplete=_lines(left_out),
+        incomplete=read_lacking(map(str, lines)),
         tags=read_tags(raw.get("tags")),
         encrypted=encrypted,
         doc_count=count,

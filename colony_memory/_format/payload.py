@@ -58,7 +58,7 @@ def pack(pieces: Iterable[bytes], *, digests: bool = False) -> Packed:
     if compress is not None:
         # It takes the text in one piece, and holds no more than that and its output.
         plain = b"".join(pieces)
-        return _packed(compress(plain, _FAST_LEVEL), len(plain), hashlib.sha256(plain).hexdigest())
+        return Packed(_spelled(compress(plain, _FAST_LEVEL)), len(plain), sha256(plain))
     strategy = zlib.Z_FILTERED if digests else zlib.Z_DEFAULT_STRATEGY
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP, zlib.DEF_MEM_LEVEL, strategy)
     hasher, size, out = hashlib.sha256(), 0, list[bytes]()
@@ -66,8 +66,11 @@ def pack(pieces: Iterable[bytes], *, digests: bool = False) -> Packed:
         size += len(piece)
         hasher.update(piece)
         out.append(packer.compress(piece))
-    out.append(packer.flush())
-    return _packed(b"".join(out), size, hasher.hexdigest())
+    return Packed(_spelled(b"".join((*out, packer.flush()))), size, "sha256:" + hasher.hexdigest())
+
+
+def _spelled(data: bytes | bytearray) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 @cache
@@ -77,10 +80,6 @@ def _libdeflate() -> Callable[[bytes, int], bytes | bytearray] | None:
     except ImportError:  # the extra is not there: zlib does as well, in more time
         return None
     return gzip_compress
-
-
-def _packed(data: bytes | bytearray, size: int, digest: str) -> Packed:
-    return Packed(base64.b64encode(data).decode("ascii"), size, "sha256:" + digest)
 
 
 def unpack(chunks: Iterable[str], *, size: int) -> bytearray:

@@ -70,11 +70,7 @@ class Entry:
 
 
 def few_lines(left_out: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines of what was left out, as the catalogue tells it: of a long list, the last line counts the rest.
-
-    >>> few_lines(tuple(f"{n}.md: is a socket" for n in range(30)))[-1]
-    'and 11 more'
-    """
+    """The lines of what was left out, as the catalogue tells it: of a long list, the last line counts the rest."""
     if len(left_out) <= _SHOWN_LINES:
         return left_out
     return (*left_out[: _SHOWN_LINES - 1], f"and {len(left_out) - _SHOWN_LINES + 1} more")

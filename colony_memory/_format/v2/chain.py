@@ -169,11 +169,7 @@ class Chain:
 
 
 def most_work(max_bytes: int) -> int:
-    """The most that reading the packs of a chain above its base may cost, see :func:`_work`.
-
-    >>> most_work(256 * 2**20)
-    2164260864
-    """
+    """The most that reading the packs of a chain above its base may cost, see :func:`_work`."""
     return _LEAST_WORK + _MOST_WORK * max_bytes
 
 

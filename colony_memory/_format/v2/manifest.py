@@ -182,23 +182,15 @@ def _open(manifest: ChainManifest, sealed: bytes, identities: Identities | None,
 
 def locked(manifest: ChainManifest, identities: Identities | None) -> DecryptionError:
     """The error of who cannot open a snapshot: what is missing."""
-    info = manifest.info
-    which = f"snapshot {info.snapshot_id} of label {info.label!r} is encrypted"
+    info, hint = manifest.info, Hint("open", "identities")
     wanted = f"{'its passphrase or ' if manifest.passphrase_key else ''}the identity of one of its recipients"
+    why = ", and no identity is given"
     if not age.is_installed():
-        return DecryptionError(
-            f"{which}: reading it needs {wanted}, and {age.WANTED}",
-            hint=Hint("open", "identities") if identities is None else None,
-        )
-    if identities is None:
-        return DecryptionError(
-            f"{which}, and no identity is given: reading it needs {wanted}",
-            hint=Hint("open", "identities"),
-        )
-    return DecryptionError(
-        f"{which}, and none of what is given opens it ({identities!r}): reading it needs {wanted}",
-        hint=Hint("open", "identities"),
-    )
+        wanted, why = f"{wanted}, and {age.WANTED}", ""
+    elif identities is not None:
+        why = f", and none of what is given opens it ({identities!r})"
+    msg = f"snapshot {info.snapshot_id} of label {info.label!r} is encrypted{why}: reading it needs {wanted}"
+    return DecryptionError(msg, hint=hint if age.is_installed() or identities is None else None)
 
 
 def lock_of(manifest: ChainManifest, facts: Facts, identities: Identities, recipients: Recipients) -> Lock | None:

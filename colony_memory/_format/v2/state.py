@@ -51,20 +51,12 @@ _SHORT_LINE = 2**16
 
 
 def most_documents(max_bytes: int) -> int:
-    """Documents that a memory may have. Each takes some hundred bytes to hold, however short it is.
-
-    >>> most_documents(256 * 2**20)
-    1049576
-    """
+    """Documents that a memory may have. Each takes some hundred bytes to hold, however short it is."""
     return _FEW + max_bytes // 256
 
 
 def most_line(max_bytes: int) -> int:
-    """Bytes that the first line of a change may have: as text, and read, it takes up to eight times that.
-
-    >>> most_line(256 * 2**20)
-    67174400
-    """
+    """Bytes that the first line of a change may have: as text, and read, it takes up to eight times that."""
     return _SHORT_LINE + max_bytes // 4
 
 

@@ -52,10 +52,8 @@ def library_version() -> str:
 
 
 def require_zstd() -> None:
-    try:
-        _zstd()
-    except ImportError as error:
-        raise ColonyMemoryError(f"writing snapshots of format 2 needs {WANTED}") from error
+    if not is_installed():
+        raise ColonyMemoryError(f"writing snapshots of format 2 needs {WANTED}")
 
 
 def is_installed() -> bool:
@@ -73,10 +71,8 @@ def is_readable(name: str) -> bool:
 
 def require_reader(what: str, *, file: str | None = None, wanted: str = WANTED) -> None:
     """Raise an UnsupportedFormat that says what to install unless snapshots of format 2 can be read here."""
-    try:
-        _zstd()
-    except ImportError as error:
-        raise UnsupportedFormat(f"{what} is of format 2, and reading that needs {wanted}", file=file) from error
+    if not is_installed():
+        raise UnsupportedFormat(f"{what} is of format 2, and reading that needs {wanted}", file=file)
 
 
 class Prefix:
