@@ -113,14 +113,8 @@ def drive(verb: Coroutine[Any, Any, _T]) -> _T:
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FULL_CODES = frozenset({"QUOTA_EXCEEDED", "LIMIT_EXCEEDED"})
 # By name: http.client, json, httpx and asyncio are not imported for a comparison.
-_NO_ANSWER = frozenset({
-    "ColonyNetworkError",
-    "HTTPException",
-    "JSONDecodeError",
-    "TimeoutError",
-    "TransportError",
-    "UnicodeDecodeError",
-})  # fmt: skip
+_TORN = {"HTTPException", "JSONDecodeError", "UnicodeDecodeError"}
+_NO_ANSWER = {"ColonyNetworkError", "OSError", "TimeoutError", "TransportError", *_TORN}
 _DENIED = {
     "KARMA_TOO_LOW": "the vault accepts writes from agents with 10 karma or more: earn some on the Colony, or save to "
     "another vault until then",
@@ -140,26 +134,26 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
     status = status if type(status) is int and status > 0 else None
     code = getattr(error, "code", None)
     code = code if isinstance(code, str) else None
+    told: Any = {"status": status, "code": code}
     text = f"{doing} failed: {_said(error)}"
     if status in (401, 403) or (status is None and isinstance(error, PermissionError)):
         help_ = _DENIED.get(code or "", "check the API key" if status == 401 else "this account may not do that")
-        return VaultDenied(f"{text}; {help_}", status=status, code=code, hint=_HINTS.get(code or ""))
+        return VaultDenied(f"{text}; {help_}", **told, hint=_HINTS.get(code or ""))
     wait = _seconds(getattr(error, "retry_after", None))
     if status == 429:
         when = "later" if wait is None else f"in {wait:.0f} s"
-        return RateLimited(
-            f"{text}; that is a rate limit: try again {when}", status=status, code=code, retry_after=wait
-        )
+        return RateLimited(f"{text}; that is a rate limit: try again {when}", **told, retry_after=wait)
     if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
         helps = getattr(error, "errno", None) != errno.EFBIG
         return QuotaExceeded(f"{text}; the vault is full or the file too large", hint=Hint("prune") if helps else None)
     if status is not None and 300 <= status < 400:
         text += "; redirects are not followed, so this says nothing about what is stored: is the vault's address right?"
-        return VaultUnavailable(text, status=status, code=code, hint=Hint("open", "base_url"))
-    if (status is not None and status >= 500) or (status is None and _unanswered(error)):
+        return VaultUnavailable(text, **told, hint=Hint("open", "base_url"))
+    unanswered = any(kind.__name__ in _NO_ANSWER for kind in type(error).__mro__)
+    if (status is not None and status >= 500) or (status is None and unanswered):
         text += "; this says nothing about what is stored, try again"
-        return VaultUnavailable(text, status=status, code=code, retry_after=wait)
-    return VaultError(text, status=status, code=code)
+        return VaultUnavailable(text, **told, retry_after=wait)
+    return VaultError(text, **told)
 
 
 def was_refused(error: VaultError) -> bool:
@@ -195,12 +189,6 @@ def _seconds(wait: object) -> float | None:
     if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 <= wait <= _LONGEST_WAIT:
         return None
     return float(wait)
-
-
-def _unanswered(error: Exception) -> bool:
-    if isinstance(error, OSError):
-        return True
-    return any(kind.__name__ in _NO_ANSWER for kind in type(error).__mro__)
 
 
 def _said(error: Exception) -> str:

@@ -42,11 +42,7 @@ class Pattern:
     """What is looked for."""
 
     def __init__(self, pattern: str, *, fixed: bool = False, ignore_case: bool = False) -> None:
-        """Take a regular expression of :mod:`re`, or with ``fixed`` a text.
-
-        Raises:
-            ValueError: It is empty, has a line feed in it, or is not a regular expression.
-        """
+        """Take a regular expression of :mod:`re`, or with ``fixed`` a text; a ValueError where it is none, or empty."""
         if not isinstance(pattern, str):
             raise ValueError(f"a pattern must be a string, not {type(pattern).__name__}")  # noqa: TRY004
         if not pattern:
@@ -59,11 +55,7 @@ class Pattern:
         self._row = () if fixed else tuple(_compiled(each, flags) for each in _row(pattern))
 
     def find(self, line: str) -> tuple[int, int] | None:
-        """Where it is first in a line without its end, None where it is not.
-
-        In a line of more than 2,048 characters, expressions that repeat something else than ``.`` are found where they
-        span no more than 1,024.
-        """
+        """Where it is first in a line without its end. In a long one, what repeats more than ``.`` spans 1,024."""
         if self._text is not None:
             at = line.find(self._text)
             return None if at < 0 else (at, at + len(self._text))

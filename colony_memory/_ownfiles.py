@@ -39,9 +39,7 @@ def read_key_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def _is_mounted_for_us(facts: os.stat_result) -> bool:
-    """True if only root and a group that root has put this process into can read it: a cluster mounts secrets so, and
-    systemd, where an access list names the user and the mode shows root's group in its place.
-    """
+    """True if only root and a group of this process can read it: clusters mount secrets so, and systemd."""
     mode = stat.S_IMODE(facts.st_mode)
     if facts.st_uid != 0 or mode & _OPEN_TO_OTHERS != _READ_BY_GROUP:
         return False

@@ -231,18 +231,15 @@ def _hash(self: Any) -> int:
     return hash(self.__content__(self))
 
 
-def _set(self: Any, name: str, value: object) -> None:
-    _refuse(self, name, "assign to")
-    object.__setattr__(self, name, value)
+def _frozen(doing: str, act: Any) -> Any:
+    def method(self: Any, name: str, *value: object) -> None:
+        if "__given__" in vars(type(self)) or name in self.__given__:
+            import dataclasses
+
+            raise dataclasses.FrozenInstanceError(f"cannot {doing} field {name!r}")
+        act(self, name, *value)
+
+    return method
 
 
-def _delete(self: Any, name: str) -> None:
-    _refuse(self, name, "delete")
-    object.__delattr__(self, name)
-
-
-def _refuse(self: Any, name: str, doing: str) -> None:
-    if "__given__" in vars(type(self)) or name in self.__given__:
-        import dataclasses
-
-        raise dataclasses.FrozenInstanceError(f"cannot {doing} field {name!r}")
+_set, _delete = _frozen("assign to", object.__setattr__), _frozen("delete", object.__delattr__)

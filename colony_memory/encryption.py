@@ -23,11 +23,7 @@ class Passphrase:
     >>> Passphrase("correct horse battery staple")
     Passphrase(…)
 
-    Args:
-        text: The words, white space around them and a byte order mark left out; a line may end in CRLF or LF.
-
-    Raises:
-        ValueError: There are none.
+    White space around the words and a byte order mark are left out; a ValueError where there are none.
     """
 
     __slots__ = ("_text",)
@@ -119,12 +115,9 @@ def _keys_of(given: object) -> Sequence[str]:
 
 
 def make_identity(path: str | os.PathLike[str]) -> str:
-    """Make an identity in a file that its owner alone may read, and give its recipient, ``age1…``.
+    """Make an identity in a new file that its owner alone may read, and give its recipient, ``age1…``.
 
     The file is as ``age-keygen`` writes one, and ``age -d -i FILE`` takes it.
-
-    Raises:
-        ColonyMemoryError: Something is there already, or it cannot be written; or the extra is missing.
     """
     age.require_age("an identity is to be made")
     secret, recipient = age.new_identity()

@@ -67,11 +67,7 @@ class Export:
 
     @property
     def info(self) -> SnapshotInfo:
-        """What the manifest says of the snapshot.
-
-        Raises:
-            SnapshotCorrupt: It is not one; ``UnsupportedFormat``: a newer version wrote it.
-        """
+        """What the manifest says of the snapshot; ``UnsupportedFormat`` where a newer version wrote it."""
         text = self.files[manifest_filename(self.label, self.snapshot_id)]
         stored = sum(len(each.encode("utf-8")) for each in self.files.values())
         info = read_manifest(text, label=self.label, snapshot_id=self.snapshot_id).info
@@ -79,12 +75,7 @@ class Export:
 
 
 def write_export(label: str, snapshot_id: str, files: Mapping[str, str]) -> str:
-    """The text of an export file, in ASCII.
-
-    Raises:
-        SnapshotCorrupt: A file is not of this snapshot, or the manifest is missing.
-        ValueError: The label or the id is not one.
-    """
+    """The text of an export file, in ASCII; errors are those of :class:`Export`."""
     checked = Export(label, snapshot_id, files)
     raw = {"format": EXPORT_FORMAT, "label": label, "snapshot_id": snapshot_id, "files": dict(checked.files)}
     return json.dumps(raw, indent=1) + "\n"
@@ -94,8 +85,7 @@ def read_export(text: str) -> Export:
     """Read the text of an export file, which anyone may have made.
 
     Raises:
-        UnsupportedFormat: It is an export of a newer version.
-        SnapshotCorrupt: It is no export, is cut short, or holds files that are not of its snapshot.
+    SnapshotCorrupt: It is no export, is cut short, or holds files of others; ``UnsupportedFormat``: it is newer.
     """
     try:
         raw = load_object(text)

@@ -1,7 +1,6 @@
-"""Pure: which snapshots to keep. A policy, summaries and the time in; keep, remove and reasons out.
+"""Pure: which snapshots to keep: a policy, summaries and the time in; keep, remove and reasons out.
 
-The rules are those of restic's ``forget``: each period rule keeps the newest snapshot of each of the last *n* periods
-that have one. Periods are in UTC. Order is that of the ids; times are those of ``created_at``.
+The rules are those of restic's ``forget``, in UTC: each keeps the newest of each of the last *n* periods that have one.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from colony_memory._format.lineage import refused_only
-from colony_memory._format.names import id_order
+from colony_memory._format.names import id_order, is_count
 from colony_memory._values import NamedTuple, dataclass, field, names_of
 from colony_memory.snapshot import created
 
@@ -66,14 +65,10 @@ class Retention:
         if not given:
             raise ValueError("a retention without a rule would remove everything: give at least one")
         for name, value in given.items():
-            if name == "keep_within":
-                usable = isinstance(value, timedelta) and value >= timedelta(0)
-            else:
-                usable = type(value) is int and value >= 0
-            if not usable:
-                raise ValueError(
-                    f"{name}={value!r} must not be negative, and a {'timedelta' if name == 'keep_within' else 'count'}"
-                )
+            is_span = name == "keep_within"
+            usable = value >= timedelta(0) if is_span and isinstance(value, timedelta) else is_count(value)
+            if not usable or isinstance(value, timedelta) != is_span:
+                raise ValueError(f"{name}={value!r} must not be negative, and a {'timedelta' if is_span else 'count'}")
 
 
 @dataclass(frozen=True)

@@ -89,26 +89,17 @@ class Ed25519Signer:
             raise ColonyMemoryError(
                 f"the environment variable {name} is not set: it should hold the seed as 64 hex digits, or a PEM"
             )
-        try:
-            return cls(_parse(_read_text, value))
-        except ValueError as error:
-            raise ColonyMemoryError(f"the environment variable {name} holds no key: {error}") from error
+        return cls(_parse(_read_text, value, where=f"the environment variable {name} holds no key"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The signer whose key a file holds: 32 raw bytes, or a text as :meth:`from_env` takes it.
 
-        Raises:
-            ColonyMemoryError: The file is not there or cannot be read, anyone but its owner has access to it, it holds
-                no key, or the extra ``sign`` is not installed.
+        A ColonyMemoryError where it is not there, holds no key, or anyone but its owner has access to it.
         """
         from colony_memory._ownfiles import read_key_file
 
-        data = read_key_file(path)
-        try:
-            return cls(_parse(_read_file, data))
-        except ValueError as error:
-            raise ColonyMemoryError(f"key file {os.fspath(path)}: {error}") from error
+        return cls(_parse(_read_file, read_key_file(path), where=f"key file {os.fspath(path)}"))
 
     def save(self, path: str | os.PathLike[str], *, encoding: Literal["pem", "raw"] = "pem") -> None:
         """Write the key to a new file that its owner alone may read (0600); it is on disk when this returns.
@@ -141,11 +132,15 @@ class Ed25519Signer:
         return f"Ed25519Signer({self.did_key!r})"
 
 
-def _parse(read: Callable[[_T], bytes], given: _T) -> bytes:
+def _parse(read: Callable[[_T], bytes], given: _T, *, where: str = "") -> bytes:
     try:
         return read(given)
     except ImportError as error:
         raise ColonyMemoryError(_MISSING) from error
+    except ValueError as error:
+        if not where:
+            raise
+        raise ColonyMemoryError(f"{where}: {error}") from error
 
 
 def _read_pem(text: str) -> bytes:
@@ -254,12 +249,7 @@ def sign_manifest(manifest: Mapping[str, object], signer: Signer) -> dict[str, s
 
 
 def verify_manifest(manifest: Mapping[str, Any]) -> str:
-    """Check the signature that a manifest carries, and give the did:key that made it.
-
-    Raises:
-        UntrustedSnapshot: The signature is malformed or does not verify.
-        ColonyMemoryError: The extra ``sign`` is not installed, so it cannot be checked.
-    """
+    """Check the signature that a manifest carries, and give the did:key that made it; else an UntrustedSnapshot."""
     signature = manifest.get("signature")
     try:
         if not isinstance(signature, dict):

@@ -122,12 +122,7 @@ def build(
 
 
 def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:
-    """Read the text of a manifest file, which has to be of the label and id in the file's name.
-
-    Raises:
-        UnsupportedFormat: It is of another format or codec.
-        SnapshotCorrupt: Something in it is not as the format demands.
-    """
+    """Read the text of a manifest file, which has to be of the label and id in its name; else SnapshotCorrupt."""
     file = manifest_filename(label, snapshot_id)
     try:
         raw = load_object(text)
@@ -137,12 +132,7 @@ def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:
 
 
 def info_from_manifest(manifest: dict[str, Any]) -> SnapshotInfo:
-    """The summary of a manifest that was read from JSON.
-
-    Raises:
-        UnsupportedFormat: It is of another format or codec.
-        SnapshotCorrupt: A field is missing or wrong.
-    """
+    """The summary of a manifest that was read from JSON; SnapshotCorrupt where a field is missing or wrong."""
     return _checked(manifest, "").info
 
 
@@ -155,20 +145,15 @@ def parse(
     snapshot_id: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> dict[str, str]:
-    """The documents that a manifest and its part files hold.
+    """The documents that a manifest, read from JSON, and its part files hold, whose texts are given by name.
 
-    Args:
-        manifest: The manifest, read from JSON.
-        parts: Text of each part file by name. A file that does not exist is left out, or None.
-        verify_signature: Check the signature if there is one.
-        label: Label that the manifest must name.
-        snapshot_id: Id that the manifest must name.
-        max_bytes: Refuse more plain text than this.
+    One that does not exist is left out, or None. ``label`` and ``snapshot_id`` are what the manifest must name; of a
+    signature that is there nothing is asked without ``verify_signature``.
 
     Raises:
-        UnsupportedFormat: The manifest is of another format or codec.
-        SnapshotCorrupt: The bytes are not what the manifest says; ``file`` names the file at fault.
-        UntrustedSnapshot: The signature does not verify.
+    UnsupportedFormat: The manifest is of another format or codec.
+    SnapshotCorrupt: The bytes are not what the manifest says; ``file`` names the file at fault.
+    UntrustedSnapshot: The signature does not verify.
     """
     checked = _checked(manifest, "", label=label, snapshot_id=snapshot_id)
     OPEN.judge(manifest, verify=verify_signature)

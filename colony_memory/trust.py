@@ -24,18 +24,12 @@ ACCEPT_UNSIGNED = Hint("open", "require_signature", value=False)
 
 @dataclass(frozen=True)
 class Trust:
-    """What a client accepts; by default every snapshot that is intact, signed or not.
+    """What a client accepts; by default every snapshot that is intact, signed or not."""
 
-    Attributes:
-        issuers: did:key of each trusted signer, with the id of the last snapshot that it is trusted for, or None
-            where it is trusted for all. Empty: nobody is pinned.
-        require_signature: Refuse what nobody signed.
-        accept_legacy_pointer: Accept pointers without a signature for good, as they are where 0.1.1 writes too.
-    """
-
+    # did:key of each trusted signer, with the last snapshot that it is trusted for, None for all; empty pins nobody
     issuers: Mapping[str, str | None] = field(default_factory=dict)
-    require_signature: bool = False
-    accept_legacy_pointer: bool = False
+    require_signature: bool = False  # refuse what nobody signed
+    accept_legacy_pointer: bool = False  # accept pointers without a signature for good, where 0.1.1 writes too
 
     @property
     def pins(self) -> bool:
@@ -111,19 +105,14 @@ class Trust:
 
     def check_signer(self, issuer: str | None) -> None:
         """Raise a ValueError if what this signer is about to write would be refused by this very client."""
-        if issuer is None:
-            if self.require_signature:
-                raise bad_argument(
-                    "this client accepts signed snapshots only, and has no key to sign one with",
-                    hint=Hint("open", "signer"),
-                )
-        elif self.issuers and self.issuers.get(issuer, "") is not None:
+        if issuer is None and self.require_signature:
+            msg = "this client accepts signed snapshots only, and has no key to sign one with"
+            raise bad_argument(msg, hint=Hint("open", "signer"))
+        if issuer is not None and self.issuers and self.issuers.get(issuer, "") is not None:
             retired = issuer in self.issuers
             why = "is trusted up to an older snapshot only" if retired else "is not among those that are trusted"
-            raise bad_argument(
-                f"signer {issuer} {why}: this client would refuse its own snapshot",
-                hint=Hint("open", "trusted_issuers"),
-            )
+            msg = f"signer {issuer} {why}: this client would refuse its own snapshot"
+            raise bad_argument(msg, hint=Hint("open", "trusted_issuers"))
 
 
 def read_trust(
@@ -141,9 +130,8 @@ def read_trust(
     else:
         issuers = dict.fromkeys(several("trusted_issuers", trusted_issuers))
     if trusted_issuers is not None and not issuers:
-        raise bad_argument(
-            "no issuer is given: give the did:key of each signer, or leave it out", hint=Hint("open", "trusted_issuers")
-        )
+        msg = "no issuer is given: give the did:key of each signer, or leave it out"
+        raise bad_argument(msg, hint=Hint("open", "trusted_issuers"))
     for did_key, last in issuers.items():
         if not isinstance(did_key, str):
             raise bad_argument(f"{did_key!r} is not a did:key", hint=Hint("open", "trusted_issuers"))

@@ -41,13 +41,8 @@ class FileWitness:
 
     The file is replaced whole and synced, belongs to its owner alone (0600), and is made with the first record; so is
     its directory (0700). A file that is not there has seen nothing. One that is there and cannot be read or
-    understood raises, since to begin again is to accept any older state.
-
-    Args:
-        path: The file. Keep it where those who can write to the vault cannot write.
-
-    Raises:
-        ValueError: The path is empty or names a directory.
+    understood raises, since to begin again is to accept any older state. Keep it where those who can write to the
+    vault cannot write.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -59,13 +59,10 @@ class _Page(NamedTuple):
 class PageFile(NamedTuple):
     """A page file as a pointer names it: its digest, the newest snapshot in it, and how many pages it has."""
 
-    name: str
+    file: str
     sha256: str
     newest: str
     pages: int
-
-    def raw(self) -> dict[str, Any]:
-        return {"file": self.name, "sha256": self.sha256, "newest": self.newest, "pages": self.pages}
 
 
 class Catalog(Sequence[Entry]):
@@ -103,12 +100,12 @@ class Catalog(Sequence[Entry]):
             where = ""
             out._append(texts, None)
             for place, file in enumerate(wanted):
-                if files is None or file.name not in files:
+                if files is None or file.file not in files:
                     out._unread = tuple(wanted[place:])
                     break
-                where = f"page file {file.name} "
-                out._append(_read_file(file, files[file.name], label), file.name)
-                out._files[file.name] = file
+                where = f"page file {file.file} "
+                out._append(_read_file(file, files[file.file], label), file.file)
+                out._files[file.file] = file
         except ValueError as error:
             wrong = f"{where}{error}"
         out._open(0)
@@ -126,7 +123,7 @@ class Catalog(Sequence[Entry]):
 
     @property
     def unread(self) -> tuple[str, ...]:
-        return tuple(file.name for file in self._unread)
+        return tuple(file.file for file in self._unread)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -166,7 +163,7 @@ class Catalog(Sequence[Entry]):
         for file, pages in [(None, own[stay:]), *runs[1:]]:
             if file is not None:
                 out._pages += pages
-                out._files[file.name] = file
+                out._files[file.file] = file
                 continue
             for piece in _by_size(pages):
                 name = page_filename(self._label, file_id, len(texts))
@@ -194,8 +191,8 @@ class Catalog(Sequence[Entry]):
             seen += pages
             if file is None or _share(seen) > IN_FILES:
                 return out, older[:MAX_FILES]
-            older.append(file.raw())
-        return out, [*older, *(file.raw() for file in self._unread)][:MAX_FILES]
+            older.append(file._asdict())
+        return out, [*older, *(file._asdict() for file in self._unread)][:MAX_FILES]
 
     @property
     def front(self) -> tuple[Entry, ...]:

@@ -76,7 +76,10 @@ def printable(name: str) -> str:
 
 def shown(value: object) -> str:
     """A value as Python writes it, shortened, for a message about what came out of a vault."""
-    return _SHORT.repr(value)
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python refuses to spell a number of more than 4,300 digits
+        return f"a value of type {type(value).__name__}"
 
 
 def exact_documents(documents: object) -> dict[str, str]:

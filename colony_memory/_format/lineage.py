@@ -41,15 +41,15 @@ class Lineage:
     unmerged: tuple[Unmerged, ...] = ()  # what is unmerged once it is saved
     rewrites: str | None = None  # the snapshot that it stands for
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a summary tells of it."""
+        return {name: getattr(self, name) for name in ("based_on", "origin", "refused", "rewrites")}
+
     def raw(self) -> dict[str, Any]:
-        told = {
-            "based_on": None if self.based_on is None else list(self.based_on),
-            "origin": self.origin,
-            "refused": self.refused or None,
-            "unmerged": raw_unmerged(self.unmerged) or None,
-            "rewrites": self.rewrites,
-        }
-        return {key: value for key, value in told.items() if value is not None}
+        told = {key: value for key, value in self.facts.items() if value}
+        told |= {} if self.based_on is None else {"based_on": list(self.based_on)}
+        return told | ({"unmerged": raw_unmerged(self.unmerged)} if self.unmerged else {})
 
 
 def read_lineage(raw: Mapping[str, Any]) -> Lineage:

@@ -288,8 +288,5 @@ def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         tags=read_tags(raw.get("tags")),
         encrypted=encrypted,
         doc_count=count,
-        origin=lineage.origin,
-        based_on=lineage.based_on,
-        refused=lineage.refused,
-        rewrites=lineage.rewrites,
+        **lineage.facts,
     )

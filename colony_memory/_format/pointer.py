@@ -9,22 +9,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import LATEST_FORMAT
+from colony_memory._format import LATEST_FORMAT, names
 from colony_memory._format.catalog import Catalog
 from colony_memory._format.json import load_object, peak_weight
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
-from colony_memory._format.names import (
-    COUNTS,
-    LARGEST,
-    id_order,
-    is_count,
-    is_hex16,
-    is_id,
-    latest_filename,
-    manifest_filename,
-    require_id,
-    write_head,
-)
+from colony_memory._format.names import id_order
 from colony_memory._values import cached_property, dataclass, field
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
@@ -70,7 +59,7 @@ class Pointer:
         if not self.generation or (self.snapshot_id is not None and named is None):
             return ""
         try:
-            return write_head(self.generation, named.manifest_sha256 if named else None)
+            return names.write_head(self.generation, named.manifest_sha256 if named else None)
         except ValueError:
             return ""  # the catalogue gives a digest of no such form
 
@@ -117,7 +106,7 @@ class Pointer:
         """
         kept = self.catalog.following(entries)
         # Whoever can write to a vault that nobody signs can set any count: at the end of it, it stays there.
-        generation = min(max(self.generation, above) + 1, LARGEST)
+        generation = min(max(self.generation, above) + 1, names.LARGEST)
         named = (self.snapshot_id, self.went_back_from) if self.generation else (before,)
         newest = max(filter(None, (snapshot_id, *named, coming)), key=id_order, default=None)
         back = None if newest == snapshot_id else newest
@@ -142,14 +131,14 @@ def read_pointer(
     text: str, *, label: str, strict: bool = False, files: Mapping[str, str | None] | None = None
 ) -> Pointer:
     """Read the text of a pointer file. Of a catalogue that is damaged, what can be read is taken: it is only a hint."""
-    file = latest_filename(label)
+    file = names.latest_filename(label)
     try:
         if peak_weight(text) > _MOST_WEIGHT:
             raise ValueError("it is larger than one may be")
         raw = load_object(text)
         if raw.get("format") != LATEST_FORMAT or raw.get("label") != label:
             raise ValueError(f"it is not a pointer of label {label!r}")
-        named = None if raw.get("snapshot_id") == "" else require_id(raw.get("snapshot_id"))
+        named = None if raw.get("snapshot_id") == "" else names.require_id(raw.get("snapshot_id"))
         if raw.get("manifest_file") != _manifest_file(label, named):
             raise ValueError("manifest_file is not the one of the snapshot")
     except ValueError as error:
@@ -164,13 +153,13 @@ def read_pointer(
         label=label,
         snapshot_id=named,
         updated_at=updated_at if isinstance(updated_at, str) else "",
-        generation=generation if is_count(generation) else 0,
-        stream=stream if is_hex16(stream) else None,
+        generation=generation if names.is_count(generation) else 0,
+        stream=stream if names.is_hex16(stream) else None,
         entries=entries,
-        removed=tuple(filter(is_id, removed)) if isinstance(removed, list) else (),
-        went_back_from=back if is_id(back) else None,
+        removed=tuple(filter(names.is_id, removed)) if isinstance(removed, list) else (),
+        went_back_from=back if names.is_id(back) else None,
         unmerged=read_unmerged(raw.get("unmerged")),
-        doc_bytes=tuple(doc_bytes) if COUNTS[0](doc_bytes) else (),
+        doc_bytes=tuple(doc_bytes) if names.COUNTS[0](doc_bytes) else (),
         raw=raw,
     )
 
@@ -200,7 +189,7 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
 
 
 def _manifest_file(label: str, snapshot_id: str | None) -> str:
-    return "" if snapshot_id is None else manifest_filename(label, snapshot_id)
+    return "" if snapshot_id is None else names.manifest_filename(label, snapshot_id)
 
 
 def _read_catalog(

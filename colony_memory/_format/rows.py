@@ -186,10 +186,7 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
         note=read_note(note),
         incomplete=read_lacking(missing),
         tags=read_tags(tags) if tags else (),
-        origin=lineage.origin,
-        based_on=lineage.based_on,
-        refused=lineage.refused,
-        rewrites=lineage.rewrites,
+        **lineage.facts,
         doc_count=count,
     )
     base_files = facts.get("base_files", 1)

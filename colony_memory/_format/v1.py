@@ -44,17 +44,14 @@ def read_documents(
     spend(info.byte_size)
     try:
         plaintext = unpack(_chunks(manifest, parts), size=info.byte_size)
-    except ValueError as error:
-        if isinstance(error, SnapshotCorrupt):
-            raise
-        raise SnapshotCorrupt(f"the parts of {file} do not unpack: {error}", file=file) from error
-    if sha256(plaintext) != info.plaintext_sha256:
-        msg = f"integrity check failed: the parts of {file} hold different text (plaintext sha256 mismatch)"
-        raise SnapshotCorrupt(msg, file=file)
-    try:
+        if sha256(plaintext) != info.plaintext_sha256:
+            msg = f"integrity check failed: the parts of {file} hold different text (plaintext sha256 mismatch)"
+            raise SnapshotCorrupt(msg, file=file)
         documents = decode_documents(plaintext, at_most=len(info.doc_names))
+    except SnapshotCorrupt:
+        raise
     except ValueError as error:
-        raise SnapshotCorrupt(f"the parts of {file} do not hold documents: {error}", file=file) from error
+        raise SnapshotCorrupt(f"the parts of {file} do not hold its documents: {error}", file=file) from error
     if sorted(map(printable, documents)) != sorted(map(printable, info.doc_names)):
         raise SnapshotCorrupt(f"{file} lists other documents than its parts hold", file=file)
     check_tree(manifest.tree, digests_of(documents), file=file)

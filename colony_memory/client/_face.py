@@ -56,7 +56,12 @@ class Memory:
 
         vault = self._open(backend, api_key, base_url)
         # First: the extra that encrypts brings what format 2 takes, and its name is the one to tell.
-        keys = _keys(encrypt_to, identities)
+        keys = dict[str, Any]()
+        if encrypt_to is not None or identities is not None:
+            from colony_memory.encryption import read_identities, read_recipients
+
+            keys["recipients"] = read_recipients(encrypt_to)
+            keys["identities"] = read_identities(identities, keys["recipients"])
         self._session = Session(
             vault,
             signer=signer,
@@ -208,12 +213,3 @@ def _require_vault(backend: object) -> None:
     missing = [name for name in vars(VaultBackend) if name.startswith("vault_") and not hasattr(backend, name)]
     if missing:
         raise ValueError(f"{type(backend).__name__} is not a vault: it has no {missing[0]}()")
-
-
-def _keys(encrypt_to: object, identities: object) -> dict[str, Any]:
-    if encrypt_to is None and identities is None:
-        return {}
-    from colony_memory.encryption import read_identities, read_recipients
-
-    recipients = read_recipients(encrypt_to)
-    return {"recipients": recipients, "identities": read_identities(identities, recipients)}

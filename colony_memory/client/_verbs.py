@@ -140,11 +140,6 @@ class ColonyMemory(Blocking):
         Where both changed the same lines, ours keeps the name and the other's text is kept too, under a name that says
         whose it is. Nothing is saved: the next :meth:`backup` of the label names the snapshot in ``based_on``. Errors
         are those of :meth:`restore`.
-
-        Args:
-            documents: The memory as it is, not empty.
-            snapshot_id: The snapshot, listed or not.
-            label: Its label.
         """
         from colony_memory._engine.backup import merge_snapshot
 
@@ -302,16 +297,8 @@ class ColonyMemory(Blocking):
     ) -> SearchReport:
         """Every line of every snapshot that has something in it, with the first and the last snapshot that it is in.
 
-        Reads every snapshot of the label once, as :meth:`history` does.
-
-        Args:
-            pattern: A regular expression of :mod:`re`, looked for in each line on its own.
-            label: Label to search.
-            fixed: Take the pattern as a text.
-            ignore_case: Take upper and lower case for the same.
-
-        Raises:
-            ValueError: The pattern is empty, has a line feed in it, or is not a regular expression.
+        Reads every snapshot of the label once, as :meth:`history` does. The pattern is a regular expression of
+        :mod:`re`, looked for in each line on its own, or with ``fixed`` a text; a ValueError where it is neither.
         """
         from colony_memory._engine.history import search
 
@@ -393,14 +380,10 @@ class ColonyMemory(Blocking):
         remove: str | Iterable[str] = (),
         label: str = "default",
     ) -> tuple[str, ...]:
-        """Give a snapshot tags, or take some from it. The label's pointer tells them from then on; an export does not.
+        """Give a snapshot tags, or take some from it; all that it has then.
 
-        Returns all that it has then.
-
-        Raises:
-            ValueError: One is no tag, there would be too many, or none is given.
-            SnapshotNotFound: There is no such snapshot.
-            ColonyMemoryError: The pointer is signed, and this client signs nothing.
+        The label's pointer tells them from then on; an export does not. A ValueError where one is no tag, there would
+        be too many, or none is given; a ColonyMemoryError where the pointer is signed, and this client signs nothing.
         """
         from colony_memory._engine.prune import tag
 
@@ -466,23 +449,21 @@ class ColonyMemory(Blocking):
     def import_snapshot(self, exported: Export, *, label: str | None = None, dry_run: bool = False) -> SnapshotInfo:
         """Put an exported snapshot into the vault, if this client would restore it.
 
-        The pointer moves to it if it is newer than the one that it names.
+        The pointer moves to it if it is newer than the one that it names. The summary's ``head`` tells whether it is
+        the latest now, and ``reused`` that it was there already.
 
         Args:
-            exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
-            label: Refuse an export of another label. A snapshot cannot change its label: restore it and back it up.
-            dry_run: Only check all that, and write nothing.
-
-        Returns:
-            The summary: ``head`` tells whether it is the latest now, ``reused`` that it was there already.
+        exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
+        label: Refuse an export of another label. A snapshot cannot change its label: restore it and back it up.
+        dry_run: Only check all that, and write nothing.
 
         Raises:
-            ValueError: The export is of another label.
-            SnapshotCorrupt: It is damaged; ``UntrustedSnapshot``: this client does not trust it. Nothing was written.
-            QuotaExceeded: It does not fit. Nothing was written.
-            ColonyMemoryError: It is of format 2, and the vault does not write on condition. Nothing was written.
-            ConflictDetected: Something else is under its id; what is there of it is in no catalogue, and may be about
-                to be deleted; or the label is signed, and this client has no signer.
+        ValueError: The export is of another label.
+        SnapshotCorrupt: It is damaged; ``UntrustedSnapshot``: this client does not trust it. Nothing was written.
+        QuotaExceeded: It does not fit. Nothing was written.
+        ColonyMemoryError: It is of format 2, and the vault does not write on condition. Nothing was written.
+        ConflictDetected: Something else is under its id, or part of it, which may be about to be deleted; or the
+        label is signed, and this client has no signer.
         """
         from colony_memory._engine.transfer import import_snapshot
 

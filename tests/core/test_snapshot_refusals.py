@@ -134,7 +134,7 @@ def test_a_part_that_is_wrong_is_named(text: str | None, what: str) -> None:
         ({"byte_size": 3}, "there is more than the 3 bytes"),
         ({"byte_size": 300}, r"there are \d+ bytes, not the 300"),
         ({"plaintext_sha256": "sha256:" + "0" * 64}, "integrity check failed: .* hold different text"),
-        ({"doc_names": []}, "do not hold documents: there are more than the 0 documents that the manifest lists"),
+        ({"doc_names": []}, "do not hold its documents: there are more than the 0 documents that the manifest lists"),
         ({"doc_names": ["MEMORY.md"]}, "there are more than the 1 documents that the manifest lists"),
         ({"doc_names": [*fields(built(MEMORY))["doc_names"][1:], "x"]}, "lists other documents than its parts hold"),
         ({"doc_names": [*fields(built(MEMORY))["doc_names"], "more"]}, "lists other documents than its parts hold"),

@@ -5,22 +5,9 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import age
+from colony_memory._format import age, names
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.manifest import Manifest, read_lacking, read_note, read_ruined, summarize
-from colony_memory._format.names import (
-    COUNT,
-    COUNTS,
-    DIGEST,
-    TEXT,
-    TEXTS,
-    TREE,
-    expect,
-    is_place,
-    list_of,
-    manifest_filename,
-    pack_filename,
-)
 from colony_memory._format.payload import decode_base64
 from colony_memory._format.v2.chain import MAX_READ_PACKS
 from colony_memory._values import dataclass, replace
@@ -39,7 +26,7 @@ CODEC = "zstd+base64"
 SEALED_CODEC = "zstd+age+base64"
 #: Files that a snapshot may need: whoever reads one asks for all of them at once.
 MAX_FILES = 10_000
-_SIZES = (list_of(COUNTS[0]), "lists of counts")
+_SIZES = (names.list_of(names.COUNTS[0]), "lists of counts")
 
 
 @dataclass(frozen=True)
@@ -57,30 +44,32 @@ class ChainManifest(Manifest):
 def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest:
     """A manifest whose format, codec, label and id have been checked. A ValueError says what is wrong."""
     own_label, own_id, encrypted = raw["label"], raw["snapshot_id"], raw["codec"] == SEALED_CODEC
-    size, tree = expect(raw, "byte_size", COUNT), expect(raw, "tree", TREE) or ""
+    size, tree = names.expect(raw, "byte_size", names.COUNT), names.expect(raw, "tree", names.TREE) or ""
     if encrypted and (raw.get("plaintext_sha256"), size, tree) != ("", 0, ""):
         raise ValueError("it tells what is to be encrypted")
     if not encrypted:
-        expect(raw, "plaintext_sha256", DIGEST)
-        expect(raw, "doc_count", COUNT)
-    expect(raw, "pack_sha256", DIGEST)
-    if expect(raw, "part_count", COUNT) or raw.get("part_files") != [] or raw.get("doc_names") != []:
+        names.expect(raw, "plaintext_sha256", names.DIGEST)
+        names.expect(raw, "doc_count", names.COUNT)
+    names.expect(raw, "pack_sha256", names.DIGEST)
+    if names.expect(raw, "part_count", names.COUNT) or raw.get("part_files") != [] or raw.get("doc_names") != []:
         raise ValueError("it has parts or names of format 1")
-    packs = tuple(expect(raw, "packs", TEXTS))
+    packs = tuple(names.expect(raw, "packs", names.TEXTS))
     if not 1 <= len(packs) <= MAX_READ_PACKS or packs[-1] != own_id or len({*packs}) < len(packs):
         raise ValueError(f"packs should be up to {MAX_READ_PACKS} ids, each once, its own the last")
-    if not all(is_place(own_label, each) for each in packs):
+    if not all(names.is_place(own_label, each) for each in packs):
         raise ValueError("packs names what is no id")
-    sizes = tuple(map(tuple, expect(raw, "pack_bytes", _SIZES)))
-    levels = tuple(expect(raw, "levels", COUNTS))
+    sizes = tuple(map(tuple, names.expect(raw, "pack_bytes", _SIZES)))
+    levels = tuple(names.expect(raw, "levels", names.COUNTS))
     if not len(sizes) == len(levels) == len(packs) or not all(sizes):
         raise ValueError("packs, pack_bytes and levels differ")
     if sum(map(len, sizes)) > MAX_FILES:
         raise ValueError(f"it needs more than {MAX_FILES} files")
-    expect(raw, "created_at", TEXT)
+    names.expect(raw, "created_at", names.TEXT)
     # Derived, not trusted: a manifest cannot send anyone to files of another label.
     files = tuple(
-        pack_filename(own_label, each, seq) for each, of in zip(packs, sizes, strict=True) for seq in range(len(of))
+        names.pack_filename(own_label, each, seq)
+        for each, of in zip(packs, sizes, strict=True)
+        for seq in range(len(of))
     )
     return ChainManifest(
         info=replace(summarize(raw), note=None) if encrypted else summarize(raw),  # what is sealed alone tells it
@@ -92,10 +81,10 @@ def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest
         pack_bytes=sizes,
         pack_sha256=raw["pack_sha256"],
         levels=levels,
-        on_base=expect(raw, "on_base", COUNT),
+        on_base=names.expect(raw, "on_base", names.COUNT),
         tree=tree,
-        sealed=expect(raw, "sealed", TEXT) if encrypted else "",
-        passphrase_key=expect(raw, "passphrase_key", TEXT) if encrypted and "passphrase_key" in raw else "",
+        sealed=names.expect(raw, "sealed", names.TEXT) if encrypted else "",
+        passphrase_key=names.expect(raw, "passphrase_key", names.TEXT) if encrypted and "passphrase_key" in raw else "",
     )
 
 
@@ -117,14 +106,8 @@ class Facts:
     ruined: int = 0  # how many documents of the snapshot before it are ruined in it
 
     def told_of(self, info: SnapshotInfo) -> SnapshotInfo:
-        return replace(
-            info,
-            byte_size=self.byte_size,
-            plaintext_sha256=self.plaintext_sha256,
-            note=self.note,
-            incomplete=self.incomplete,
-            doc_count=self.doc_count,
-        )
+        names = ("byte_size", "plaintext_sha256", "note", "incomplete", "doc_count")
+        return replace(info, **{name: getattr(self, name) for name in names})
 
 
 def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
@@ -146,7 +129,7 @@ def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
 
 def unseal(manifest: ChainManifest, identities: Identities | None) -> Facts:
     info = manifest.info
-    file = manifest_filename(info.label, info.snapshot_id)
+    file = names.manifest_filename(info.label, info.snapshot_id)
     try:
         sealed = b"".join(decode_base64([manifest.sealed]))
     except ValueError as error:
@@ -212,12 +195,12 @@ def _facts(raw: dict[str, Any], snapshot_id: str) -> Facts:
     if note is None and raw.get("note") is not None:
         raise ValueError("note should be a string")
     return Facts(
-        expect(raw, "byte_size", COUNT),
-        expect(raw, "doc_count", COUNT),
-        expect(raw, "plaintext_sha256", DIGEST),
+        names.expect(raw, "byte_size", names.COUNT),
+        names.expect(raw, "doc_count", names.COUNT),
+        names.expect(raw, "plaintext_sha256", names.DIGEST),
         note,
-        read_lacking(expect(raw, "incomplete", TEXTS)),
-        tuple(expect(raw, "recipients", TEXTS)),
-        expect(raw, "tree", TREE) or "",
+        read_lacking(names.expect(raw, "incomplete", names.TEXTS)),
+        tuple(names.expect(raw, "recipients", names.TEXTS)),
+        names.expect(raw, "tree", names.TREE) or "",
         read_ruined(raw),
     )
