@@ -16,7 +16,7 @@ from colony_memory._format.names import id_time
 from colony_memory._os.paths import is_empty
 from colony_memory._values import dataclass
 from colony_memory.app.pick import made_at, stamp
-from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable, message_of
+from colony_memory.exceptions import ColonyMemoryWarning, message_of
 from colony_memory.schedule.last_run import write_last_run
 
 if TYPE_CHECKING:
@@ -110,11 +110,6 @@ class Worker(Generic[_T]):
             self.result = self.work()
         except BaseException as error:  # noqa: BLE001 - told by whoever waits
             self.error = error
-
-
-def late(seconds: float) -> VaultUnavailable:
-    """The error of what took too long."""
-    return VaultUnavailable(f"not done within {seconds:g} s, which is as long as the host is held up")
 
 
 def read_input(descriptor: int, *, limit: int, patience: float) -> bytes:

@@ -19,7 +19,7 @@ from colony_memory.app.open import choose_place, refuse_vault_inside
 from colony_memory.cli import output as outputs
 from colony_memory.cli.memory import make_unchosen, open_memory, trust_of
 from colony_memory.cli.options import OPTIONS, CommonOptions, SavingOptions
-from colony_memory.exceptions import ConflictDetected, PruneIncomplete
+from colony_memory.exceptions import ConflictDetected, PruneIncomplete, VaultUnavailable
 from colony_memory.hooks import hosts, turn
 from colony_memory.hooks.hosts import HOSTS
 from colony_memory.words import shown
@@ -208,9 +208,9 @@ _PATIENCE = 5.0
 _LONGEST_NOTE = 2.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Call:
-    """The options of ``hook``."""
+    """One call of ``hook``; what it does for an event, in a thread, gives words for the agent and for the person."""
 
     folder: str
     host: str
@@ -218,66 +218,29 @@ class Call:
     saving: SavingOptions
     on_error: str | None
     common: CommonOptions
-
-
-def answer_host(call: Call) -> int:
-    """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
-    began = time.monotonic()
-    output, host = call.common.output, HOSTS[call.host]
-    # At a terminal nobody is going to say anything.
-    patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
-    event, unread = hosts.read_event(turn.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
-    task = _Task(call, began + call.seconds)
-    with outputs.failures_told(
-        call.on_error, label=call.saving.label, output=output, patience=lambda: max(1.0, task.left())
-    ) as tell_failure:
-        worker: turn.Worker[tuple[str, str]] = turn.Worker(task.tell if event in host.tells else task.save)
-        if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        in_time = worker.within(task.left())
-        told = worker.result if in_time and worker.result is not None else task.failed(worker.error, in_time=in_time)
-        not_understood = unread and f"what {host.title} said could not be understood, {unread}"
-        context, problem = told[0], "; ".join(filter(None, [told[1], not_understood]))
-        if problem:
-            output.warn(problem if output.as_json else f"warning: {problem}")
-        # A host that does not wait may be gone by now.
-        with suppress(Failure):
-            outputs.Output().answer(hosts.answer(host, event, context, problem))
-        if task.failure is not None:
-            tell_failure(*task.failure)
-    if not in_time:
-        outputs.leave(0)
-    return 0
-
-
-class _Task:
-    """The work for one event, in a thread of its own; it gives words for the agent, and for the person."""
-
-    def __init__(self, call: Call, deadline: float) -> None:
-        self._call = call
-        self._deadline = deadline
-        self._state: Path | None = None
-        self._saving = False
-        self.failure: tuple[str, BaseException | None] | None = None  # for the user's command
+    deadline: float = 0.0
+    saves: bool = False  # it is an event to save at
+    state: Path | None = None  # where it is noted how that went
+    failure: tuple[str, BaseException | None] | None = None  # for the user's command
 
     def left(self) -> float:
         """Seconds until the host has waited for long enough."""
-        return self._deadline - time.monotonic()
+        return self.deadline - time.monotonic()
 
     def tell(self) -> tuple[str, str]:
         """Look how the memory stands."""
         from colony_memory.schedule.last_run import read_runs
 
-        call = self._call
-        with turn.heard() as said, open_memory(replace(call.common, quiet=True)) as opened:
+        label = self.saving.label
+        with turn.heard() as said, open_memory(replace(self.common, quiet=True)) as opened:
             stand = turn.stand_of(
                 opened.memory,
-                call.folder,
-                label=call.saving.label,
-                exclude=list(call.saving.exclude or ()),
-                agent=call.common.agent,
-                way_back=command("restore", call.folder, label=call.saving.label, given=asdict(call.common)),
-                log=read_runs(opened.place.url, call.saving.label),
+                self.folder,
+                label=label,
+                exclude=list(self.saving.exclude or ()),
+                agent=self.common.agent,
+                way_back=command("restore", self.folder, label=label, given=asdict(self.common)),
+                log=read_runs(opened.place.url, label),
             )
         return stand, shown("; ".join(said))
 
@@ -285,15 +248,14 @@ class _Task:
         """Save the memory, and note how that went."""
         from colony_memory.schedule.last_run import last_run_path, run_of
 
-        self._saving = True
-        self._state = last_run_path(choose_place(self._call.common.vault).url, self._call.saving.label)
+        self.state = last_run_path(choose_place(self.common.vault).url, self.saving.label)
         with turn.heard() as said:
             try:
                 run = run_of(datetime.now(timezone.utc), self._save())
             except Exception as error:
-                turn.note_run(self._state, run_of(datetime.now(timezone.utc), None, error))
+                turn.note_run(self.state, run_of(datetime.now(timezone.utc), None, error))
                 raise
-            turn.note_run(self._state, run)
+            turn.note_run(self.state, run)
         if not run.ok:
             self.failure = run.message, None
             said.insert(0, f"not all of the memory is saved: {run.message}")
@@ -302,31 +264,59 @@ class _Task:
     def _save(self) -> Saved | None:
         from colony_memory.cli.verbs import backup
 
-        call = self._call
-        with open_memory(replace(call.common, quiet=True), making=True) as opened:
+        label = self.saving.label
+        with open_memory(replace(self.common, quiet=True), making=True) as opened:
             # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
-            if is_empty(call.folder) and (
-                not opened.place.exists() or opened.memory.latest(label=call.saving.label) is None
-            ):
+            if is_empty(self.folder) and (not opened.place.exists() or opened.memory.latest(label=label) is None):
                 return None
-            options, patience = call.saving.parsed(call.common.agent), min(_PATIENCE, self.left())
-            return backup.save(opened, [call.folder], options, unattended=True, patience=patience)
+            options, patience = self.saving.parsed(self.common.agent), min(_PATIENCE, self.left())
+            return backup.save(opened, [self.folder], options, unattended=True, patience=patience)
 
     def failed(self, error: BaseException | None, *, in_time: bool) -> tuple[str, str]:
         """The answer after an error or at the deadline, which is noted here, as its thread cannot do so any more."""
         from colony_memory.schedule.last_run import run_of
 
-        call = self._call
-        error = error if error is not None and in_time else turn.late(call.seconds)
+        if error is None or not in_time:
+            error = VaultUnavailable(f"not done within {self.seconds:g} s, which is as long as the host is held up")
         what = shown(describe(error))
-        if not self._saving:
-            stand = turn.unknown(call.folder, call.saving.label, kind_of(error))
+        if not self.saves:
+            stand = turn.unknown(self.folder, self.saving.label, kind_of(error))
             return stand, f"the memory could not be looked at: {what}"
-        if self._state is not None and not in_time:
+        if self.state is not None and not in_time:
             late = run_of(datetime.now(timezone.utc), None, error)
-            turn.Worker(partial(turn.note_run, self._state, late)).within(_LONGEST_NOTE)
+            turn.Worker(partial(turn.note_run, self.state, late)).within(_LONGEST_NOTE)
         self.failure = what, error
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
             return "", f"the memory is saved, but: {what}"
-        again = command("backup", call.folder, label=call.saving.label, given=asdict(call.common))
+        again = command("backup", self.folder, label=self.saving.label, given=asdict(self.common))
         return "", f"the memory was not saved: {what}; try: {again}"
+
+
+def answer_host(call: Call) -> int:
+    """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
+    call.deadline = time.monotonic() + call.seconds
+    output, host = call.common.output, HOSTS[call.host]
+    # At a terminal nobody is going to say anything.
+    patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
+    event, unread = hosts.read_event(turn.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
+    call.saves = event not in host.tells
+    with outputs.failures_told(
+        call.on_error, label=call.saving.label, output=output, patience=lambda: max(1.0, call.left())
+    ) as tell_failure:
+        worker: turn.Worker[tuple[str, str]] = turn.Worker(call.save if call.saves else call.tell)
+        if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        in_time = worker.within(call.left())
+        told = worker.result if in_time and worker.result is not None else call.failed(worker.error, in_time=in_time)
+        not_understood = unread and f"what {host.title} said could not be understood, {unread}"
+        context, problem = told[0], "; ".join(filter(None, [told[1], not_understood]))
+        if problem:
+            output.warn(problem if output.as_json else f"warning: {problem}")
+        # A host that does not wait may be gone by now.
+        with suppress(Failure):
+            outputs.Output().answer(hosts.answer(host, event, context, problem))
+        if call.failure is not None:
+            tell_failure(*call.failure)
+    if not in_time:
+        outputs.leave(0)
+    return 0
