@@ -77,8 +77,8 @@ def within(
 
 
 def some(items: Iterable[str], *, chars: int = REPLY_CHARS) -> list[str]:
-    """As many of the texts, from the first on, as an answer carries."""
-    return within(items, lambda text: (text,), chars=chars)
+    """As many of the texts, from the first on, as an answer carries, each cut to a line."""
+    return [_line(each) for each in within(items, lambda text: (text,), chars=chars)]
 
 
 def cut_text(text: str, chars: int = REPLY_CHARS) -> tuple[str, bool]:
