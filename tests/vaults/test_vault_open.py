@@ -35,18 +35,6 @@ def environment(tmp_path, monkeypatch):
         ("file:///%7Eme/vault", "/~me/vault"),
         ("/srv/vault", "/srv/vault"),
         ("/srv/a%20b:c", "/srv/a%20b:c"),
-    ],
-)
-def test_absolute_directories(url, path):
-    vault = open_vault(url)
-    assert isinstance(vault, LocalVault)
-    assert str(vault.path) == path
-
-
-@on_posix
-@pytest.mark.parametrize(
-    ("url", "path"),
-    [
         ("vault", "vault"),
         ("vault/sub:dir", "vault/sub:dir"),
         ("./backup@nas:/srv/vault", "backup@nas:/srv/vault"),
@@ -59,7 +47,7 @@ def test_absolute_directories(url, path):
         ("./C:\\vault", "C:\\vault"),
     ],
 )
-def test_paths(url, path, tmp_path):
+def test_directories(url, path, tmp_path):
     vault = open_vault(url)
     assert isinstance(vault, LocalVault)
     assert str(vault.path) == os.path.normpath(tmp_path / path)
