@@ -32,8 +32,9 @@ _WINDOWS = os.name == "nt"
 _COUNTS_CHARACTERS = sys.platform in ("darwin", "win32")  # other systems count the bytes of a component
 _NOTES = (".md", ".markdown", ".txt", ".rst", ".org", ".jsonl")
 _DRIVE = pattern(r"[A-Za-z]:")
-_WINDOWS_FORBIDDEN = pattern(r'[<>:"|?*\x00-\x1f]|[ .]$')
-_WINDOWS_DEVICE = pattern(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)")
+_WINDOWS_UNFIT = pattern(
+    r'[<>:"|?*\x00-\x1f]|[ .]$|^(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)'
+)
 # Default_Ignorable_Code_Point of Unicode, by which Linux and macOS tell no two names apart.
 _IGNORABLE = pattern(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
@@ -137,10 +138,8 @@ def _local_problem(name: str, *, room: int) -> str | None:
             return "has a name that this system cannot encode"
         if len(component if _COUNTS_CHARACTERS else encoded) > LONGEST_COMPONENT:
             return f"has a path component longer than {LONGEST_COMPONENT}, which file systems do not hold"
-        if _WINDOWS and _WINDOWS_FORBIDDEN.search(component):
+        if _WINDOWS and _WINDOWS_UNFIT.search(component):
             return f"has the path component {component!r}, which Windows does not allow"
-        if _WINDOWS and _WINDOWS_DEVICE.match(component):
-            return f"has the path component {component!r}, which is a device on Windows"
     longer = len(local_bytes(name)) - room
     if longer > 0:
         return f"has a path that is {longer} bytes too long for this system"

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._os.directory import DIRECTORY_FLAGS, Directory
+from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files, make_directory, open_files
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import real_path
@@ -77,10 +77,9 @@ class FolderIdentity:
 
 @contextlib.contextmanager
 def unmoved(places: Mapping[str, Path]) -> Iterator[None]:
-    """Do something with folders that nobody watches, where each path leads, and still does at the end, to what it did.
+    """Do something unattended where each path leads, and still does at the end, to what it did; ColonyMemoryError else.
 
-    Whoever may write beside a folder, such as an agent in a sandbox of its own, could put a link to elsewhere in its
-    place, and have that saved and shown, or written to. That is a ColonyMemoryError.
+    Whoever may write beside a folder could put a link in its place, and have something else saved or written to.
     """
     _require_unmoved(places)
     yield
@@ -102,16 +101,10 @@ def _born(path: Path, status: os.stat_result) -> int | None:
         return None if made is None else int(made * 10**6)
     import fcntl
 
-    try:
-        descriptor = os.open(path, DIRECTORY_FLAGS)
-    except OSError:
-        return None
-    try:
-        return int(struct.unpack("=Ixxxx", fcntl.ioctl(descriptor, _GENERATION[0], bytes(_GENERATION[1])))[0])
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError), Directory.open(path, follow=True) as directory:
+        found = fcntl.ioctl(directory.descriptor or 0, _GENERATION[0], bytes(_GENERATION[1]))
+        return int(struct.unpack("=Ixxxx", found)[0])
+    return None
 
 
 def _lasts(device: int) -> bool:
@@ -160,11 +153,13 @@ def place_of(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: 
     except OSError as error:
         return f"{error.filename}: {error.strerror or error}"
     identities = sorted(found.values(), key=lambda each: each.path)
-    name = f"{_hashed(vault, label, [each.path for each in identities])}.json"
-    header = {"vault": vault, "label": label, "folders": [asdict(each) for each in identities]}
-    title = ", ".join(repr(each.path) for each in identities)
-    leads_to = {path: each.path for path, each in found.items()}
-    return Place(name, title, leads_to, header, _owner(identities))
+    return Place(
+        name=f"{_hashed(vault, label, [each.path for each in identities])}.json",
+        title=", ".join(repr(each.path) for each in identities),
+        leads_to={path: each.path for path, each in found.items()},
+        header={"vault": vault, "label": label, "folders": [asdict(each) for each in identities]},
+        owner=_owner(identities),
+    )
 
 
 def _hashed(*named: object) -> str:

@@ -1,8 +1,7 @@
 """The journal of a restore, written before the first move, and its place on disk.
 
-It does not lie in the folder: whoever can put a file there, a stranger's repository for one, must not say what a
-restore left undone. Each restore has a file in the user's directory for the state of programs, replaced whole and
-synced, and a lock that goes with its process. Files of another user, or that others could write to, are passed over.
+It does not lie in the folder: whoever can put a file there must not say what a restore left undone. Each has a file in
+the state directory, and a lock that goes with its process; what others could write to is passed over.
 """
 
 from __future__ import annotations
@@ -169,14 +168,13 @@ class Record:
         """The journal; None where it is gone, or is not this user's; ValueError where it makes no sense."""
         try:
             found = read_file(self.path, _LARGEST)
+            if found is not None and sys.platform != "win32":
+                facts = found.facts
+                if (facts.st_uid, facts.st_nlink, facts.st_mode & 0o077) != (os.geteuid(), 1, 0):
+                    raise PermissionError("it is not this user's alone")
         except OSError as error:  # one that another user has made in this place, by all likelihood root
             logger.warning("%s is passed over: %s", self.path, error)
             return None
-        if found is not None and sys.platform != "win32":
-            facts = found.facts
-            if (facts.st_uid, facts.st_nlink, facts.st_mode & 0o077) != (os.geteuid(), 1, 0):
-                logger.warning("%s is passed over: it is not this user's alone", self.path)
-                return None
         return None if found is None else load_journal(found.data)
 
     def remove(self) -> bool:
@@ -209,13 +207,12 @@ def list_records() -> list[Record]:
     """Of all restores of this user that are under way or were cut off."""
     try:
         place = _records()
-        names = sorted(name for name in os.listdir(place) if name.endswith(".json"))  # noqa: PTH208 - names alone
+        return [Record(place / name) for name in sorted(os.listdir(place)) if name.endswith(".json")]  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
         logger.warning("restores that were cut off are passed over: %s", error)
         return []
-    return [Record(place / name) for name in names]
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from colony_memory._os.paths import UnfitFile, encode_name, is_directory
 from colony_memory._values import getLogger
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._question import Displaced
-from colony_memory.capture._stage import blaming
+from colony_memory.capture._stage import blaming, is_root
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ class Moves:
             if step.old is not None:
                 kept = self._places[step.volume].kept
                 there = kept.look(step.number)
-                if there is None or not step.old.fits(there):
-                    raise self._changed(step.name)
                 if not is_directory(there):
+                    if there is None or not step.old.fits(there):
+                        raise self._changed(step.name)
                     found.append(Displaced(step.name, Reach(kept), step.number, there))
         return found
 
@@ -98,7 +98,8 @@ class Moves:
         place = self._places[step.volume]
         directory, last = reach.parent(step.name)
         if step.old is not None:
-            if not step.old.fits(directory.look(last)):
+            there = directory.look(last)
+            if there is None or not step.old.fits(there):
                 raise self._changed(step.name)
             if step.new is not None and place.new.exchange(step.number, directory, last):
                 # What somebody put there by a rename, after it was looked at, comes out and goes back.
@@ -107,9 +108,13 @@ class Moves:
                     raise self._changed(step.name)
                 place.new.move(step.number, place.kept, step.number)
                 return
-            directory.move(last, place.kept, step.number)
-            out = place.kept.look(step.number)
-            if not step.old.fits(out) or (is_directory(out) and not _is_empty(place.kept, step.number)):
+            if is_directory(there):
+                _move_directory(directory, last, place.kept, step.number)
+                is_it = _is_empty(place.kept, step.number)
+            else:
+                directory.move(last, place.kept, step.number)
+                is_it = step.old.fits(place.kept.look(step.number))
+            if not is_it:
                 _put(place.kept, step.number, directory, last)
                 raise self._changed(step.name)
         if step.new is not None and not _put(place.new, step.number, directory, last):
@@ -180,12 +185,29 @@ class Moves:
             source, out = place.new, place.new.look(step.number)
             if out is None or (step.new is not None and step.new.fits(out)):
                 return  # nothing did: what is there, or is not any more, is the doing of others
-        if there is not None and os.path.samestat(there, out):
+        if there is not None and (os.path.samestat(there, out) or (is_directory(there) and is_directory(out))):
             return
         directory, last = _nearest(reach, step.name)
         if there is not None and not is_new:
             _set_aside(directory, last)
         source.move(step.number, directory, last)
+
+
+def _move_directory(one: Directory, name: str, other: Directory, other_name: str) -> None:
+    """Move an empty directory. overlayfs moves none of a lower layer: one that is made like it stands for it then."""
+    try:
+        one.move(name, other, other_name)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        other.make(other_name)
+        with one.enter(name) as old, other.enter(other_name) as new:
+            there = old.status()
+            if new.descriptor is not None:
+                if is_root():
+                    os.fchown(new.descriptor, there.st_uid, there.st_gid)
+                os.fchmod(new.descriptor, stat.S_IMODE(there.st_mode))
+        one.remove_directory(name)
 
 
 def _is_empty(directory: Directory, name: str) -> bool:

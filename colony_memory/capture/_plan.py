@@ -1,8 +1,7 @@
 """A snapshot compared with a folder, name by name: what a restore would do there, with nothing touched.
 
-Only what a backup of the folder would save is taken away, found by the same walk. What it would not save (ignored
-files, repositories, vaults, pipes, files that a sync service keeps elsewhere) has no copy anywhere and stays, and so do
-links.
+Only what a backup of the folder would save is taken away, found by the same walk. What it would not save has no copy
+anywhere and stays, and so do links.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """May what a restore displaces go? Saved is asked of content, and after it was moved aside; in use of the system.
 
-A file may be replaced or taken away where one of a few snapshots has it: the one that is restored (or it has every line
-that changed since the basis), the basis, the one restored last, the latest, and own saves that were refused or not
-heard of. Each is read once, and only where those before it did not have everything; no other is asked.
+A file may go where one of a few snapshots has it: the one that is restored (or it has every line that changed since
+the basis), the basis, the one restored last, the latest, and own saves that were refused or not heard of. Each is read
+once, and only where those before it did not have everything.
 
-What a program has open is not replaced unasked: what another process has open to write to, has mapped, or holds a lock
-on; an SQLite database also where this process has it open. A store is more than the files that it has open: where one
-of these is no text, nothing else of its directory changes either, but for notes.
+What another process has open to write to, has mapped, or holds a lock on is not replaced unasked, an SQLite database
+also where this process has it open. Where such a file is no text, nothing else of its directory changes but notes.
 """
 
 from __future__ import annotations
@@ -44,10 +43,8 @@ if TYPE_CHECKING:
 
     Contents = Mapping[str, str | bytes]
 
-# Bytes of a file that is compared line by line.
-_LARGEST_TEXT = 1 << 26
-# Bytes by which a file is known for text.
-_START = 4096
+_LARGEST_TEXT = 1 << 26  # bytes of a file that is compared line by line
+_START = 4096  # bytes by which a file is known for text
 
 
 class Unsaved(ColonyMemoryError):
@@ -106,13 +103,11 @@ class Displaced:
 
     def text(self) -> str | None:
         """Its text; None of what is no text, or too large."""
-        if not is_file(self.status) or self.status.st_size > _LARGEST_TEXT:
-            return None
-        try:
-            data = self.read()
-            return data.decode("utf-8", "surrogatepass") if isinstance(data, bytes) else None
-        except (OSError, UnicodeDecodeError):
-            return None
+        if is_file(self.status) and self.status.st_size <= _LARGEST_TEXT:
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                data = self.read()
+                return data.decode("utf-8", "surrogatepass") if isinstance(data, bytes) else None
+        return None
 
     def read(self) -> bytes | str:
         """Its bytes, or what a link says."""
@@ -251,8 +246,7 @@ def find_users(reach: Reach, changing: Collection[str], databases: Collection[st
             users[name] = name_process(by)
     found = {name: users[name] for name in changing if name in users}
     for name in databases:
-        user = _user_of_database(*reach.parent(name), there.get(name))
-        if user is not None:
+        if name in there and (user := _user_of_database(*reach.parent(name), there[name])) is not None:
             found.setdefault(name, user)
     stores = {name.rpartition("/")[0]: by for name, by in users.items() if _is_of_store(*reach.parent(name))}
     for name in changing:
@@ -280,9 +274,7 @@ def _is_of_store(directory: Directory, name: str) -> bool:
     return not start or b"\0" in start
 
 
-def _user_of_database(directory: Directory, name: str, status: os.stat_result | None) -> str | None:
-    if status is None:
-        return None
+def _user_of_database(directory: Directory, name: str, status: os.stat_result) -> str | None:
     if is_open_elsewhere(Identity.of(status)):
         return "this process"
     # The index first: in WAL mode, nothing else is locked by whoever only waits.

@@ -1,8 +1,4 @@
-"""The end of a restore: put back or noted, and cleared away, also by whoever comes next to its folder.
-
-The way back goes by what stands on disk and what the journal says. It is the same for a move that failed, for a
-restore that was interrupted and for one that was killed, and may itself be cut off and taken up again.
-"""
+"""The end of a restore: put back or noted, and cleared away, also by whoever comes next to its folder."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
 """Files into place, all or none: staged and synced out of sight, then moved, and moved back if a move fails.
 
-Two ways in. A directory that is not there appears by a single rename. Into one that is, file after file is moved, and a
-journal in the user's state directory says beforehand what is replaced and what is made: whoever comes next to a folder
-in which this was cut off puts everything back.
-
-Exchanging the whole directory for a copy would need no such repair, and is not done on purpose. The copy is another
-directory: a container that has the folder mounted, a process that stands in it or a watcher goes on with the one that
-is taken away, and what an agent writes there is lost. A mix that lasts for as long as the renames take costs less.
+A directory that is not there appears by a single rename. Into one that is, file after file is moved, after a journal
+says what is replaced and made. To exchange the whole directory for a copy would need no journal; but a container that
+has the folder mounted, a process that stands in it or a watcher would go on with the one that is taken away, and what
+an agent writes there would be lost.
 """
 
 from __future__ import annotations

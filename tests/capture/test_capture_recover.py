@@ -45,10 +45,19 @@ def no_links(*args: object, **more: object) -> None:
     raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
-@pytest.fixture(params=["exchange", "links", "neither"])
+@pytest.fixture(params=["exchange", "layers", "links", "neither"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the file system can: let two names change places, give a file two names."""
-    if request.param != "exchange":
+    """What the file system can: let two names change places, but move no directory; give a file two names."""
+    if request.param == "layers":
+        move = Directory.move
+
+        def move_file(directory: Directory, name: str, other: Directory, other_name: str) -> None:
+            if (directory.path / name).is_dir() and directory.path.name != "kept":
+                raise OSError(errno.EXDEV, "Invalid cross-device link")
+            move(directory, name, other, other_name)
+
+        monkeypatch.setattr(Directory, "move", move_file)
+    elif request.param != "exchange":
         monkeypatch.setattr(Directory, "exchange", lambda *_: False)
     if request.param == "neither":
         monkeypatch.setattr(os, "link", no_links)
