@@ -78,6 +78,11 @@ def after_program(words: Sequence[str]) -> Sequence[str]:
     return words[at + 2 :] if plain and ours else []
 
 
+def in_a_cache() -> bool:
+    """This Python may be gone at any time, as that of a tool that was run once."""
+    return any((above / "CACHEDIR.TAG").is_file() for above in Path(sys.prefix).parents)
+
+
 def _where_found() -> str:
     """Python code that makes it import what this process imports: what the isolated mode leaves out."""
     given = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))

@@ -377,6 +377,15 @@ def test_how_this_program_is_called(monkeypatch, tmp_path):
     assert install.program_words() == [str(Path("bin/python").absolute())]
 
 
+def test_a_program_that_may_be_gone_is_said(cli, vault, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "archive" / "env"))
+    assert not install.in_a_cache()
+    (tmp_path / "CACHEDIR.TAG").touch()
+    monkeypatch.setattr(install, "_finds_us", lambda python, code: True)
+    settings = tmp_path / "settings.json"
+    assert "lies in a cache" in cli("hook", "install", "codex", "--settings", settings, "--dry-run", folder)[2]
+
+
 def test_a_python_that_is_none_is_no_way():
     for python in ("/missing/python", "/bin/false"):
         assert not install._finds_us(python, "")

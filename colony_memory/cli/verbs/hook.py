@@ -107,7 +107,7 @@ def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
 
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.client import ColonyMemory
-    from colony_memory.hooks.install import other_folders, with_hooks
+    from colony_memory.hooks.install import in_a_cache, other_folders, with_hooks
     from colony_memory.schedule.on_error import OnError
 
     # What every call would fail of is refused before.
@@ -142,6 +142,10 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
         make_unchosen(place)
         call.common.output.note(host.afterwards)
         call.common.output.note(f"saving to {place.title}")
+    if in_a_cache():
+        call.common.output.warn(
+            "this program lies in a cache, and the hooks stop working when that is emptied: install it"
+        )
     return code
 
 
