@@ -79,7 +79,7 @@ def after_program(words: Sequence[str]) -> Sequence[str]:
 
 
 def in_a_cache() -> bool:
-    """This Python may be gone at any time, as that of a tool that was run once."""
+    """Whether this Python may be gone at any time, as that of a tool that was run once."""
     return any((above / "CACHEDIR.TAG").is_file() for above in Path(sys.prefix).parents)
 
 
