@@ -57,7 +57,7 @@ def packs() -> tuple[str, list[dict[str, float]]]:
         for choice, row in zip(_CHOICES, rows, strict=True)
     ]
     text = sum(map(len, states[0].values()))
-    machine = f"Python {platform.python_version()}, libzstd {zstd.library_version()}, {os.cpu_count()} cores"
+    machine = f"Python {platform.python_version()}, libzstd {zstd._zstd().zstd_version}, {os.cpu_count()} cores"
     return f"format 2 on {len(states)} states of {text:,} characters ({machine})\n\n{table(head, cells)}", rows
 
 

@@ -45,13 +45,6 @@ def copy(
     progress: Callable[[int, int], object] | None = None,
     dry_run: bool = False,
 ) -> Coroutine[Any, Any, CopyReport]: ...
-def copy(
-    source: Any,
-    destination: Any,
-    *,
-    labels: str | Iterable[str] | None = None,
-    progress: Callable[[int, int], object] | None = None,
-    dry_run: bool = False,
-) -> CopyReport | Coroutine[Any, Any, CopyReport]:
+def copy(source: Any, destination: Any, **options: Any) -> Any:
     """See :meth:`colony_memory.ColonyMemory.copy_to`."""
-    return source.copy_to(destination, labels=labels, progress=progress, dry_run=dry_run)  # type: ignore[no-any-return]
+    return source.copy_to(destination, **options)

@@ -76,7 +76,6 @@ class Memory:
         )
 
     def _open(self, backend: Any, api_key: str | None, base_url: str | None) -> Vault:
-        """The vault as the engine calls it; without a backend the hosted one."""
         raise NotImplementedError
 
     @property

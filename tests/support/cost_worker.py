@@ -22,7 +22,7 @@ from colony_memory._format import FORMAT, FORMAT_2, LATEST_FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename, pack_filename, part_filename, pin_filename
 from colony_memory._format.rows import count_values
 from colony_memory._format.v2.state import most_documents, most_line
-from colony_memory._format.v2.zstd import library_version
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.vaults.local import LocalVault
 
 IDS = [f"20260101T{n // 60:02}{n % 60:02}00000000Z-0a1b2c" for n in range(64)]
@@ -281,7 +281,7 @@ def child(work: object) -> None:
 
 def main(most: int, verbs: list[str], kinds: list[str]) -> None:
     warnings.simplefilter("ignore")
-    library_version()
+    is_installed()
     with tempfile.TemporaryDirectory() as place:
         for number, kind in enumerate(kinds):
             vault = Path(place) / str(number)

@@ -69,10 +69,10 @@ def _resident(*, reset: bool = False) -> int:
 def main(verb: str, vault: str, kind: str, state: str) -> None:
     from colony_memory import ColonyMemory
     from colony_memory._format.v2.build import build  # noqa: F401 - loaded before it is measured
-    from colony_memory._format.v2.zstd import library_version
+    from colony_memory._format.v2.zstd import is_installed
     from colony_memory.vaults.local import LocalVault
 
-    library_version()
+    is_installed()
     made = make(kind, int(state))
     text, expected = size_of(made), digest(made)
     memory = ColonyMemory(backend=LocalVault(vault))

@@ -72,17 +72,18 @@ def read_pack(
     label: str, pack_id: str, texts: Sequence[str | None], *, sizes: Sequence[int], sha256: str, below: str | None
 ) -> Pack:
     """Read the files of a pack, given in order, None for one that is not there."""
-    encoded = []
+    encoded, hasher = list[bytes](), hashlib.sha256()
     for seq, (text, size) in enumerate(zip(texts, sizes, strict=True)):
         file = pack_filename(label, pack_id, seq)
         if text is None:
             raise SnapshotCorrupt(f"missing pack file: {file}", file=file)
         encoded.append(text.encode("utf-8", "surrogatepass"))
+        hasher.update(encoded[-1])
         if len(encoded[-1]) != size:
             msg = f"pack file {file} has {len(encoded[-1])} bytes, not the {size} that the manifest says"
             raise SnapshotCorrupt(msg, file=file)
     file = pack_filename(label, pack_id, 0)
-    if _digest(encoded) != sha256:
+    if "sha256:" + hasher.hexdigest() != sha256:
         msg = f"pack file {file} is damaged, or another file: its digest is not the one that is recorded for it"
         raise SnapshotCorrupt(msg, file=file)
     stands_on: list[Below | None] = []
@@ -126,13 +127,6 @@ def _head(pack_id: str, seq: int, of: int, below: Below | None) -> dict[str, Any
         "below": below and below.pack_id,
         "below_sha256": below and below.sha256,
     }
-
-
-def _digest(texts: Sequence[bytes]) -> str:
-    hasher = hashlib.sha256()
-    for text in texts:
-        hasher.update(text)
-    return "sha256:" + hasher.hexdigest()
 
 
 #: Packs in a chain from which on a writer folds where that is cheap, and those that it makes at most.

@@ -47,10 +47,6 @@ def _zstd() -> ModuleType:
     return zstd  # type: ignore[no-any-return,unused-ignore]
 
 
-def library_version() -> str:
-    return str(_zstd().zstd_version)
-
-
 def require_zstd() -> None:
     if not is_installed():
         raise ColonyMemoryError(f"writing snapshots of format 2 needs {WANTED}")
