@@ -264,18 +264,16 @@ class Writing:
         exclude: str | Iterable[str] = (),
         allow_secrets: str | Iterable[str] = (),
         *,
-        needed: Iterable[str] | None = None,
+        plan: Written | None = None,
     ) -> Saved | None:
-        if needed is None:
-            plan = self.plan()
-            if plan.in_use:
-                raise FileInUse(Path(self._target.directory), {name: plan.why[name] for name in plan.in_use})
-            needed = plan.unsaved
+        plan = self.plan() if plan is None else plan
+        if plan.in_use:
+            raise FileInUse(Path(self._target.directory), {name: plan.why[name] for name in plan.in_use})
         before = save_present(
             self._target.memory,
             self._target.directory,
             label=self._target.label,
-            needed=needed,
+            needed=plan.unsaved,
             exclude=exclude,
             allow_secrets=allow_secrets,
             options=self._target.usual,

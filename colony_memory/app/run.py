@@ -19,7 +19,7 @@ from colony_memory.app.save import FolderSave
 from colony_memory.app.target import Target, has_all_lines, same_files
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moves import FolderChanged
-from colony_memory.capture._question import FileInUse, Unsaved
+from colony_memory.capture._question import Unsaved
 from colony_memory.capture._recover import Unsettled
 from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
 
@@ -182,10 +182,8 @@ class _Start:
                 plan = writing.plan(saving=self.dry_run)
                 if self.dry_run:
                     return Begun(RestoredFolder(found.info, plan, filled=filled), told=told)
-                if plan.in_use:
-                    raise FileInUse(Path(target.directory), {name: plan.why[name] for name in plan.in_use})
-                if plan.unsaved or (first and before is None and (plan.replaced or plan.removed)):
-                    before = writing.save_first(needed=plan.unsaved) or before
+                if plan.in_use or plan.unsaved or (first and before is None and (plan.replaced or plan.removed)):
+                    before = writing.save_first(plan=plan) or before
                 try:
                     written = writing.write(target.based_on(found))
                 except (Unsaved, FolderChanged):
