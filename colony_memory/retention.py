@@ -5,6 +5,7 @@ The rules are those of restic's ``forget``, in UTC: each keeps the newest of eac
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ class Retention:
             raise ValueError("a retention without a rule would remove everything: give at least one")
         for name, value in given.items():
             is_span = name == "keep_within"
-            usable = value >= timedelta(0) if is_span and isinstance(value, timedelta) else is_count(value)
+            usable = value >= timedelta(0) if is_span and isinstance(value, timedelta) else is_count(value, sys.maxsize)
             if not usable or isinstance(value, timedelta) != is_span:
                 raise ValueError(f"{name}={value!r} must not be negative, and a {'timedelta' if is_span else 'count'}")
 

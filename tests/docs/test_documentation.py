@@ -41,7 +41,6 @@ RUNNING = [block for block in BLOCKS if block.runs]
 DOCUMENTS = [*PAGES, CHANGELOG, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 DOCTESTED = (
     "colony_memory",
-    "colony_memory._format.rows",
     "colony_memory.app.run",
     "colony_memory.app.protection",
     "colony_memory.app.save",
