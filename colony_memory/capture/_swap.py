@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory, Reach
@@ -27,7 +27,7 @@ from colony_memory.capture._stage import Stage, blaming, find_read_only, find_vo
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from colony_memory.capture._journal import Record
     from colony_memory.capture._plan import Plan
@@ -63,16 +63,17 @@ def _in_one_move(plan: Plan) -> None:
             logger.debug("nothing will be known of this restore if it is cut off: %s", error)
             stack.callback(discard, place, journal)
         with above:
-            chain = [stack.enter_context(_made(place, journal.staging))]
-            for name in (_WHOLE, *plan.target.relative_to(top).parts):
-                chain.append(stack.enter_context(_made(chain[-1], name)))
+            chain = [place]
+            for name in (journal.staging, _WHOLE, *plan.target.relative_to(top).parts):
+                chain[-1].make(name)
+                chain.append(stack.enter_context(chain[-1].enter(name)))
         stage.write_tree(chain[-1])
         with blaming(f"directory {str(top)!r}", plan.target):
-            for directory in chain[:0:-1]:
+            for directory in chain[:1:-1]:
                 if directory.descriptor is not None:
                     stage.give(directory.descriptor, f"{top.name}/", owner=stage.owner)
-            stage.settle(*reversed(chain))
-            chain[0].move(_WHOLE, place, top.name)
+            stage.settle(*chain[:0:-1])
+            chain[1].move(_WHOLE, place, top.name)
         try:
             place.sync()
         except OSError as error:
@@ -158,13 +159,6 @@ def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> 
         record = stack.enter_context(begin_record(journal))
     stack.callback(clear, record, place)
     return record
-
-
-@contextmanager
-def _made(above: Directory, name: str) -> Iterator[Directory]:
-    above.make(name)
-    with above.enter(name) as directory:
-        yield directory
 
 
 def _prepare(

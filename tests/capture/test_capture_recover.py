@@ -12,7 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import files, linux, make, metadata, names, posix, root_only, traces, tree
+from capture_trees import (
+    files,
+    linux,
+    make,
+    metadata,
+    names,
+    no_links,
+    posix,
+    root_only,
+    traces,
+    tree,
+    without_staging,
+)
 from cut_off import cut_off
 from forks import as_user
 
@@ -39,10 +51,6 @@ DOCUMENTS = {**NEW, **metadata(executable=["b.sh"], empty_dirs=["h/i"], modes={"
 #: What changes its kind, from a file to a directory and back, as only a deletion allows.
 OLD_KINDS = {"k": b"old k", "l/m.md": b"old m", "l/n/o.md": b"old o"}
 NEW_KINDS = {"k/p/q.md": "new q", "l": "new l"}
-
-
-def no_links(*args: object, **more: object) -> None:
-    raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
 @pytest.fixture(params=["exchange", "layers", "links", "neither"])
@@ -75,10 +83,6 @@ def prepare(where: Path) -> Path:
 
 def restore(dst: Path) -> None:
     write_folder({**DOCUMENTS, **NEW_KINDS}, dst, delete=True)
-
-
-def without_staging(root: Path) -> dict[str, object]:
-    return {name: each for name, each in tree(root).items() if ".colony-memory-restoring-" not in name}
 
 
 def contents(root: Path) -> set[object]:

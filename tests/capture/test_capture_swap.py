@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from capture_trees import files, linux, make, names, posix, traces, tree
+from capture_trees import files, linux, make, names, no_links, posix, traces, tree, without_staging
 from forks import as_user
 
 from colony_memory._os.directory import Directory
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 OLD = {"a.md": b"old a", "b.sh": b"old b", "mine/c.md": b"old c", "mine/keep.md": b"keep"}
 NEW = {"a.md": "new a", "b.sh": "new b", "mine/c.md": "new c", "mine/x/d.md": "new d", "e/f/g.md": "new g"}
-
-
-def no_links(*args: object, **more: object) -> None:
-    raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -148,10 +144,6 @@ def test_a_folder_that_goes_after_it_was_looked_at_is_not_made_of_what_it_lacked
     assert names(tmp_path) == (["dst", "moved"] if another else ["moved"])
     assert not another or files(dst) == {"other.md": b"other"}
     assert traces() == []
-
-
-def without_staging(root: Path) -> dict[str, object]:
-    return {name: each for name, each in tree(root).items() if not name.startswith(".colony")}
 
 
 def change(path: Path) -> None:

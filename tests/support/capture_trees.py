@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -48,6 +49,15 @@ def tree(root: Path) -> dict[str, tuple[int, bytes | str | None]]:
             content = path.read_bytes()
         found[path.relative_to(root).as_posix()] = (mode, content)
     return found
+
+
+def without_staging(root: Path) -> dict[str, tuple[int, bytes | str | None]]:
+    return {name: each for name, each in tree(root).items() if ".colony-memory-restoring-" not in name}
+
+
+def no_links(*_: object, **__: object) -> None:
+    """Stands for os.link where the file system gives a file no second name."""
+    raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
 def files(root: Path) -> dict[str, bytes | str | None]:
