@@ -12,6 +12,7 @@ import itertools
 import os
 import stat
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import Directory, Reach
@@ -150,7 +151,7 @@ class Moves:
         """
         journal = self.journal
         tasks: list[Task] = [
-            *((change.name, _unset_mode, change) for change in journal.modes),
+            *((change.name, partial(set_mode, back=True), change) for change in journal.modes),
             # They have the permissions of the snapshot already, and may be closed by them.
             *((f"{name}/", _open_up, name) for name in journal.made),
             *((step.name, self._take_back, step) for step in reversed(journal.coming)),
@@ -258,10 +259,6 @@ def set_mode(reach: Reach, change: ModeChange, back: bool = False) -> None:
             there = os.fstat(descriptor)
             if (there.st_ino, stat.S_IMODE(there.st_mode)) == (change.inode, before):
                 os.fchmod(descriptor, after)
-
-
-def _unset_mode(reach: Reach, change: ModeChange) -> None:
-    set_mode(reach, change, back=True)
 
 
 def succeeds(name: str, act: Callable[..., object], *about: Any) -> bool:

@@ -66,8 +66,8 @@ def warn_unfinished(target: Path, *, stacklevel: int) -> None:
     """Warn whoever changes nothing that the folder is not as its next backup or restore finds it."""
     journals = [journal for _, journal in _related(target) if _is_there(journal)]
     if journals:
-        journal = next(filter(_is_half_done, journals), journals[0])
-        does = "puts back first what was there before" if _is_half_done(journal) else "clears away what that left"
+        journal = next((each for each in journals if each.phase == MOVING), journals[0])
+        does = "puts back first what was there before" if journal.phase == MOVING else "clears away what that left"
         warnings.warn(
             f"a restore into {journal.folder!r} is under way or was cut off: this is the folder as it is now, and its "
             f"next restore or backup {does}",
@@ -118,10 +118,6 @@ def _locate(journal: Journal, target: Path) -> Journal | None:
                 return here
     folder = Path(journal.folder)
     return journal if folder.is_relative_to(target) or target.is_relative_to(folder) else None
-
-
-def _is_half_done(journal: Journal) -> bool:
-    return journal.phase == MOVING and _is_there(journal)
 
 
 def _is_there(journal: Journal) -> bool:
