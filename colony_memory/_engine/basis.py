@@ -1,10 +1,5 @@
-"""Pure: what a memory is based on. One value, five events, and where it is kept.
-
-The basis is the snapshot whose whole text a memory held when it was last restored or saved. A backup compares it with
-the latest: where another writer has saved since, that is a conflict. Five events change it, and nothing else:
-:func:`restored`, :func:`saved`, :func:`reverted`, :func:`pending` and :func:`lost`.
-
-In a process it lies in the client (:class:`MemoryHome`); the basis of a folder outlives the process in its index.
+"""Pure: what a memory is based on, one value and five events: the snapshot whose whole text it held when it was last
+restored or saved. Where another writer has saved since, a backup is a conflict.
 """
 
 from __future__ import annotations
@@ -29,13 +24,10 @@ class Basis:
     tree: str = ""  # digest of that text, as the manifest has it; empty where it is not known
     listed: frozenset[str] = frozenset()  # ids of the snapshots that were listed at that time
     reverted: bool = False  # an older text was restored since: the next save becomes the latest all the same
-    # Nothing was held before: snapshot_id is only the latest of the moment at which an older one was restored
-    not_held: bool = False
-    # Saves whose end was not heard: noted before the pointer moves, and one's own if they became the latest
-    pending: tuple[str, ...] = ()
+    not_held: bool = False  # snapshot_id is only the latest of the moment at which an older one was restored
+    pending: tuple[str, ...] = ()  # saves that are noted before the pointer moves, own ones if they are the latest
     refused: tuple[str, ...] = ()  # own saves that met a conflict and were stored beside the latest
-    # Snapshots that were merged into the memory by hand, which the next save is based on too
-    merged: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()  # merged into the memory by hand: the next save is based on them too
     last: str | None = None  # the snapshot that was restored last, where it is another one
     filled: tuple[str, ...] = ()  # snapshots from which what that one lacks was taken, when it was restored
     origin: str | None = None  # 16 hex digits that were drawn for this memory, None where none were
@@ -56,15 +48,11 @@ class Basis:
 
 
 class BasisHome(Protocol):
-    """Where a basis is kept. Whoever calls holds the lock of the label."""
+    """Where a basis is kept, on disk where that is its home. Whoever calls holds the lock of the label."""
 
-    def read(self) -> Basis:
-        """The basis; an empty one where nothing is known."""
-        ...
+    def read(self) -> Basis: ...
 
-    def write(self, basis: Basis) -> None:
-        """Keep a basis, on disk where that is its home, before this returns."""
-        ...
+    def write(self, basis: Basis) -> None: ...
 
 
 @dataclass
@@ -97,22 +85,12 @@ saved = restored
 def reverted(
     basis: Basis, latest: str | None, *, last: str | None = None, stream: str | None = None, listed: Iterable[str] = ()
 ) -> Basis:
-    """A snapshot older than the latest was restored, ``last``: by its id, or since the latest is damaged.
-
-    The basis stays and is marked. Where there was none, the latest of this moment is noted as not held.
+    """A snapshot older than the latest was restored, ``last``: by its id, or since the latest is damaged. The basis
+    stays and is marked; where there was none, the latest of this moment is noted as not held.
     """
-    if basis:
-        return replace(basis, reverted=True, last=last)
-    return replace(
-        basis,
-        snapshot_id=latest,
-        stream=stream,
-        tree="",
-        listed=frozenset(listed),
-        reverted=True,
-        not_held=True,
-        last=last,
-    )
+    if not basis:
+        basis = replace(basis, snapshot_id=latest, stream=stream, tree="", listed=frozenset(listed), not_held=True)
+    return replace(basis, reverted=True, last=last)
 
 
 def pending(basis: Basis, snapshot_id: str) -> Basis:
@@ -126,23 +104,13 @@ def lost(basis: Basis) -> Basis:  # noqa: ARG001 - an event like the others
 
 
 def settled(basis: Basis, latest: str | None, *, stream: str | None = None, listed: Iterable[str] = ()) -> Basis:
-    """The basis as a command finds it: an own save whose end was not heard, and that is the latest, is the basis.
-
-    A label that has another history by now, such as that of another account, is not what the memory is based on.
-    """
+    """The basis as a command finds it: the latest, where that is pending; none in another history of the label."""
     if stream is not None and basis.stream not in (None, stream):
         return lost(basis)
     if latest is None or latest not in basis.pending or latest == basis.snapshot_id:
         return basis
-    return replace(
-        basis,
-        snapshot_id=latest,
-        tree="",
-        listed=frozenset((*listed, latest)),
-        reverted=False,
-        not_held=False,
-        filled=(),
-    )
+    basis = replace(basis, snapshot_id=latest, tree="", listed=frozenset((*listed, latest)))
+    return replace(basis, reverted=False, not_held=False, filled=())
 
 
 def stood_for(basis: Basis, instead: Mapping[str, str]) -> Basis:
@@ -174,10 +142,8 @@ def with_merged(basis: Basis, snapshot_id: str) -> Basis:
 
 
 def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
-    """True if the latest is of another writer whose text this memory never held.
-
-    It is none where the basis is listed no more and the latest was listed when it was noted: somebody has deleted the
-    newest. Nor is there one without a basis.
+    """True if the latest is of another writer whose text this memory never held. It is none without a basis, nor where
+    somebody has deleted the newest: the basis is listed no more, and the latest was listed when it was noted.
     """
     if not basis or latest is None or latest in basis.own:
         return False

@@ -30,15 +30,13 @@ if TYPE_CHECKING:
 class Asked(NamedTuple):
     label: str
     trust: Trust  # whom the client accepts
-    # Heads that were seen before the pointer was read; at_least of a restore is one of them
-    seen: tuple[str | int, ...]
+    seen: tuple[str | int, ...]  # heads that were seen before the pointer was read, at_least of a restore included
     now: datetime  # time of the host, for vaults that tell no times
     everything: bool = False  # every snapshot has to be looked at, not only the latest
     conditional: bool = True  # the vault writes on condition
     verify: bool = True  # whether signatures are looked at
     newer: bool = True  # where the pointer has to be proven, look for what is newer than the latest too
-    # Ids that the pointer says are removed, by this client's own word that came to nothing
-    unremoved: frozenset[str] = frozenset()
+    unremoved: frozenset[str] = frozenset()  # ids that are not removed, as this client's own pointer says in vain
 
     @property
     def pins(self) -> bool:
@@ -72,10 +70,8 @@ class Decision:
     entries: tuple[Entry, ...] = ()  # every snapshot that is whole and not distrusted, newest first
     # Those of them that the pointer names or lists; only on these anything is built
     committed: frozenset[str] = frozenset()
-    # Ids of snapshots that are whole, not committed, and may be the work of a backup under way
-    waiting: frozenset[str] = frozenset()
-    # Ids of those that are whole and not committed, and need what another client may be deleting
-    unproven: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()  # the others of them that may be the work of a backup under way
+    unproven: frozenset[str] = frozenset()  # and those that need what another client may be deleting
     signs: bool = False  # a trusted manifest says that the pointer was signed when it was made
     # What is wrong with each other manifest, by file name, those that are not trusted included
     broken: Mapping[str, str] = field(default_factory=dict)
@@ -99,11 +95,8 @@ class Decision:
     def listed(self) -> tuple[SnapshotInfo, ...]:
         """Summaries of what is whole, newest first, the latest with its head."""
         head = "" if self.doubt else self.head
-        return tuple(
-            replace(entry.info, head=head) if entry.snapshot_id == self.follow else entry.info
-            for entry in self.entries
-            if entry.snapshot_id in self.counted
-        )
+        infos = [entry.info for entry in self.entries if entry.snapshot_id in self.counted]
+        return tuple(replace(info, head=head) if info.snapshot_id == self.follow else info for info in infos)
 
     @cached_property
     def counted(self) -> frozenset[str]:
@@ -113,11 +106,9 @@ class Decision:
     @cached_property
     def unsigned(self) -> tuple[str, ...]:
         """Ids of what is older than signing, newest first: nobody signed it, and all that is trusted is newer."""
-        oldest = min((id_order(entry.snapshot_id) for entry in self.entries), default=None)
-        found = (each for each, error in self.untrusted.items() if lacks_signature(error))
-        return tuple(
-            sorted((each for each in found if oldest is None or id_order(each) < oldest), key=id_order, reverse=True)
-        )
+        oldest = min((id_order(entry.snapshot_id) for entry in self.entries), default=(True, "~"))
+        found = [own for own, error in self.untrusted.items() if lacks_signature(error) and id_order(own) < oldest]
+        return tuple(sorted(found, key=id_order, reverse=True))
 
     @property
     def head(self) -> str:

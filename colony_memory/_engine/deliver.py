@@ -1,8 +1,7 @@
-"""Bringing whole snapshots into a label, one after the other: parts, the manifest, then a row in the catalogue.
+"""Bringing whole snapshots into a label as they are: parts, the manifest, then a row in the catalogue.
 
-Files are carried as they are. One that is there already is relied upon only where a committed snapshot needs it: what
-is there and is not committed may be on its way out. Where the label has no pointer yet, and nothing but what is to be
-brought, nobody removes anything there; whoever has no key brings all of it then, and its pointer last, as it is.
+A file that is there is relied upon only where a committed snapshot needs it: else it may be on its way out. Where the
+label has no pointer yet, nobody removes anything, and whoever has no key brings all of it, and its pointer last.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from colony_memory._engine.files import (
 )
 from colony_memory._engine.load import Loaded
 from colony_memory._engine.publish import Move, publish, require_signer, touch
-from colony_memory._engine.sealed import require_closed
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, read_pointer_file, require_believed, require_listed
 from colony_memory._engine.store import ABSENT, ANY, Changed
@@ -51,8 +49,7 @@ class Delivery:
         self.dry_run = dry_run  # whether all is judged, and nothing written
         self.session, self.label, self.here, self.origin = session, here.label, here, origin
         mine = () if origin is None else origin.listed.manifests
-        # All of it is brought first, and listed last: there is no pointer that could be written for each, or would be
-        # right while others lie there
+        # All of it is brought first, and listed last: no pointer could be written for each, or be right meanwhile
         self.mirrors = (
             origin is not None and here.text is None and {*here.listed.manifests} <= {*mine}
             and (session.signer is None or bool(here.listed.manifests))
@@ -72,9 +69,7 @@ class Delivery:
         """Bring a snapshot; whether anything of it was written, or would be."""
         session, own = self.session, whole.snapshot_id
         session.trust.judge(whole.manifest.raw)
-        require_closed(session, whole.manifest.info)
-        if whole.manifest.packs and not session.vault.conditional:
-            raise needs_conditions(whole.named)
+        _require_fit(session, whole)
         if self._old:
             self.here, self._old = await look_whole(session, self.label), False
         try:
@@ -156,26 +151,22 @@ class Delivery:
         keepers = {pack: manifest_filename(self.label, row.snapshot_id) for row in reversed(rows) for pack in row.packs}
         keepers |= {pack: each.manifest_file for each, _ in self.brought.values() for pack in each.manifest.packs}
         committed = whole.snapshot_id in self.brought or any(row.snapshot_id == whole.snapshot_id for row in rows)
-        committed = (
-            committed or state.decision.pointer.entry(whole.snapshot_id) is not None or self._is_astray(state, whole)
-        )
+        committed |= state.decision.pointer.entry(whole.snapshot_id) is not None or self._is_astray(state, whole)
+        keeper = own if committed else None
         if not isinstance(manifest, ChainManifest):
-            yield whole.snapshot_id, [*whole.files], own if committed else None
+            yield whole.snapshot_id, [*whole.files], keeper
             return
         for pack_id, sizes in zip(manifest.packs, manifest.pack_bytes, strict=True):
             names = [pack_filename(self.label, pack_id, seq) for seq in range(len(sizes))]
-            yield pack_id, names, keepers.get(pack_id, own if committed else None)
-        yield whole.snapshot_id, [own], own if committed else None
+            yield pack_id, names, keepers.get(pack_id, keeper)
+        yield whole.snapshot_id, [own], keeper
 
     @staticmethod
     def _is_astray(now: State, whole: Loaded) -> bool:
-        """True if it is distrusted for nothing but its history, and so old that nobody is bringing or removing it: with
-        the very bytes that are to be brought it is the same.
-        """
+        """True if nothing but its history speaks against it, and it is too old to be under way."""
         own, decision = whole.snapshot_id, now.decision
-        if own not in decision.untrusted or decision.pointer.took_out(own):
-            return False
-        return now.listed.is_old(own, now=now.asked.now)
+        strange = own in decision.untrusted and not decision.pointer.took_out(own)
+        return strange and now.listed.is_old(own, now=now.asked.now)
 
     async def _write(
         self, whole: Loaded, missing: Mapping[str, str], keepers: Iterable[str], *, pin: str | None
@@ -203,25 +194,23 @@ class Delivery:
             raise VaultError(f"{wrong}: try again")
 
     async def _withdraw(self, whole: Loaded) -> None:
-        """Remove the manifest of what others removed, perhaps before it was there, so that no part of it is left
-        without the others.
-        """
+        """Remove the manifest of what others removed, perhaps before it was there, so that no part of it stays."""
         await self.session.vault.delete(whole.manifest_file)
         self.session.manifests.pop(whole.manifest_file, None)
 
     async def _make_way(self, whole: Loaded) -> None:
-        """Let the pointer say that what is newer than it names may be there, where it would look put back otherwise.
+        """Let the pointer say that what is newer than it names may be there.
 
         A snapshot names the one that it was made upon; where that is newer than what the pointer names, and no pointer
-        lists the snapshot yet, the pointer looks like an older one. Who pins nobody does not look.
+        lists the snapshot yet, the pointer looks put back to whoever pins.
         """
-        here, info, before = self.here, whole.manifest.info, previous_of(whole.manifest.raw)
-        pointer = here.decision.pointer
+        info, before = whole.manifest.info, previous_of(whole.manifest.raw)
+        decision, pointer = self.here.decision, self.here.decision.pointer
         if self.session.signer is None or before is None or not info.signed or pointer.entry(info.snapshot_id):
             return
         named = max(id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or ""))
         seems_old = min(id_order(info.snapshot_id), id_order(before[0])) > named
-        if not (seems_old if pointer.generation else not here.decision.signs):
+        if not (seems_old if pointer.generation else not decision.signs):
             return
 
         async def change(now: State) -> Move | None:
@@ -231,17 +220,21 @@ class Delivery:
             first, stream = self._empty and now.text is None, whole.manifest.stream
             return Move(decision.follow, decision.building, first=first, stream=stream, coming=whole.snapshot_id)
 
-        await publish(self.session, here, change, doubted=True)
+        await publish(self.session, self.here, change, doubted=True)
         self.here = await look_whole(self.session, self.label)
 
     async def _list(self, brought: Mapping[str, tuple[Loaded, Entry]], *, before: State | None = None) -> None:
         """Have the pointer list what was brought. It names the newest unless it names something newer, and goes no
-        further than the one where they come from. ``before`` is the label as it was before any of it was written.
+        further than the one where they come from. ``before`` is the label before any of it was written.
         """
         session, origin = self.session, self.origin
         named = None if origin is None else origin.decision.pointer.snapshot_id
         upto = [each for each in brought if named is None or id_order(each) <= id_order(named)]
         newest = max(upto or brought, key=id_order)
+        # The count of writes goes on from there, so that heads keep their order for who has seen both vaults.
+        generation = 0 if origin is None else origin.decision.pointer.generation
+        if origin is not None and not origin.decision.proven and not self._is_sane(generation):
+            generation = 0
         lost = dict[str, Loaded]()
 
         async def change(now: State) -> Move | None:
@@ -274,7 +267,7 @@ class Delivery:
             return Move(
                 latest,
                 rows.values(),
-                above=self._above(),
+                above=generation,
                 first=self._empty and now.text is None,
                 # A history that is continued elsewhere stays the same to a witness.
                 stream=brought[latest][0].manifest.stream if latest in brought else None,
@@ -307,11 +300,6 @@ class Delivery:
             )
         self._warned = True
 
-    def _above(self) -> int:
-        """The count of writes to go on from, so that heads keep their order for who has seen both vaults."""
-        generation = 0 if self.origin is None else self.origin.decision.pointer.generation
-        return generation if self._is_sane(generation) or (self.origin and self.origin.decision.proven) else 0
-
     def _is_sane(self, generation: int) -> bool:
         """False where it may be made up: a count at its end would stay there for ever."""
         return generation < self.session.now().timestamp() + _AHEAD
@@ -323,32 +311,40 @@ class Delivery:
         theirs = read_pointer(origin.text, label=self.label, files=origin.pages)
         mine = {each: _row_of(entry) for each, (_, entry) in self.brought.items()}
         rows = {entry.snapshot_id: _row_of(entry) for entry in theirs.entries or ()}
-        known = {read_head(seen).stream for seen in now.asked.seen} - {None, theirs.stream}
-        if known or theirs.snapshot_id not in mine or not self._is_sane(theirs.generation):
-            return False
+        other = {read_head(seen).stream for seen in now.asked.seen} - {None, theirs.stream}
         try:
             self.session.trust.judge_pointer(theirs.raw)
         except UntrustedSnapshot:
             return False
         there = {*now.listed.manifests} <= mine.keys() and not {*theirs.removed} & mine.keys()
-        return theirs.signed and there and rows == mine
+        fit = theirs.signed and theirs.snapshot_id in mine and self._is_sane(theirs.generation)
+        return fit and not other and there and rows == mine
 
     def _in_the_way(self, whole: Loaded, owner: str) -> ConflictDetected:
         """The error of what is there, in part or as a whole, and not committed."""
-        why = "either they are being removed, or a client that was interrupted left them"
+        what, why, them = (
+            f"files that {whole.named} needs are there, and no committed snapshot needs them",
+            "they are",
+            "them",
+        )
+        then, hint = "once they are an hour old, prune, and try again", Hint("prune", label=self.label)
         if owner == whole.snapshot_id and whole.manifest_file in self.here.listed.files:
-            hint = Hint("delete_snapshot", "snapshot_id", owner, label=self.label)
-            msg = (
-                f"{whole.named} is there, and no catalogue lists it: either it is being removed, or a client that was "
-                "interrupted left it; to make way, delete it"
-            )
-        else:
-            hint = Hint("prune", label=self.label)
-            msg = (
-                f"files that {whole.named} needs are there, and no committed snapshot needs them: {why}; once they are "
-                "an hour old, prune, and try again"
-            )
+            why, them = "it is", "it"
+            what = f"{whole.named} is there, and no catalogue lists it"
+            then, hint = "to make way, delete it", Hint("delete_snapshot", "snapshot_id", owner, label=self.label)
+        msg = f"{what}: either {why} being removed, or a client that was interrupted left {them}; {then}"
         return ConflictDetected(msg, theirs=whole.snapshot_id, hint=hint)
+
+
+def _require_fit(session: Session, whole: Loaded) -> None:
+    if session.recipients is not None and not whole.manifest.info.encrypted:
+        raise ConflictDetected(
+            f"{whole.named} is not encrypted, and this client writes nothing in the clear: restore it and back it up, "
+            "or copy it with a client that does not encrypt",
+            theirs=None,
+        )
+    if whole.manifest.packs and not session.vault.conditional:
+        raise needs_conditions(whole.named)
 
 
 def needs_conditions(what: str) -> ColonyMemoryError:

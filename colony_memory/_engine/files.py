@@ -1,7 +1,5 @@
-"""A snapshot's files as they come and as they go, and what fits into a vault.
-
-They come parts first, then the manifest, and are then seen to be there. They go manifest first, and what no other
-manifest needs once a listing shows that it is gone. Wherever that stops, what is listed restores.
+"""A snapshot's files as they come, the manifest last, and as they go, the manifest first, and what fits into a vault.
+Wherever that stops, what is listed restores.
 """
 
 from __future__ import annotations
@@ -12,10 +10,10 @@ from datetime import timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine.label import GRACE, LabelFiles, read_label
+from colony_memory._engine.label import GRACE, LabelFiles, require_complete
 from colony_memory._engine.observe import tally
 from colony_memory._engine.session import log
-from colony_memory._engine.state import read_manifests
+from colony_memory._engine.state import list_label, read_manifests
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.names import id_order, manifest_filename
 from colony_memory._values import dataclass, field, replace
@@ -40,14 +38,6 @@ if TYPE_CHECKING:
     from colony_memory._engine.state import State
     from colony_memory.snapshot import BuiltSnapshot
 
-#: Bytes that a hosted vault is given with its first write, until which it reports zeros.
-FIRST_QUOTA = 10_000_000
-# An hour begins with the first operation, so that it has ended by then at the latest.
-_HOUR = 3600.0
-
-
-# What fits
-
 
 async def free_bytes(session: Session) -> int | None:
     """Free bytes, None where the vault does not tell, or has no quota."""
@@ -61,7 +51,7 @@ def free_in(status: Mapping[str, Any]) -> int | None:
     """Free bytes as a vault's status tells them, None where it does not."""
     quota, free = status.get("quota_bytes"), status.get("available_bytes")
     if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):
-        return FIRST_QUOTA
+        return 10_000_000  # which a hosted vault is given with its first write, and reports zeros until then
     return free if isinstance(quota, int) and quota > 0 and isinstance(free, int) else None
 
 
@@ -93,19 +83,14 @@ def no_room(need: int, free: int, what: str, label: str | None, *, gain: int | N
 async def require_operations(session: Session, need: int, what: str) -> None:
     left = await session.vault.operations_left()
     if left is not None and left < need:
-        wait = await session.vault.operations_reset() or _HOUR
-        when = f"{math.ceil(wait / 60)} min" if wait <= _HOUR - 60 else "an hour"
-        msg = f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}; try again in {when}"
-        raise RateLimited(msg, retry_after=wait)
-
-
-# How files come
+        # An hour begins with the first operation, so that it has ended by then at the latest.
+        wait = await session.vault.operations_reset() or 3600
+        msg = f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}"
+        raise RateLimited(f"{msg}; try again in {math.ceil(wait / 60)} min", retry_after=float(wait))
 
 
 async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None]:
-    """Write a new snapshot: parts, then the manifest; when that was, by the vault's clock, as far as it tells. What
-    fails half way is removed again where that is possible.
-    """
+    """Write a new snapshot; the vault's times of that. What fails half way is removed where that is possible."""
     label, snapshot_id = built.info.label, built.info.snapshot_id
     written: list[datetime | None] = []
     for done, (name, text) in enumerate(built.files.items(), 1):
@@ -125,10 +110,7 @@ async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None
 
 
 def took_long(session: Session, began: datetime, written: Sequence[datetime | None]) -> bool:
-    """True if an upload took so long that others may have taken it for a leftover.
-
-    A host that was frozen meanwhile, or whose clock was set back, does not know: the vault does, where it tells times.
-    """
+    """True if others may have taken it for a leftover; a host that was frozen meanwhile learns that from the vault."""
     known = [moment for moment in written if moment is not None]
     told = max(known) - min(known) if known else timedelta()
     return 0 < len(known) < len(written) or max(abs(session.now() - began), told) > GRACE / 2
@@ -150,46 +132,38 @@ async def read_back(session: Session, built: BuiltSnapshot) -> None:
 
 
 async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
-    """True if all that a new snapshot needs is there after its manifest was written, the last of its ``own`` files:
-    another client may have taken the parts of an upload that took long for leftovers, which no look before the
-    manifest's upload can rule out.
+    """True if all that a new snapshot needs is there after its manifest, the last of its ``own`` files: another client
+    may have taken the parts of an upload that took long for leftovers, which no look before can rule out.
     """
     needed = list(files)
     listing = await session.vault.look_up(needed)
-    if not listing.complete:
-        raise VaultError(
-            f"the vault's list of label {label!r} is cut short, so that an upload that took long cannot be checked"
-        )
+    require_complete(listing, f"label {label!r}", "going on after an upload that took long")
     # The manifest is the newest; what is a grace period older may be about to be deleted.
     return all(name in listing.files for name in needed) and LabelFiles(label, listing.files).is_of_one_time(own)
 
 
 def still_there(now: State, snapshot_id: str, files: Iterable[str]) -> bool:
-    """True if a snapshot of these files, whose pointer was not moved yet, is safe from those who delete leftovers.
-
-    They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
-    manifest, whoever wrote it may be deleting it already.
+    """True if a snapshot of these files, whose pointer was not moved yet, is safe from those who delete leftovers,
+    which are a grace period old. Whoever wrote a pointer that much younger than it may be deleting it already.
     """
     there, pointer = now.listed, now.decision.pointer
-    if any(name not in there.files for name in files):
+    # What is gone from the catalogue another client listed, and a third one is deleting it as one of the old ones.
+    if snapshot_id in pointer.gone or any(name not in there.files for name in files):
         return False
-    if snapshot_id in pointer.gone:
-        return False  # another client listed it, and a third one is deleting it as one of the old ones
-    return pointer.entry(snapshot_id) is not None or there.is_young(manifest_filename(now.label, snapshot_id))
-
-
-# How files go
+    written = there.files[manifest_filename(now.label, snapshot_id)].updated
+    newest = None if there.listing is None else there.listing.now
+    young = written is None or newest is None or newest - written < GRACE
+    return young or pointer.entry(snapshot_id) is not None
 
 
 async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
-    label, manifest_file, names = built.info.label, built.manifest_file, list(built.files)
     if isinstance(error, RateLimited):
         return  # deletes come out of the same bucket; a later prune sweeps
-    job = _Deletion(session, label, total=len(names))
-    await job.delete([manifest_file])
+    job = _Deletion(session, built.info.label, total=len(built.files))
+    await job.delete([built.manifest_file])
     try:
-        if not job.failed and await session.vault.get(manifest_file) is None:
-            await job.delete([name for name in names if name != manifest_file])
+        if not job.failed and await session.vault.get(built.manifest_file) is None:
+            await job.delete(name for name in built.files if name != built.manifest_file)
     except VaultError as unread:
         job.cause = unread
     if job.cause:
@@ -205,14 +179,10 @@ async def remove_snapshots(
     spare: int | None = None,
     sweeps: bool = True,
 ) -> int:
-    """Delete snapshots that no catalogue lists any more, and sweep what interrupted backups left; how many are gone.
+    """Delete snapshots that no catalogue lists any more; how many are gone.
 
-    Args:
-        files: The label's files as they were listed before.
-        victims: Ids of the snapshots.
-        needs: Packs that snapshots need, where a believed pointer says so, see :attr:`State.needs`.
-        spare: Deletions that may be spent, None for any number. The oldest snapshots go first, each only as a whole.
-        sweeps: Delete what others left, too.
+    ``files`` are the label's as they were listed before, ``needs`` is :attr:`State.needs`. Of ``spare`` deletions the
+    oldest go first, each only as a whole. ``sweeps`` deletes what interrupted backups of others left, too.
     """
     label, there = files.label, set(files.manifests)
     chosen = sorted(victims, key=id_order)
@@ -224,16 +194,16 @@ async def remove_snapshots(
     if chosen:
         # Whoever builds on those from now on finds out by a listing of its own, and what was built before is seen here.
         try:
-            listing = await session.vault.list(f"cmem.{label}.")
-            files = replace(read_label(listing, label), named=files.named)
+            files = replace(await list_label(session, label), named=files.named)
         except ColonyMemoryError as error:
             raise job.incomplete(error, [name for each in chosen for name in files.owned(each)]) from error
     left = [each for each in chosen if each in files.manifests]
     gone = [each for each in chosen if each not in files.manifests]
     for each in left:
         if (name := manifest_filename(label, each)) not in job.failed:
-            job.fail(name, VaultError(f"the vault said that it deleted {name}, but it is still there"))
-    job.deleted = sum(1 for each in gone if each in there)
+            job.failed.append(name)
+            job.cause = VaultError(f"the vault said that it deleted {name}, but it is still there")
+    job.deleted = len(there.intersection(gone))
     own = tally()
     if own is not None:
         own.pruned += job.deleted
@@ -257,57 +227,45 @@ async def deletable(
     of: Collection[str] | None = None,
     anew: bool = True,
 ) -> list[str]:
-    """Names of the files that go with snapshots: those that are named after them, and old leftovers, where no manifest
-    that stays needs them.
+    """Names of the files that go with snapshots, and of old leftovers, where no manifest that stays needs them.
 
-    What is planned and what is done ask here alike: one as if the snapshots were gone, the other once they are. ``of``
-    are the only ids whose leftovers are meant; ``anew`` reads manifests once more that were read before.
+    A plan asks as if the snapshots were gone, the deed once they are. ``of`` are the only ids whose leftovers are
+    meant; ``anew`` reads manifests once more that were read before.
     """
     now = session.now()
-    old = {each: names for each, names in files.orphans.items() if files.is_old(each, now=now)}
-    packs = files.old_packs(now=now)
+    old = {own: names for own, names in files.orphans.items() if files.is_old(own, now=now)}
+    packs = {own: files.pack(own) for own in files.packs if files.is_aged(own, files.pack(own), now=now)}
     if of is not None:
         old, packs = ({each: names for each, names in found.items() if each in of} for found in (old, packs))
     names = [name for each in victims for name in files.owned(each)]
     names += [name for each in sorted(old, key=id_order) if each not in victims for name in old[each]]
-    names += files.old_pages(now=session.now()) if of is None else []
-    return names + await _free_packs(session, files, packs, needs=needs, without=victims, anew=anew)
+    # Page files that no pointer names any more, and that no writer is about to name
+    unnamed = [name for name in files.pages if name not in files.named] if files.named is not None else []
+    names += [name for name in unnamed if of is None and files.is_aged(name.split(".")[2], [name], now=now)]
+    if not packs or not files.complete:
+        return names
+    # What a believed catalogue says of a committed snapshot stands: a client that wrote or read the manifest has put it
+    # there. All other manifests are read, those that it lists nothing of and those that it does not list.
+    left = [each for each in files.manifests if each not in victims]
+    needed = {pack for each in left for pack in needs.get(each, ())}
+    unread = [each for each in left if each not in needs]
+    for each in unread if anew else ():  # one that was deleted may have come back as another
+        session.manifests.pop(manifest_filename(files.label, each), None)
+    await read_manifests(session, files.label, unread)
+    for each in unread:
+        # That it is not trusted, or not signed well, does not free what it needs.
+        manifest = session.manifests.get(manifest_filename(files.label, each))
+        if manifest is None:
+            log(f"no pack of label {files.label!r} is deleted, since the manifest of snapshot {each} cannot be read")
+            return names
+        needed.update(manifest.packs)
+    return names + [name for each in sorted(packs, key=id_order) if each not in needed for name in packs[each]]
 
 
 async def bytes_freed(
     session: Session, files: LabelFiles, victims: Collection[str], *, needs: Mapping[str, Sequence[str]]
 ) -> int:
     return files.size(await deletable(session, files, victims, needs=needs, anew=False)) or 0
-
-
-async def _free_packs(
-    session: Session,
-    files: LabelFiles,
-    packs: Mapping[str, Sequence[str]],
-    *,
-    needs: Mapping[str, Sequence[str]],
-    without: Collection[str],
-    anew: bool,
-) -> list[str]:
-    """The files of those packs that no listed manifest needs; none where a manifest cannot tell what it needs.
-
-    What a believed catalogue says of a committed snapshot stands: a client that wrote or read the manifest has put it
-    there. All other manifests are read, those that it lists nothing of and those that it does not list.
-    """
-    if not packs or not files.complete:
-        return []
-    left = [each for each in files.manifests if each not in without]
-    needed = {pack for each in left for pack in needs.get(each, ())}
-    unread = [each for each in left if each not in needs]
-    await read_manifests(session, files.label, unread, {}, anew=anew)
-    for each in unread:
-        # That it is not trusted, or not signed well, does not free what it needs.
-        manifest = session.manifests.get(manifest_filename(files.label, each))
-        if manifest is None:
-            log(f"no pack of label {files.label!r} is deleted, since the manifest of snapshot {each} cannot be read")
-            return []
-        needed.update(manifest.packs)
-    return [name for each in sorted(packs, key=id_order) if each not in needed for name in packs[each]]
 
 
 async def sweep(session: Session, files: LabelFiles, *, needs: Mapping[str, Sequence[str]]) -> int:
@@ -330,26 +288,21 @@ class _Deletion:
     failed: list[str] = field(default_factory=list)
     cause: ColonyMemoryError | None = None
 
-    def fail(self, name: str, error: ColonyMemoryError) -> None:
-        self.failed.append(name)
-        self.cause = error
-
     async def delete(self, names: Iterable[str]) -> None:
         """Delete files, and stop at the first sign that all others would fail too: refused, or no reply at all."""
         names = list(names)
         at_once = await self.session.vault.delete_all(names)
         for name in names:
-            hopeless = isinstance(self.cause, (RateLimited, VaultDenied)) or (
-                isinstance(self.cause, VaultUnavailable) and self.cause.status is None
-            )
-            if hopeless:
+            silent = isinstance(self.cause, VaultUnavailable) and self.cause.status is None
+            if silent or isinstance(self.cause, (RateLimited, VaultDenied)):
                 self.failed.append(name)
                 continue
             try:
                 if not at_once:
                     await self.session.vault.delete(name)
             except ColonyMemoryError as error:
-                self.fail(name, error)
+                self.failed.append(name)
+                self.cause = error
             else:
                 self.done += 1
                 self.session.tell("delete", name, self.done, self.total)
@@ -359,10 +312,8 @@ class _Deletion:
         failed = list(dict.fromkeys((*self.failed, *left)))
         wait = getattr(cause, "retry_after", None)
         when = f"; try again in {wait:.0f} s" if wait else ""
-        msg = (
-            f"label {self.label!r}: {self.deleted} snapshots were deleted, {len(failed)} files are still there: "
-            f"{getattr(cause, 'message', cause)}{when}"
-        )
+        msg = f"label {self.label!r}: {self.deleted} snapshots were deleted, {len(failed)} files are still there"
+        msg = f"{msg}: {getattr(cause, 'message', cause)}{when}"
         error = PruneIncomplete(msg, deleted=self.deleted, failed=failed, hint=Hint("prune", label=self.label))
         error.__cause__ = cause
         return error

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from colony_memory._boundary import require_text
 from colony_memory._diff import File, Steps, file_patch
 from colony_memory._engine.load import Walk, most_stored, nothing_saved
 from colony_memory._engine.observe import observed, spent_by
 from colony_memory._engine.restore import read
 from colony_memory._engine.session import warn
-from colony_memory._engine.state import UNREADABLE, State, look_at_all
+from colony_memory._engine.state import State, look_at_all
+from colony_memory._engine.store import Unreadable
 from colony_memory._format.json import exact_documents
 from colony_memory._format.names import id_order, manifest_filename, read_filename
 from colony_memory._matching import Found, Pattern
-from colony_memory._values import NamedTuple, dataclass, replace
+from colony_memory._values import dataclass, replace
 from colony_memory.exceptions import (
     DecryptionError,
     Hint,
     SnapshotCorrupt,
     SnapshotNotFound,
     UntrustedSnapshot,
-    VaultError,
     message_of,
 )
 from colony_memory.reports import Change, Match, SearchReport, SnapshotDiff, compare, count_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import SnapshotInfo
@@ -39,79 +39,46 @@ _T = TypeVar("_T")
 _BATCH_FILES, _BATCH_BYTES = 24, 4 * 2**20
 
 
-class Walked(NamedTuple):
-    passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id
-    read: int  # how many were
-
-
 async def walk(
     session: Session,
     state: State,
     take: Callable[[Mapping[str, str]], _T],
     see: Callable[[SnapshotInfo, _T], None],
-    weigh: Callable[[_T], int],
-) -> Walked:
-    """Read every snapshot that a list shows and that a restore of it by its id would give, the newest first.
-
-    What cannot be read or is not trusted is passed over with a warning. Snapshots of the same digest are read once.
-
-    Args:
-        state: The label, from :func:`look_at_all`.
-        take: Takes of a snapshot's documents what there is to know of them.
-        see: Is given that for each snapshot.
-        weigh: How much memory it takes, about, where it is kept for an older snapshot of the same digest.
+) -> tuple[Mapping[str, str], int]:
+    """Read every snapshot that a restore by its id would give, the newest first: ``take`` gives what there is to know
+    of its documents, and ``see`` gets that. Why each was passed over, by id, and how many were read.
     """
     label, decision = state.label, state.decision
-    passed = {_id_of(file): why for file, why in decision.broken.items()}
-    for each, why in passed.items():
+    passed, read = dict[str, str](), 0
+    for file, why in decision.broken.items():
+        known = read_filename(file)
+        each = known.snapshot_id if known is not None and known.snapshot_id is not None else file
+        passed[each] = why
         _pass_over(label, each, why)
     infos, error = decision.listed, next(iter(decision.untrusted.values()), None) or decision.refusal
     reading = _Reading(session, state, infos)
-    left, kept, room, read = Counter(map(_same, infos)), dict[str, _T](), session.max_bytes, 0
     for info in infos:
-        digest = _same(info)
-        left[digest] -= 1
-        if digest in kept:
-            value = kept[digest]
-        elif (spent := spent_by(session)) is not None:
+        if (spent := spent_by(session)) is not None:
             passed[info.snapshot_id] = spent
             continue
-        else:
-            try:
-                value = await session.vault.compute(take, await reading.documents(info.snapshot_id))
-            except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError, VaultError) as wrong:
-                if isinstance(wrong, VaultError) and wrong.code not in UNREADABLE:
-                    raise
-                error, passed[info.snapshot_id] = error or wrong, message_of(wrong)
-                closed = wrong.hint if isinstance(wrong, DecryptionError) else None
-                _pass_over(label, info.snapshot_id, message_of(wrong), closed)
-                continue
-            if left[digest] and weigh(value) <= room:
-                kept[digest] = value
-                room -= weigh(value)
-        if not left[digest] and digest in kept:
-            room += weigh(kept.pop(digest))
+        try:
+            value = await session.vault.compute(take, await reading.documents(info.snapshot_id))
+        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError, Unreadable) as wrong:
+            error, passed[info.snapshot_id] = error or wrong, message_of(wrong)
+            closed = wrong.hint if isinstance(wrong, DecryptionError) else None
+            _pass_over(label, info.snapshot_id, message_of(wrong), closed)
+            continue
         entry = decision.entry(info.snapshot_id)
         await session.vault.compute(see, info if entry is None else session.known_info(entry, info), value)
         read += 1
     if (spent := spent_by(session)) is not None and spent in passed.values():
         number = [*passed.values()].count(spent)
         warn(f"{number} snapshots of label {label!r} are passed over: {spent}", hint=Hint("open", "max_bytes"))
+    if not read and error is None and passed:
+        error = SnapshotCorrupt(f"no snapshot of label {label!r} can be read: {next(iter(passed.values()))}")
     if not read:
-        if error is None and passed:
-            error = SnapshotCorrupt(f"no snapshot of label {label!r} can be read: {next(iter(passed.values()))}")
         raise error or await nothing_saved(session, label=label)
-    return Walked(passed, read)
-
-
-def _same(info: SnapshotInfo) -> str:
-    """A key that snapshots of equal memory share; where that is encrypted, it is the snapshot's own."""
-    return info.plaintext_sha256 or info.snapshot_id
-
-
-def _id_of(manifest: str) -> str:
-    file = read_filename(manifest)
-    return manifest if file is None or file.snapshot_id is None else file.snapshot_id
+    return passed, read
 
 
 def _pass_over(label: str, snapshot_id: str, why: str, hint: Hint | None = None) -> None:
@@ -120,29 +87,21 @@ def _pass_over(label: str, snapshot_id: str, why: str, hint: Hint | None = None)
 
 
 class _Reading(Walk):
-    """Their files are read several at once."""
+    """The files of several are read at once."""
 
     def __init__(self, session: Session, state: State, infos: Sequence[SnapshotInfo]) -> None:
         super().__init__(session, state)
-        first = {_same(info): info for info in reversed(infos)}
-        batches = self._batch(info for info in infos if first[_same(info)] is info)
-        self._batches = {batch[0][0]: [name for _, names in batch for name in names] for batch in batches}
-        self._done, self._total = 0, sum(map(len, self._batches.values()))
-
-    def _batch(self, infos: Iterable[SnapshotInfo]) -> Iterator[list[tuple[str, list[str]]]]:
-        batch, number, total = list[tuple[str, list[str]]](), 0, 0
-        files = self.state.listed
+        self._batches, self._done, self._total = dict[str, list[str]](), 0, 0
+        files, batch, left = state.listed, list[str](), 0
         for info in infos:
             names = [manifest_filename(files.label, info.snapshot_id), *files.parts.get(info.snapshot_id, {}).values()]
             size = files.size(names)
             size = info.byte_size if size is None else size
-            if batch and (number + len(names) > _BATCH_FILES or total + size > _BATCH_BYTES):
-                yield batch
-                batch, number, total = [], 0, 0
-            batch.append((info.snapshot_id, names))
-            number, total = number + len(names), total + size
-        if batch:
-            yield batch
+            if not batch or left < size or len(batch) + len(names) > _BATCH_FILES:
+                batch, left = self._batches.setdefault(info.snapshot_id, []), _BATCH_BYTES
+            left -= size
+            batch += names
+            self._total += len(names)
 
     async def documents(self, snapshot_id: str) -> dict[str, str]:
         names = self._batches.get(snapshot_id)
@@ -152,9 +111,7 @@ class _Reading(Walk):
                 self.shelf.ahead = await self.session.vault.get_many(
                     names, self._tell, at_most=at_most, shelf=self.shelf
                 )
-            except (VaultError, SnapshotCorrupt) as error:
-                if isinstance(error, VaultError) and error.code not in UNREADABLE:
-                    raise
+            except (Unreadable, SnapshotCorrupt):
                 self.shelf.ahead = {}  # one of several: each is read on its own
             self._done += len(names)
         return (await self.load(snapshot_id)).documents
@@ -195,8 +152,7 @@ async def changes(session: Session, name: str, *, label: str, patch: bool) -> tu
 
 @observed("history")
 async def history(session: Session, name: str, *, label: str, patch: bool, view: View | None = None) -> Histories:
-    if not isinstance(name, str):
-        raise ValueError(f"a document's name must be a string, not {type(name).__name__}")  # noqa: TRY004 - one type for every bad argument
+    require_text("a document's name", name)
     files = view or _plain
 
     def only(documents: Mapping[str, str]) -> Mapping[str, File]:
@@ -210,32 +166,23 @@ async def histories(session: Session, *, label: str, patch: bool, view: View | N
     """The history of every document at once; ``view`` says what the documents stand for."""
     fold = _Changes(patch=patch)
     state = await look_at_all(session, label, "telling a document's history")
-    walked = await walk(session, state, view or _plain, fold.see, _weight)
-    return Histories(fold.finish(), walked.passed_over, walked.read)
-
-
-def _weight(files: Mapping[str, File]) -> int:
-    return sum(len(file.content) for file in files.values())
+    passed_over, number = await walk(session, state, view or _plain, fold.see)
+    return Histories(fold.finish(), passed_over, number)
 
 
 class _Changes:
     def __init__(self, *, patch: bool) -> None:
         self._patch, self._room = patch, _PATCHES
         self._counted, self._shown = Steps(), Steps()
-        self._newer: tuple[SnapshotInfo, Mapping[str, File]] | None = None
+        self._newer: tuple[SnapshotInfo | None, Mapping[str, File]] = (None, {})
         self._changes: dict[str, list[Change]] = {}
 
-    def see(self, info: SnapshotInfo, files: Mapping[str, File]) -> None:
-        if self._newer is not None:
-            self._compare(*self._newer, info, files)
+    def see(self, info: SnapshotInfo | None, files: Mapping[str, File]) -> None:
+        snapshot, newer = self._newer
+        for name in sorted({*newer, *files}) if snapshot is not None else ():
+            if snapshot is not None and newer.get(name) != files.get(name):
+                self._add(name, snapshot, newer.get(name), info, files.get(name))
         self._newer = info, files
-
-    def _compare(
-        self, snapshot: SnapshotInfo, after: Mapping[str, File], info: SnapshotInfo | None, before: Mapping[str, File]
-    ) -> None:
-        for name in sorted({*after, *before}):
-            if after.get(name) != before.get(name):
-                self._add(name, snapshot, after.get(name), info, before.get(name))
 
     def _add(
         self, name: str, snapshot: SnapshotInfo, after: File | None, info: SnapshotInfo | None, before: File | None
@@ -252,25 +199,20 @@ class _Changes:
         self._changes.setdefault(name, []).append(change)
 
     def finish(self) -> dict[str, tuple[Change, ...]]:
-        if self._newer is not None:
-            self._compare(*self._newer, None, {})
-            self._newer = None
-        return {name: _told(changes) for name, changes in sorted(self._changes.items())}
-
-
-def _told(changes: list[Change]) -> tuple[Change, ...]:
-    """Changes of one document, the newest first; what comes after it was removed has returned."""
-    been, out = False, []
-    for change in reversed(changes):
-        out.append(replace(change, kind="returned") if been and change.kind == "added" else change)
-        been = True
-    return tuple(reversed(out))
+        """Changes by document, the newest first; what comes after it was removed has returned."""
+        self.see(None, {})
+        return {
+            name: tuple(
+                replace(each, kind="returned") if each.kind == "added" and each is not changes[-1] else each
+                for each in changes
+            )
+            for name, changes in sorted(self._changes.items())
+        }
 
 
 def _size(file: File | None) -> int:
-    if file is None:
-        return 0
-    return len(file.content if isinstance(file.content, bytes) else file.content.encode("utf-8", "surrogatepass"))
+    content = b"" if file is None else file.content
+    return len(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
 
 
 @observed("search")
@@ -280,9 +222,9 @@ async def search(
     wanted = Pattern(pattern, fixed=fixed, ignore_case=ignore_case)
     state = await look_at_all(session, label, "searching every snapshot")
     fold = _Matches(wanted, view or _plain, latest=state.decision.follow)
-    walked = await walk(session, state, fold.take, fold.see, len)
-    matches = fold.finish(unread=state.decision.follow in walked.passed_over)
-    return SearchReport(state.label, matches, walked.read, walked.passed_over, fold.complete)
+    passed_over, number = await walk(session, state, fold.take, fold.see)
+    matches = fold.finish(unread=state.decision.follow in passed_over)
+    return SearchReport(state.label, matches, number, passed_over, fold.complete)
 
 
 @dataclass
@@ -341,20 +283,12 @@ class _Matches:
         found = sorted(self._lines.values(), key=lambda each: (id_order(each.first.snapshot_id), each.found.number))
         found.sort(key=lambda each: id_order(each.last.snapshot_id), reverse=True)
         found.sort(key=lambda each: each.name)
-        return tuple(
-            Match(
-                each.name,
-                each.found.line,
-                each.found.span,
-                each.found.number,
-                each.first,
-                each.last,
-                each.gone,
-                each.snapshots,
-                None if unread else each.in_latest,
-            )
-            for each in found
-        )
+        out = list[Match]()
+        for each in found:
+            where = (each.name, each.found.line, each.found.span, each.found.number)
+            in_latest = None if unread else each.in_latest
+            out.append(Match(*where, each.first, each.last, each.gone, each.snapshots, in_latest))
+        return tuple(out)
 
 
 @observed("diff")

@@ -9,25 +9,24 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.files import free_in
 from colony_memory._engine.judge import set_back
 from colony_memory._engine.keep import shrunk_in
-from colony_memory._engine.label import read_label, read_labels
+from colony_memory._engine.label import read_labels
 from colony_memory._engine.load import not_found, room_for
 from colony_memory._engine.observe import observed, spending
 from colony_memory._engine.salvage import with_costs
-from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
-from colony_memory._engine.store import Shelf
+from colony_memory._engine.state import State, list_label, look, read_pointer_file, require_listed
+from colony_memory._engine.store import Shelf, Unreadable
 from colony_memory._format import FORMAT_2
 from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2.build import check_documents
 from colony_memory._format.v2.chain import MAX_ON_BASE
-from colony_memory._values import NamedTuple, replace
+from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
     SnapshotCorrupt,
     UnsupportedFormat,
     UntrustedSnapshot,
-    VaultError,
     message_of,
 )
 from colony_memory.reports import Fact, LabelMap, SnapshotCheck, VaultMap, VerifyReport
@@ -56,12 +55,12 @@ async def check_snapshot(
     session: Session,
     label: str,
     snapshot_id: str,
+    manifests: dict[str, Manifest],
     *,
     state: State | None = None,
-    manifests: dict[str, Manifest] | None = None,
     shelf: Shelf | None = None,
 ) -> SnapshotCheck | None:
-    """Read every byte of one snapshot; None where it is not there."""
+    """Read every byte of one snapshot; None where it is not there. Its manifest is put into ``manifests``."""
     file = manifest_filename(label, snapshot_id)
     stored = await session.vault.get(file)
     if stored is None:
@@ -70,108 +69,77 @@ async def check_snapshot(
         manifest = session.read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     except SnapshotCorrupt as error:
         return SnapshotCheck(snapshot_id, manifest="bad", problem=message_of(error))
-    session.manifests[file] = manifest
-    if manifests is not None:
-        manifests[snapshot_id] = manifest
-    signature, unproven = _check_signature(manifest)
-    trust, distrusted = _check_trust(session, manifest, state)
-    catalog, replaced = _check_row(manifest, state)
-    shelf = shelf if manifest.packs else None
-    content = await _check_content(session, manifest, shelf, unpacks=trust in ("ok", "unchecked"))
-    if content.parts == "missing" and await session.vault.get(file) is None:
+    session.manifests[file] = manifests[snapshot_id] = manifest
+    check = _check_origin(session, manifest, state)
+    check = await _check_content(session, manifest, shelf if manifest.packs else None, check)
+    if check.parts == "missing" and await session.vault.get(file) is None:
         return None  # it was deleted while it was read
-    return SnapshotCheck(
-        snapshot_id,
-        "ok",
-        content.parts,
-        content.digest,
-        signature,
-        manifest.info.issuer,
-        distrusted or unproven or replaced or content.problem,
-        trust=trust,
-        catalog=catalog,
-        previous=manifest.info.parent_id,
-        closed=content.closed,
-    )
+    return check
 
 
-def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
-    if not manifest.info.signed:
-        return "missing", None
+def _check_origin(session: Session, manifest: Manifest, state: State | None) -> SnapshotCheck:
+    """Its signature, whether this client trusts that, and whether the pointer lists it."""
+    info, problem = manifest.info, None
+    signature: Fact = "ok" if info.signed else "missing"
+    trust: Fact = "ok" if session.trust.pins else "unchecked"
+    catalog: Fact = "unchecked"
     try:
         OPEN.judge(manifest.raw)
-    except UntrustedSnapshot as error:
-        return "bad", message_of(error)
     except ColonyMemoryError as error:
-        return "unchecked", message_of(error)
-    return "ok", None
-
-
-def _check_trust(session: Session, manifest: Manifest, state: State | None) -> tuple[Fact, str | None]:
-    if not session.trust.pins:
-        return "unchecked", None
+        signature, problem = "bad" if isinstance(error, UntrustedSnapshot) else "unchecked", message_of(error)
     try:
-        session.trust.judge(manifest.raw)
+        session.trust.judge(manifest.raw, verify=session.trust.pins)
+        strange = state.decision.untrusted.get(info.snapshot_id) if state and session.trust.pins else None
+        if strange is not None:
+            raise strange
     except UntrustedSnapshot as error:
-        if state is not None and manifest.info.snapshot_id in state.decision.unsigned:
-            return "missing", "older than signing: it is not signed, and so not trusted"
-        return "bad", message_of(error)
-    strange = state.decision.untrusted.get(manifest.info.snapshot_id) if state else None
-    return ("ok", None) if strange is None else ("bad", message_of(strange))
+        old = state is not None and info.snapshot_id in state.decision.unsigned
+        trust, problem = "missing" if old else "bad", message_of(error)
+        problem = "older than signing: it is not signed, and so not trusted" if old else problem
+    if state is not None and state.decision.pointer.entries is not None:
+        row = state.decision.pointer.entry(info.snapshot_id)
+        catalog = "missing" if row is None else "ok" if row.manifest_sha256 == manifest.sha256 else "bad"
+        if catalog == "bad":
+            problem = problem or f"the manifest of snapshot {info.snapshot_id} is not the one that the pointer lists"
+    check = SnapshotCheck(info.snapshot_id, "ok", issuer=info.issuer, problem=problem, previous=info.parent_id)
+    return replace(check, signature=signature, trust=trust, catalog=catalog)
 
 
-def _check_row(manifest: Manifest, state: State | None) -> tuple[Fact, str | None]:
-    if state is None or state.decision.pointer.entries is None:
-        return "unchecked", None
-    snapshot_id = manifest.info.snapshot_id
-    entry = state.decision.pointer.entry(snapshot_id)
-    if entry is None:
-        return "missing", None
-    if entry.manifest_sha256 == manifest.sha256:
-        return "ok", None
-    return "bad", f"the manifest of snapshot {snapshot_id} is not the one that the pointer lists"
+async def _check_content(
+    session: Session, manifest: Manifest, shelf: Shelf | None, check: SnapshotCheck
+) -> SnapshotCheck:
+    """With what is known of its files: that they are whole, and that they are the memory which was saved."""
 
+    def found(parts: Fact, digest: Fact, error: Exception | None = None) -> SnapshotCheck:
+        problem = check.problem or (None if error is None else message_of(error))
+        return replace(check, parts=parts, digest=digest, problem=problem)
 
-class _Content(NamedTuple):
-    """Facts about a snapshot's files: that they are whole, and that they are the memory which was saved."""
-
-    parts: Fact
-    digest: Fact
-    problem: str | None = None
-    closed: str | None = None
-
-
-async def _check_content(session: Session, manifest: Manifest, shelf: Shelf | None, *, unpacks: bool) -> _Content:
     try:
         at_most = room_for(manifest, session.max_bytes)
-        found = (await session.vault.get_many(manifest.part_files, at_most=at_most, shelf=shelf)).items()
+        files = (await session.vault.get_many(manifest.part_files, at_most=at_most, shelf=shelf)).items()
     except SnapshotCorrupt as error:
-        return _Content("bad" if error.file in manifest.part_files else "unchecked", "unchecked", message_of(error))
-    texts = {name: file.content if file else None for name, file in found}
-    del found  # so that a part's text is freed once it is read
+        return found("bad" if error.file in manifest.part_files else "unchecked", "unchecked", error)
+    texts = {name: file.content if file else None for name, file in files}
+    del files  # so that a part's text is freed once it is read
     parts: Fact = "missing" if None in texts.values() else "ok"
-    if not unpacks:
+    unseen: Fact = "missing" if parts == "missing" else "unchecked"
+    if check.trust not in ("ok", "unchecked"):
         # Anyone may have made it: what it costs to unpack is not spent on it, nor a passphrase tried.
-        return _Content("missing" if parts == "missing" else "unchecked", "unchecked")
-    file = manifest_filename(manifest.info.label, manifest.info.snapshot_id)
+        return found(unseen, "unchecked")
+    bounds = {"max_bytes": session.max_bytes, "identities": session.identities}
     try:
-        spend = spending(session, file)
-    except ColonyMemoryError as error:
-        return _Content("unchecked" if parts == "ok" else parts, "unchecked", message_of(error))
-    try:
-        await session.vault.compute(
-            check_documents, manifest, texts, max_bytes=session.max_bytes, identities=session.identities, spend=spend
-        )
+        spend = spending(session, manifest_filename(manifest.info.label, manifest.info.snapshot_id))
+        await session.vault.compute(check_documents, manifest, texts, **bounds, spend=spend)
     except DecryptionError as error:
-        return _Content(parts, "unchecked", closed=message_of(error))
-    except UnsupportedFormat as error:  # nothing was looked into, which is not to have found damage
-        return _Content("unchecked" if parts == "ok" else parts, "unchecked", message_of(error))
-    except SnapshotCorrupt as error:
+        return replace(found(parts, "unchecked"), closed=message_of(error))
+    except ColonyMemoryError as error:
+        if isinstance(error, UnsupportedFormat) or not isinstance(error, SnapshotCorrupt):
+            return found(unseen, "unchecked", error)  # nothing was looked into, which is not to have found damage
         if parts == "ok" and error.file in manifest.part_files:
-            return _Content("bad", "unchecked", message_of(error))
+            return found("bad", "unchecked", error)
         too_large = manifest.info.byte_size > session.max_bytes
-        return _Content(parts, "unchecked" if parts != "ok" or too_large else "bad", message_of(error))
-    return _Content(parts, "ok")
+        return found(parts, "unchecked" if parts != "ok" or too_large else "bad", error)
+    return found(parts, "ok")
 
 
 def _outcome(report: VerifyReport, event: LifecycleEvent, _: object) -> LifecycleEvent:
@@ -183,7 +151,7 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
     label = require_label(label)
     if snapshot_id is not None:
         own: dict[str, Manifest] = {}
-        check = await check_snapshot(session, label, require_id(snapshot_id), manifests=own)
+        check = await check_snapshot(session, label, require_id(snapshot_id), own)
         if check is None:
             raise not_found(label, snapshot_id)
         if not check:
@@ -204,12 +172,11 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     manifests: dict[str, Manifest] = {}  # what the client remembers, others of its verbs may forget meanwhile
     shelf = Shelf(session.max_bytes // 2)
     found = [
-        await check_snapshot(session, label, each, state=state, manifests=manifests, shelf=shelf)
-        for each in files.manifests
+        await check_snapshot(session, label, each, manifests, state=state, shelf=shelf) for each in files.manifests
     ]
     there = [check for check in found if check is not None]
     checks = _link(manifests, await with_costs(session, state, there, manifests))
-    removed = await _removed(session, state, checks)
+    removed = await _removed(session, state, (check.snapshot_id for check in checks))
     pointer: Fact = "unchecked"
     if session.trust.pins and state.text is not None:
         pointer = "ok" if decision.proven else "bad" if decision.signed or decision.written is None else "missing"
@@ -219,8 +186,7 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     problem = (
         (decision.problem if saved and not accepted else None)
         or (message_of(decision.rollback) if decision.rollback else None)
-        or (_older_pointer(state, [manifests[each.snapshot_id] for each in trusted]) if saved else None)
-        or _catalogue_problem(state)
+        or (_pointer_problem(state, [manifests[each.snapshot_id] for each in trusted], strict=True) if saved else None)
         or (f"snapshot {removed[0]} is listed by the pointer, and is not there" if removed else None)
     )
     return VerifyReport(
@@ -237,15 +203,17 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     )
 
 
-async def _removed(session: Session, state: State, checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
-    """Ids that the pointer lists, not there and not taken out by another client while the snapshots were read."""
-    there = {check.snapshot_id for check in checks}
-    removed = _listed_and_gone(session, state.decision, there)
-    now = (await look(session, state.label)).decision if removed else state.decision
-    if now.doubt is not None or (state.decision.proven and not now.proven):
-        return removed
-    still = _listed_and_gone(session, now, there)
-    return tuple(each for each in removed if each in still)
+async def _removed(session: Session, state: State, there: Iterable[str]) -> tuple[str, ...]:
+    """Ids that the pointer lists, not there and not saved or taken out by another client meanwhile."""
+    there = {*there}
+    gone = _listed_and_gone(session, state.decision, there) if state.listed.complete else ()
+    if not gone:
+        return ()
+    again = await look(session, state.label, everything=True)
+    if again.decision.doubt is not None or (state.decision.proven and not again.decision.proven):
+        return gone
+    still = _listed_and_gone(session, again.decision, {*again.listed.manifests} - ({*state.listed.manifests} - there))
+    return tuple(each for each in gone if each in still and again.listed.complete)
 
 
 def _listed_and_gone(session: Session, decision: Decision, there: Container[str]) -> tuple[str, ...]:
@@ -254,31 +222,22 @@ def _listed_and_gone(session: Session, decision: Decision, there: Container[str]
     return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in there)
 
 
-def _older_pointer(state: State, manifests: Iterable[Manifest]) -> str | None:
-    """The objection of newer snapshots to an unproven pointer, None where there is none."""
-    if state.decision.proven:
-        return None
+def _pointer_problem(state: State, manifests: Iterable[Manifest], *, strict: bool) -> str | None:
+    """The objection of newer snapshots to an unproven pointer; ``strict``, to a catalogue that others pass over."""
+    error: Exception | None
     try:
-        error = set_back(read_pointer(state.text or "", label=state.label), manifests)
+        error = (
+            None if state.decision.proven else set_back(read_pointer(state.text or "", label=state.label), manifests)
+        )
+        if error is None and strict and state.text is not None:
+            read_pointer(state.text, label=state.label, strict=True, files=state.pages)
     except SnapshotCorrupt as damage:
-        return message_of(damage)
+        error = damage
     return None if error is None else message_of(error)
 
 
-def _catalogue_problem(state: State) -> str | None:
-    """The problem with the catalogue in a pointer that can be read: other verbs read manifests in its place."""
-    try:
-        if state.text is not None:
-            read_pointer(state.text, label=state.label, strict=True, files=state.pages)
-    except SnapshotCorrupt as error:
-        return message_of(error)
-    return None
-
-
 def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
-    return tuple(
-        check.snapshot_id for check in checks if "bad" in (check.trust, check.catalog) or check.signature == "bad"
-    )
+    return tuple(check.snapshot_id for check in checks if "bad" in (check.trust, check.catalog, check.signature))
 
 
 def _link(manifests: Mapping[str, Manifest], checks: Sequence[SnapshotCheck]) -> tuple[SnapshotCheck, ...]:
@@ -307,13 +266,12 @@ def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | Non
     costs, share = [newest.stored_bytes], 0.0
     if newest.format == FORMAT_2:
         chains = [entry for entry in entries if entry.info.format == FORMAT_2]
-        patches = [entry for entry in chains[:MAX_ON_BASE] if len(entry.packs) > 1]
+        patches = [entry.info.stored_bytes for entry in chains[:MAX_ON_BASE] if len(entry.packs) > 1]
         if not patches and len(chains) == 1:
             # What is put on a base takes no more than it did.
             return {"next_bytes": newest.stored_bytes, "next_at_most": True}
-        costs = [entry.info.stored_bytes for entry in patches or chains[:1]]
         base = next((entry.info.stored_bytes for entry in chains if len(entry.packs) == 1), 0)
-        share = base / MAX_ON_BASE if patches else 0.0
+        costs, share = patches or costs, base / MAX_ON_BASE if patches else 0.0
     each = sum(costs) / len(costs) + share + pointer_bytes / max(_ROWS, len(entries))
     fits = None if free is None or not each else max(0, int(free // each))
     return {"next_bytes": median_high(costs[:_LIKE]), "fits": fits}
@@ -351,7 +309,7 @@ async def status(session: Session, *, label: str | None = None) -> dict[str, Any
     if label is None:
         return quota
     label = require_label(label)
-    files = read_label(await session.vault.list(f"cmem.{label}."), label)
+    files = await list_label(session, label)
     found = await _map_label(session, label, files, free=None if session.vault.unlimited else free_in(quota))
     return {
         **quota,
@@ -371,9 +329,7 @@ async def status(session: Session, *, label: str | None = None) -> dict[str, Any
 async def _map_label(session: Session, label: str, there: LabelFiles, *, free: int | None) -> LabelMap:
     try:
         state = await look(session, label, everything=True, files=there)
-    except VaultError as error:
-        if error.code not in UNREADABLE:
-            raise
+    except Unreadable as error:
         return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
     decision, files = state.decision, state.listed
     whole = decision.listed
@@ -387,7 +343,7 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
     if isinstance(decision.refusal, SnapshotCorrupt) and newest is None and not broken:
         broken[latest_filename(label)] = message_of(decision.refusal)
     beside = [each for each in state.manifests.values() if isinstance(each, Manifest)]
-    older = _older_pointer(state, beside) if decision.written else None
+    older = _pointer_problem(state, beside, strict=False) if decision.written else None
     if older is not None:
         # A restore gives what that names, and not the newest.
         broken[latest_filename(label)] = f"{older}. If a copy or an import did not finish, do that again instead"
@@ -406,26 +362,12 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         orphans=tuple(sorted(name for names in files.orphans.values() for name in names)),
         next_operations=(newest.part_count if newest else 1) + 2,
         untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted if each not in decision.unsigned),
-        removed=await _gone_for_good(session, state),
+        removed=await _removed(session, state, files.manifests),
         unsigned=decision.unsigned,
         shrunk=next((entry.info for entry in decision.entries if entry.snapshot_id in kept), None),
         unmerged=tuple(row.info for one in state.unmerged if (row := decision.entry(one.snapshot_id)) is not None),
         **_look_ahead(counted, pointer_bytes=len(state.text or ""), free=free),
     )
-
-
-async def _gone_for_good(session: Session, state: State) -> tuple[str, ...]:
-    """Ids that the pointer of a label lists and that are not there.
-
-    The label was listed before its pointer was read, so that a backup in between is not in that list. Where something
-    lacks, it is looked at in the other order, in which a deletion in between is the one that would show.
-    """
-    gone = _listed_and_gone(session, state.decision, state.listed.manifests) if state.listed.complete else ()
-    if not gone:
-        return ()
-    again = await look(session, state.label, everything=True)
-    found = _listed_and_gone(session, again.decision, again.listed.manifests) if again.listed.complete else ()
-    return tuple(each for each in found if each in gone)
 
 
 def _number(value: object) -> int:

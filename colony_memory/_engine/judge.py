@@ -1,8 +1,5 @@
-"""Pure: what a label's state is and whom to follow. What was read goes in, a decision comes out.
-
-Every verb that says "latest" asks here, so that no way of naming a snapshot leads to one that a restore would refuse.
-Signatures are judged before what they cover is looked at. What is lacking for a decision is named in ``wants``; whoever
-asks reads it and asks again.
+"""Pure: what a label's state is and whom to follow, for every verb that says "latest". What was read goes in, and a
+decision comes out; what it lacks is named in ``wants``, and whoever asks reads it and asks again.
 """
 
 from __future__ import annotations
@@ -66,19 +63,18 @@ def judge(
 
 def believe(asked: Asked, text: str | None, pages: Mapping[str, str | None] | None = None) -> Decision:
     """The decision by the pointer alone. ``refusal`` is why it is not followed."""
-    label, trust = asked.label, asked.trust
-    blank = Pointer(label, None)
+    label, blank = asked.label, Pointer(asked.label, None)
     try:
         if text is None:
             raise SnapshotCorrupt(f"there is no pointer {latest_filename(label)}")
         pointer = read_pointer(text, label=label, files=pages)
-        pointer = replace(pointer, removed=tuple(each for each in pointer.removed if each not in asked.unremoved))
     except SnapshotCorrupt as error:
         return _compare(asked, Decision(label, None, blank, problem=message_of(error), refusal=error))
+    pointer = replace(pointer, removed=tuple(each for each in pointer.removed if each not in asked.unremoved))
     decision = Decision(label, pointer.snapshot_id, pointer, written=pointer.snapshot_id or "", signed=pointer.signed)
     if asked.pins:
         try:
-            decision = replace(decision, issuer=trust.judge_pointer(pointer.raw))
+            decision = replace(decision, issuer=asked.trust.judge_pointer(pointer.raw))
         except UntrustedSnapshot as error:
             decision = replace(decision, follow=None, pointer=blank, problem=message_of(error), refusal=error)
     return _compare(asked, decision)
@@ -86,21 +82,18 @@ def believe(asked: Asked, text: str | None, pages: Mapping[str, str | None] | No
 
 def _compare(asked: Asked, decision: Decision) -> Decision:
     """Compare the pointer with the heads that were seen before, which also tell the stream, and better than it does."""
-    label, pointer = asked.label, decision.pointer
+    label, pointer, compared = asked.label, decision.pointer, False
     known = (*(read_head(seen).stream for seen in asked.seen), pointer.stream)
     decision = replace(decision, stream=next(filter(None, known), None))
-    compared, warnings = False, list(decision.warnings)
     head = pointer.head or (f"{pointer.generation}:{'0' * 16}" if pointer.generation else "")
+    if asked.seen and not head and decision.written and asked.trust.accept_legacy_pointer:
+        # A pointer that names nothing is never the work of 0.1.1.
+        return _warned(
+            decision,
+            f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: a rollback of the label would "
+            "not be noticed",
+        )
     for seen in asked.seen:
-        if not head and decision.written and asked.trust.accept_legacy_pointer:
-            # A pointer that names nothing is never the work of 0.1.1.
-            warnings.append(
-                ColonyMemoryWarning(
-                    f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: a rollback of the label "
-                    "would not be noticed"
-                )
-            )
-            break
         # A pointer that does not list what it names is compared by its generation alone.
         before = seen if pointer.head or not head else read_head(seen).generation
         listed = (entry.manifest_sha256 for entry in pointer.entries or ())  # looked at where it is needed only
@@ -109,8 +102,8 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
                 label, before, head=head, stream=pointer.stream, listed=listed, conditional=asked.conditional
             )
         except RollbackDetected as error:
-            return replace(decision, rollback=error, compared=True, warnings=tuple(warnings))
-    return replace(decision, compared=compared, warnings=tuple(warnings))
+            return replace(decision, rollback=error, compared=True)
+    return replace(decision, compared=compared)
 
 
 def rows_of(asked: Asked, base: Decision) -> Mapping[str, Entry]:
@@ -132,11 +125,10 @@ def suffices(asked: Asked, base: Decision, entry: Entry) -> bool:
 def mark_committed(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
     """Tell what is committed from what may be under way.
 
-    Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, was left
-    by a pointer that lists nothing, as 0.1.1 writes it, or was never told to anybody: it is a restore point all the
-    same, unless the pointer says that it was removed, or what it needs may be on its way out. Where 0.1.1 wrote the
-    pointer, what is older than its latest is no backup under way of that client, and one of ours finds out that its
-    snapshot went before it says that it is done.
+    Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, is a
+    restore point all the same, unless the pointer says that it was removed, or what it needs may be on its way out.
+    Where 0.1.1 wrote the pointer, what is older than its latest is no backup under way of that client, and one of ours
+    finds out that its snapshot went before it says that it is done.
     """
     pointer = found.pointer
     listed = {*rows_of(asked, found), pointer.snapshot_id, found.written}
@@ -151,32 +143,28 @@ def mark_committed(asked: Asked, found: Decision, files: LabelFiles, manifests: 
             committed.add(each)
         elif pointer.took_out(each):
             continue  # it was deleted, and its manifest is still there or was put back
-        elif files.is_old(each, now=asked.now):
-            if each not in unproven:  # else its writer died before it could tell that nobody was deleting what it needs
-                committed.add(each)
-        elif legacy and (each in elsewhere or id_order(each) < written):
+        elif not files.is_old(each, now=asked.now):
+            (committed if legacy and (each in elsewhere or id_order(each) < written) else waiting).add(each)
+        elif each not in unproven:  # else its writer died before it could tell that nobody was deleting what it needs
             committed.add(each)
-        else:
-            waiting.add(each)
     return replace(found, committed=frozenset(committed), waiting=frozenset(waiting), unproven=frozenset(unproven))
 
 
 def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]) -> set[str]:
     """Chains beside a catalogue that need what may be on its way out.
 
-    Who deletes a pack has listed the label, and seen that no manifest needs it and that it is a grace period old. So a
-    chain is safe where its manifest came less than that after its own pack, and where all else that it needs is needed
-    by what the catalogue lists, or by another chain that is safe, in a listing that shows the chain's manifest too:
-    whoever deletes that lists after it, and sees the chain. So are all that stand on each other where a copy of an
-    older pointer was put over the one that listed them.
+    Who deletes a pack has seen in a listing that no manifest needs it and that it is a grace period old. So a chain is
+    safe where its manifest came less than that after its own pack, and all else that it needs is needed by what the
+    catalogue lists, or by another chain that is safe. So are all that stand on each other where a copy of an older
+    pointer was put over the one that listed them.
     """
     rows = found.pointer.entries
     if rows is None or (not rows and found.pointer.snapshot_id is not None):
         return set()  # a pointer that was lost, or that 0.1.1 wrote, says nothing of what is there
     # What is older than every row may have been left out of a catalogue that grew too long, or that was written whole.
-    nowhere = (False, "")
-    lacks = not isinstance(rows, Catalog) or rows.may_lack
-    oldest = min((id_order(row.snapshot_id) for row in rows), default=nowhere) if lacks else nowhere
+    oldest = (False, "")
+    if not isinstance(rows, Catalog) or rows.may_lack:
+        oldest = min((id_order(row.snapshot_id) for row in rows), default=oldest)
     kept = {each for entry in found.entries if entry.snapshot_id in listed for each in entry.packs}
     out = set[str]()
     for entry in reversed(found.entries):  # what others stand on first
@@ -219,23 +207,23 @@ def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests:
     """Hear the trusted snapshots that a proven pointer does not list."""
     label, pointer, rows = asked.label, found.pointer, rows_of(asked, found)
     named = pointer.snapshot_id or ""
-    strange = [
-        read for each in files.manifests
+    strange = {
+        each: read for each in files.manifests
         if each not in rows and each not in found.untrusted and each != named
         and isinstance(read := manifests.get(each), Manifest)
-    ]  # fmt: skip
-    newer = [manifest for manifest in strange if id_order(manifest.info.snapshot_id) > id_order(named)]
-    error = set_back(pointer, newer)
+    }  # fmt: skip
+    error = set_back(pointer, strange.values())
     if error is not None:
         return replace(found, rollback=found.rollback or error)
-    told = [manifest.info.snapshot_id for manifest in newer if manifest.info.snapshot_id not in pointer.gone]
+    newer = [each for each in strange if id_order(each) > id_order(named)]
+    told = [each for each in newer if each not in pointer.gone]
     if told:
         found = _warned(
             found,
             f"label {label!r} has {told[0]}, newer than {named or 'nothing'}, which its pointer names: "
             "a backup, an import or a copy that did not finish, or a pointer that was put back",
         )
-    put_back = [m.info.snapshot_id for m in strange if m not in newer and m.info.snapshot_id in found.committed]
+    put_back = [each for each in strange if each not in newer and each in found.committed]
     if put_back and pointer.entries is not None:
         found = _warned(
             found,
@@ -259,10 +247,8 @@ def set_back(pointer: Pointer, manifests: Iterable[Manifest]) -> RollbackDetecte
 def latest_without_pointer(
     asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]
 ) -> Decision:
-    """The latest where there is no pointer to follow: the newest whole snapshot, if it may be.
-
-    Where a trusted manifest names the one before it, its writer also signed the pointer. That signature is gone, and
-    with it the proof that nothing newer was removed.
+    """The newest whole snapshot, if it may be the latest. Where a trusted manifest names the one before it, its writer
+    also signed the pointer: with that signature the proof is gone that nothing newer was removed.
     """
     label, trust = asked.label, asked.trust
     distrusted = trust.require_signature or isinstance(found.refusal, UntrustedSnapshot)
@@ -292,9 +278,7 @@ def latest_without_pointer(
 
 def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
     """Follow the newest whole snapshot in the list, and say why, unless the pointer of an old client names just that.
-
-    What is newer, and of a newer format or signed by a stranger, is not damage: to pass it over would lose newer
-    memory.
+    What is newer, and of a newer format or signed by a stranger, is not damage, and not passed over.
     """
     label, problem = found.label, found.problem or ""
     if not files.complete:
@@ -315,8 +299,7 @@ def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: 
         if last not in found.unsigned:
             return replace(found, refusal=found.untrusted[last])
         be, them = ("it is", "it") if len(found.unsigned) == 1 else ("they are", "them")
-        told = older_than_signing(label, found.unsigned)
-        msg = f"{told}; if {be} yours, accept {them} once, and back up again"
+        msg = f"{older_than_signing(label, found.unsigned)}; if {be} yours, accept {them} once, and back up again"
         return replace(found, refusal=UntrustedSnapshot(msg, hint=ACCEPT_UNSIGNED))
     if found.broken or found.written or (found.written is None and has_pointer(files)):
         what = "; ".join((problem, *found.broken.values()))
@@ -362,11 +345,8 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
     rows, entries, broken = rows_of(asked, base), list[Entry](), dict[str, str]()
     untrusted: dict[str, UntrustedSnapshot] = {}
     # A race may refuse what its manifest could not say yet.
-    unmerged = [
-        base.pointer.unmerged,
-        *(read.lineage.unmerged for read in manifests.values() if isinstance(read, Manifest)),
-    ]
-    refused = {one.snapshot_id for rows_of_one in unmerged for one in rows_of_one if one.refused}
+    told = (read.lineage.unmerged for read in manifests.values() if isinstance(read, Manifest))
+    refused = {one.snapshot_id for unmerged in (base.pointer.unmerged, *told) for one in unmerged if one.refused}
     for each in files.manifests:
         read, row, file = manifests.get(each), rows.get(each), manifest_filename(asked.label, each)
         error = _why_unusable(asked, base, read, row)
@@ -377,14 +357,12 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
             continue
         manifest = read if isinstance(read, Manifest) else None
         if manifest is not None:
-            info, shrink = manifest.info, (row.shrunk_at, row.spoiled) if row else (None, False)
+            info, since, spoiled = manifest.info, row.shrunk_at if row else None, row is not None and row.spoiled
             if not info.refused and (each in refused or (row is not None and row.info.refused)):
                 info = replace(info, refused=True)
             if row is not None and (base.proven or not asked.pins):
                 info = replace(info, tags=row.info.tags)  # which may be given and taken afterwards
-            entry = Entry(
-                info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined, manifest.base_files
-            )
+            entry = Entry(info, manifest.sha256, since, manifest.packs, spoiled, manifest.ruined, manifest.base_files)
         elif row is not None and suffices(asked, base, row):
             entry = row
         else:
@@ -397,11 +375,11 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
             entries.append(entry)
         else:
             broken[file] = problem
-    told = [
+    streams = [
         read.stream for each in reversed(files.manifests)
         if each not in untrusted and isinstance(read := manifests.get(each), Manifest) and read.stream
     ]  # fmt: skip
-    stream = base.stream or next((each for each, _ in Counter(told).most_common(1)), None)
+    stream = base.stream or next((each for each, _ in Counter(streams).most_common(1)), None)
     return replace(base, entries=tuple(entries), broken=broken, untrusted=untrusted, stream=stream)
 
 
@@ -412,16 +390,14 @@ def _why_unusable(
     if not isinstance(read, Manifest):
         return read
     label, snapshot_id = asked.label, read.info.snapshot_id
+    named = f"snapshot {snapshot_id} of label {label!r}"
     if row is not None and base.proven and read.sha256 != row.manifest_sha256:
-        msg = (
-            f"snapshot {snapshot_id} of label {label!r} is not the one that the signed pointer lists: its manifest was "
-            "replaced"
-        )
+        msg = f"{named} is not the one that the signed pointer lists: its manifest was replaced"
         return UntrustedSnapshot(msg, hint=Hint("verify", label=label))
     if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
         msg = (
-            f"snapshot {snapshot_id} of label {label!r} belongs to another history than the label, although a trusted "
-            "key signed it: if it is yours, restore it by its id, or export and import it to have it listed again"
+            f"{named} belongs to another history than the label, although a trusted key signed it: if it is yours, "
+            "restore it by its id, or export and import it to have it listed again"
         )
         return UntrustedSnapshot(msg, hint=Hint("delete_snapshot", "snapshot_id", snapshot_id, label=label))
     return None
@@ -439,22 +415,16 @@ def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, 
     told = size or info.stored_bytes or (manifest.blob_chars if manifest else 0)
     if missing:
         return f"part {missing[0]} of snapshot {entry.snapshot_id} is missing", told
-    short = longer = False
-    if size and manifest:
-        short = size - (files.files[file].size or 0) < manifest.blob_chars
-    elif size:
-        short, longer = size < info.stored_bytes, exact and 0 < info.stored_bytes < size
-    if short or longer:
-        what = "is cut short" if short else "was replaced by a longer one"
-        return f"a file of snapshot {entry.snapshot_id} {what}", told
+    least = (files.files[file].size or 0) + manifest.blob_chars if manifest else info.stored_bytes
+    if size and size < least:
+        return f"a file of snapshot {entry.snapshot_id} is cut short", told
+    if manifest is None and exact and 0 < info.stored_bytes < size:
+        return f"a file of snapshot {entry.snapshot_id} was replaced by a longer one", told
     return None, told
 
 
 def _check_packs(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
-    """The same for a snapshot that needs packs of others; the bytes are those of its own files.
-
-    A row tells of how many bytes its own files have, and which packs it needs; the manifest, of every file.
-    """
+    """The same for a snapshot that needs packs of others; the bytes are those of its own files."""
     info = entry.info
     own = [manifest_filename(files.label, entry.snapshot_id), *files.pack(entry.snapshot_id)]
     told = files.size(own) or info.stored_bytes
@@ -465,10 +435,9 @@ def _check_packs(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, 
     needed |= {pack_filename(files.label, each, 0): None for each in missing}
     for name, size in needed.items():
         there = files.files.get(name)
-        if there is None:
-            return f"{name}, which snapshot {entry.snapshot_id} needs, is missing", told
-        if None not in (size, there.size) and size != there.size:
-            return f"{name}, which snapshot {entry.snapshot_id} needs, has another size than its manifest says", told
+        if there is None or (None not in (size, there.size) and size != there.size):
+            what = "is missing" if there is None else "has another size than its manifest says"
+            return f"{name}, which snapshot {entry.snapshot_id} needs, {what}", told
     if manifest is None and (told < info.stored_bytes or (exact and 0 < info.stored_bytes < told)):
         return f"a file that snapshot {entry.snapshot_id} needs has another size than the pointer says", told
     return None, told

@@ -6,9 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from colony_memory import retention as rules
-from colony_memory._engine.load import restores
-from colony_memory._engine.publish import Move, publish
-from colony_memory._engine.sealed import unsealed_info
+from colony_memory._engine.load import restores, unsealed_info
 from colony_memory._engine.state import forget
 from colony_memory._engine.store import Shelf
 from colony_memory._format.lineage import still_unmerged
@@ -19,7 +17,7 @@ from colony_memory.retention import Retention, Shrink, is_much_smaller
 from colony_memory.snapshot import SnapshotInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
@@ -35,8 +33,7 @@ _UNMERGED = "before-divergence"
 class Planned:
     plan: PrunePlan  # what a retention keeps and removes
     shrunk: Mapping[str, Shrink]  # of each snapshot that it keeps for what followed it, what that was
-    # Ids of snapshots that were taken out of the catalogue long ago and are still there
-    leftovers: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()  # ids of what was taken out of the catalogue long ago and is still there
 
     @property
     def removed(self) -> tuple[str, ...]:
@@ -44,17 +41,13 @@ class Planned:
 
     def rows(self, entries: Iterable[Entry]) -> list[Entry]:
         """The rows that stay, with the time of a shrink written down, since the follower may be gone the next time."""
-        gone = set(self.removed)
-        return [
-            note_shrink(entry, self.shrunk.get(entry.snapshot_id)) for entry in entries if entry.snapshot_id not in gone
-        ]
+        gone = {*self.removed}
+        kept = (entry for entry in entries if entry.snapshot_id not in gone)
+        return [note_shrink(entry, self.shrunk.get(entry.snapshot_id)) for entry in kept]
 
     async def may_go(self, session: Session, state: State) -> list[str]:
-        """Ids that may go to make room before the new snapshot is there, in this order.
-
-        First what the retention gives up, then the oldest of what it would keep, then what is unmerged, and last what
-        is kept for a shrink that a memory as large has made good; never what is pinned, kept for another shrink, or the
-        latest, nor the newest that is complete and restores.
+        """Ids that may go to make room before the new snapshot is there, in this order. Never what is pinned, kept for
+        a shrink that no memory as large has made good, the latest, or the newest that is complete and restores.
         """
         _, newest = await newest_good(session, state)
         safe = {state.decision.follow, newest}
@@ -85,51 +78,48 @@ class Planned:
 
 
 def policy_of(keep: int | None, retention: Retention | None) -> Retention | None:
-    if retention is not None:
-        if keep is not None:
-            raise ValueError("give either a number of snapshots to keep or retention=, not both")
-        if not isinstance(retention, Retention):
-            raise ValueError(f"retention must be a Retention, not {type(retention).__name__}")
-        return retention
+    if retention is not None and keep is not None:
+        raise ValueError("give either a number of snapshots to keep or retention=, not both")
+    if retention is not None and not isinstance(retention, Retention):
+        raise ValueError(f"retention must be a Retention, not {type(retention).__name__}")
     if keep is None:
-        return None
+        return retention
     if type(keep) is not int or keep < 0:
         raise ValueError(f"the number of snapshots to keep must be a count, not {keep!r}")
     return Retention(keep_last=keep)
 
 
 def note_shrink(entry: Entry, shrink: Shrink | None) -> Entry:
-    if shrink is None:
-        return entry
-    return replace(entry, shrunk_at=stamp(shrink.since), spoiled=shrink.ruined)
+    return entry if shrink is None else replace(entry, shrunk_at=stamp(shrink.since), spoiled=shrink.ruined)
+
+
+def countable(state: State, new: SnapshotInfo | None) -> list[Entry]:
+    """What a retention counts beside a ``new`` one; what this client cannot read is neither counted nor removed."""
+    counted = state.decision.counted - ({new.snapshot_id} if new else set())
+    return [row for row in state.decision.entries if row.snapshot_id in counted and is_readable(row.info.format)]
 
 
 def shrunk_in(
     session: Session, state: State, *, new: SnapshotInfo | None = None, spoils: bool = False
 ) -> dict[str, Shrink]:
-    """Which snapshots a backup keeps for what followed them, where ``new`` is about to, and ``spoils`` a document.
-
-    What was refused followed nothing.
-    """
+    """Which snapshots a backup keeps for what followed them, where ``new`` is about to, and ``spoils`` a document."""
     decision, infos, noted = state.decision, list[SnapshotInfo](), dict[str, Shrink]()
     new = None if new is not None and new.refused else new
     spoilers = {new.snapshot_id} if new and spoils else set[str]()
-    for entry in decision.entries:
+    for entry in countable(state, new):
         own = entry.snapshot_id
-        if own not in decision.counted or not is_readable(entry.info.format) or entry.info.refused:
-            continue
-        if new is not None and own == new.snapshot_id:
+        if entry.info.refused:
             continue
         info = session.known_info(entry)
         # What a patch stores says nothing of what it stands for.
         infos.append(replace(info, stored_bytes=0) if info.doc_count is None and len(entry.packs) > 1 else info)
         since = read_stamp(entry.shrunk_at)
-        again = new is not None and entry.snapshot_id == decision.follow and (spoils or is_much_smaller(new, infos[-1]))
+        again = new is not None and own == decision.follow and (spoils or is_much_smaller(new, infos[-1]))
         if since is not None and not again:
-            noted[entry.snapshot_id] = Shrink(since, entry.spoiled)
+            noted[own] = Shrink(since, entry.spoiled)
         opened = session.opened.get(entry.manifest_sha256)
         if entry.ruined or (opened is not None and opened.facts.ruined):
-            spoilers.add(entry.snapshot_id)
+            spoilers.add(own)
     return rules.before_shrink([*infos, *([new] if new else [])], now=session.now(), noted=noted, spoilers=spoilers)
 
 
@@ -141,9 +131,7 @@ async def open_shrunk(session: Session, state: State) -> None:
 
 
 def listed(session: Session, state: State) -> list[SnapshotInfo]:
-    """Summaries of the restore points, newest first, with what this client knows of each and what is kept for what
-    followed it.
-    """
+    """Summaries of the restore points, newest first, with what this client knows and what is kept for a shrink."""
     entries = {entry.snapshot_id: entry for entry in state.decision.entries}
     infos = [session.known_info(entries[info.snapshot_id], info) for info in state.decision.listed]
     shrunk = shrunk_in(session, state)
@@ -162,21 +150,11 @@ def plan_for(
     refused: bool = False,
     unmerged: Iterable[Unmerged] | None = None,
 ) -> Planned:
-    """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write.
-
-    Args:
-        spoils: A document of the one before is ruined in that.
-        refused: It does not become the latest.
-        unmerged: What is unmerged once it is there, by default what is.
+    """Apply a retention to what is there, as a backup does where ``new`` is about to be written, and ``spoils`` a
+    document of the one before, or is ``refused`` to be the latest; ``unmerged`` is what is so then.
     """
     decision, now = state.decision, session.now()
-    # What this client cannot read is neither counted nor removed.
-    entries = [entry for entry in decision.entries if is_readable(entry.info.format)]
-    counted = [entry for entry in entries if entry.snapshot_id in decision.counted]
-    infos = [
-        *(session.known_info(entry) for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
-        *([new] if new else []),
-    ]
+    infos = [session.known_info(entry) for entry in countable(state, new)] + ([new] if new else [])
     new = None if new is None else replace(new, refused=refused)
     shrunk = shrunk_in(session, state, new=new, spoils=spoils)
     if unmerged is None:
@@ -192,11 +170,12 @@ def plan_for(
         keep_shrunk=new is not None,
     )
     leftovers = tuple(
-        entry.snapshot_id
-        for entry in entries
-        if entry.snapshot_id not in decision.counted
-        and not entry.info.pinned
-        and state.listed.is_old(entry.snapshot_id, now=now)
+        row.snapshot_id
+        for row in decision.entries
+        if row.snapshot_id not in decision.counted
+        and is_readable(row.info.format)
+        and not row.info.pinned
+        and state.listed.is_old(row.snapshot_id, now=now)
     )
     return Planned(plan, shrunk, leftovers)
 
@@ -211,10 +190,7 @@ def ages(session: Session, state: State) -> bool:
 
 
 async def newest_good(session: Session, state: State, *, complete: bool = True) -> tuple[State, str | None]:
-    """The newest committed snapshot that restores, read in full just now, and the state without those that do not.
-
-    What proved good at an earlier moment is no proof. One that is complete is preferred where there is any.
-    """
+    """The newest committed snapshot, complete if any is, that restores just now; and the state without the bad."""
     broken, shelf = dict[str, str](), Shelf(session.max_bytes, state.newest)
     for want_complete in (True, False) if complete else (False,):
         for entry in state.decision.ranked:
@@ -228,14 +204,3 @@ async def newest_good(session: Session, state: State, *, complete: bool = True) 
                 return forget(state, broken), own
             broken[own] = problem
     return forget(state, broken), None
-
-
-async def withdraw(session: Session, state: State, victims: Sequence[str]) -> State:
-    """Take snapshots out of the catalogue before their files go, and give the label as it was when that was done."""
-
-    async def change(now: State) -> Move | None:
-        decision = now.decision
-        rows = [entry for entry in decision.building if entry.snapshot_id not in victims]
-        return Move(decision.follow, rows, victims)
-
-    return (await publish(session, state, change, lenient=True)).state

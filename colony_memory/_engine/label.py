@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import unwrap
-from colony_memory._format.json import load_object
+from colony_memory._format.json import load_object, shown
 from colony_memory._format.names import (
     id_order,
     id_time,
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 
 class ListedFile(NamedTuple):
-    """A file in a listing."""
-
     size: int | None  # bytes, None where the vault does not tell
     time: datetime | object = None  # of the last write, as the vault tells it; of most files nobody asks for it
 
@@ -39,52 +38,42 @@ class ListedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """The files whose names start with ``prefix``; ``complete`` is false where the vault cut the list.
-
-    ``clock`` is the time at which it was made, where the vault says so. ``written`` is a later time at which a file is
-    taken to be written.
-    """
-
-    prefix: str
+    prefix: str  # what the names of all its files begin with
     files: Mapping[str, ListedFile]
-    complete: bool = True
-    clock: datetime | None = None
-    written: datetime | None = None
+    complete: bool = True  # the vault listed everything
+    clock: datetime | None = None  # when it was made, where the vault says so
+    written: datetime | None = None  # a later time at which a file is taken to be written
 
     @cached_property
     def now(self) -> datetime | None:
         """Newest time that the vault shows of any of them, None where it shows none."""
-        shown = max(filter(None, (stored.updated for stored in self.files.values())), default=None)
-        return shown if None in (shown, self.written) else max(shown, self.written)  # type: ignore[type-var]
+        shown = (*(stored.updated for stored in self.files.values()), self.written)
+        return max(filter(None, shown), default=None) if any(shown[:-1]) else None
 
     @property
     def reached(self) -> datetime | None:
-        """The same, but nothing that is still to come: in a directory that was written to while a clock was wrong, one
-        file would make all others look old, those of this minute too.
-        """
+        # But nothing that is still to come: one file of a wrong clock would make all others look old
         return self.now if None in (self.now, self.clock) else min(self.now, self.clock)  # type: ignore[type-var]
 
-    def need_complete(self, doing: str) -> None:
-        """Raise a VaultError where the list is cut, since then nothing can be said of what it does not name."""
-        if not self.complete:
-            why = f"the vault's list of {self.prefix}* is cut short, so files that matter may be hidden"
-            raise VaultError(f"{doing} is refused: {why}")
+
+def require_complete(listing: Listing | LabelFiles, what: str, doing: str) -> None:
+    """Raise a VaultError where the list is cut, since then nothing can be said of what it does not name."""
+    if not listing.complete:
+        raise VaultError(
+            f"{doing} is refused: the vault's list of {what} is cut short, so files that matter may be hidden"
+        )
 
 
 def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None) -> Listing:
     """A reply that lists files, of which those whose names start so are taken, or only certain ones of them."""
-    reply, complete, clock = unwrap(reply), True, None
-    items = reply
-    if isinstance(reply, dict):
-        clock = moment(reply.get("now"))
-        items = reply["items"] if reply.get("items") is not None else reply.get("files")
-        total = reply.get("total")
-        complete = not reply.get("has_more") and not reply.get("next_cursor")
-        if isinstance(items, list) and isinstance(total, int) and total > len(items):
-            complete = False
+    reply = unwrap(reply)
+    told = reply if isinstance(reply, dict) else {"items": reply}
+    items = told["items"] if told.get("items") is not None else told.get("files")
     if not isinstance(items, list):
         # An empty vault answers with an empty list; a torn reply must not read as one.
         raise VaultUnavailable(f"listing {prefix}* failed: the reply has no list of files, try again")
+    total = told.get("total")
+    cut = told.get("has_more") or told.get("next_cursor") or (isinstance(total, int) and total > len(items))
     files = {}
     for item in items:
         entry = item if isinstance(item, dict) else {"filename": item}
@@ -94,7 +83,7 @@ def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None)
         if name.startswith(prefix) and (only is None or name in only):
             size = entry.get("content_size")
             files[name] = ListedFile(size if isinstance(size, int) else None, entry.get("updated_at"))
-    return Listing(prefix, files, complete, clock)
+    return Listing(prefix, files, not cut, moment(told.get("now")))
 
 
 def moment(text: object) -> datetime | None:
@@ -120,7 +109,7 @@ def proves(reply: Any, name: str, size: int, doing: str) -> bool:
     return isinstance(named, str) and type(stored) is int
 
 
-# So many labels are named in an error.
+# So many names are in a message.
 _NAMED = 8
 #: What is younger may be the work of a backup, an import or a deletion that is under way.
 GRACE = timedelta(hours=1)
@@ -132,25 +121,17 @@ class LabelFiles:
     files: Mapping[str, ListedFile] = field(default_factory=dict)  # size and time of each, by name
     complete: bool = True  # the vault listed everything
     manifests: tuple[str, ...] = ()  # ids of the snapshots whose manifest is there, newest first
-    # Names of the part files by id and number, whether or not a manifest stands beside them
-    parts: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    # Names of the files of packs by id and number, whoever needs them
-    packs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # names of part files by id and number
+    packs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # the same of packs, whoever needs them
     pins: frozenset[str] = frozenset()  # ids that are pinned
     listing: Listing | None = None  # the listing, which may be of other labels too
     pages: tuple[str, ...] = ()  # names of the page files of catalogues
     named: frozenset[str] | None = None  # those of them that the believed pointer names, None where there is none
-    # When those of them end that end by themselves, as far as that was read
-    pin_ends: Mapping[str, datetime] = field(default_factory=dict)
+    pin_ends: Mapping[str, datetime] = field(default_factory=dict)  # when those end that end by themselves
 
     def pinned(self, snapshot_id: str) -> dict[str, Any]:
         end = self.pin_ends.get(snapshot_id)
-        until = None if end is None else stamp(end)
-        return {"pinned": snapshot_id in self.pins, "pinned_until": until}
-
-    @property
-    def now(self) -> datetime | None:
-        return None if self.listing is None else self.listing.now
+        return {"pinned": snapshot_id in self.pins, "pinned_until": end and stamp(end)}
 
     def as_of(self, moment: datetime) -> LabelFiles:
         """The same as a listing would show it after a file was written at a time, by which age is told."""
@@ -185,32 +166,17 @@ class LabelFiles:
         written = self.written(names)
         return written is None or max(written) - min(written) < GRACE
 
-    def is_young(self, name: str) -> bool:
-        """True if nothing in the listing is a grace period younger than this file, as far as the vault tells."""
-        written = self.files[name].updated
-        return written is None or self.now is None or self.now - written < GRACE
-
-    def old_from(self, names: Iterable[str], *, now: datetime) -> datetime:
-        """When these files are a grace period old, as far as the vault tells when they were written."""
-        return max(self.written(names) or [now]) + GRACE
-
     def is_old(self, snapshot_id: str, *, now: datetime) -> bool:
-        """True if every file of a snapshot was written longer ago than the grace period.
-
-        The vault's clock tells, by the newest time that it shows and that is not to come: a host's own may be ahead,
-        and an upload of this minute would look old. Where the vault tells no times, ids do, and of those none later
-        than the host's ``now``.
-        """
-        return self._is_aged(snapshot_id, [*self.owned(snapshot_id), *self.pack(snapshot_id)], now)
+        """True if every file of a snapshot was written longer ago than the grace period."""
+        return self.is_aged(snapshot_id, [*self.owned(snapshot_id), *self.pack(snapshot_id)], now=now)
 
     def pack(self, pack_id: str) -> tuple[str, ...]:
         return tuple(self.packs.get(pack_id, {}).values())
 
-    def old_packs(self, *, now: datetime) -> dict[str, tuple[str, ...]]:
-        """Packs that no writer builds on any more unless a manifest names them, by id; see :meth:`is_old`."""
-        return {each: self.pack(each) for each in self.packs if self._is_aged(each, self.pack(each), now)}
-
-    def _is_aged(self, snapshot_id: str, names: Sequence[str], now: datetime) -> bool:
+    def is_aged(self, snapshot_id: str, names: Sequence[str], *, now: datetime) -> bool:
+        # The vault's clock tells, by the newest time that it shows and that is not to come: a host's own may be ahead,
+        # and an upload of this minute would look old. Where the vault tells no times, ids do, and of those none later
+        # than the host's.
         written = self.written(names)
         if written is not None and self.listing is not None and self.listing.reached is not None:
             return self.listing.reached - max(written) > GRACE
@@ -218,56 +184,51 @@ class LabelFiles:
         times = [moment for moment in map(id_time, self.ids) if moment is not None]
         return since is not None and min(now, max(times)) - since > GRACE
 
-    def old_pages(self, *, now: datetime) -> list[str]:
-        """Page files that no pointer names any more, and that no writer is about to name."""
-        unnamed = [name for name in self.pages if name not in self.named] if self.named is not None else []
-        return [name for name in unnamed if self._is_aged(name.split(".")[2], [name], now)]
-
 
 def labels_there(names: Collection[str], wanted: str | None) -> str:
     others = sorted(set(names) - {wanted})
-    if not others:
-        return ""
-    more = f" and {len(others) - _NAMED} more" if others[_NAMED:] else ""
-    return f"; there {'is' if len(others) == 1 else 'are'} {', '.join(map(repr, others[:_NAMED]))}{more}"
+    return f"; there {'is' if len(others) == 1 else 'are'} {few(others)}" if others else ""
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of several names, for a message."""
+    rest = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
+    return ", ".join(map(shown, names[:_NAMED])) + rest
 
 
 def read_labels(listing: Listing) -> dict[str, LabelFiles]:
     """The labels in a listing, by name. Files that are not of this format belong to none."""
-    found: dict[str, dict[str, ListedFile]] = {}
-    ids: dict[tuple[str, str], list[str]] = {}
-    numbered: dict[tuple[str, str], dict[str, dict[int, str]]] = {}
+    files, pages = defaultdict[str, dict[str, ListedFile]](dict), defaultdict[str, list[str]](list)
+    ids = defaultdict[tuple[str, str], list[str]](list)
+    numbered = defaultdict[tuple[str, str], dict[str, dict[int, str]]](dict)
     for name, stored in listing.files.items():
         file = read_filename(name)
         if file is None:
             continue
-        found.setdefault(file.label, {})[name] = stored
-        if file.snapshot_id is None:
-            continue
-        key = file.label, file.kind
+        files[file.label][name] = stored
         if file.kind == "page":
-            ids.setdefault(key, []).append(name)
-        elif file.seq is None:
-            ids.setdefault(key, []).append(file.snapshot_id)
-        else:
-            numbered.setdefault(key, {}).setdefault(file.snapshot_id, {})[file.seq] = name
+            pages[file.label].append(name)
+        elif file.snapshot_id is not None and file.seq is None:
+            ids[file.label, file.kind].append(file.snapshot_id)
+        elif file.snapshot_id is not None and file.seq is not None:
+            numbered[file.label, file.kind].setdefault(file.snapshot_id, {})[file.seq] = name
 
     def in_order(label: str, kind: str) -> dict[str, dict[int, str]]:
-        return {each: dict(sorted(files.items())) for each, files in numbered.get((label, kind), {}).items()}
+        return {each: dict(sorted(found.items())) for each, found in numbered[label, kind].items()}
 
     return {
         label: LabelFiles(
             label,
-            files,
+            there,
             listing.complete,
-            tuple(sorted(ids.get((label, "manifest"), ()), key=id_order, reverse=True)),
-            in_order(label, "part"),
-            in_order(label, "pack"),
-            frozenset(ids.get((label, "pin"), ())),
-            listing,
-            tuple(ids.get((label, "page"), ())),
+            manifests=tuple(sorted(ids[label, "manifest"], key=id_order, reverse=True)),
+            parts=in_order(label, "part"),
+            packs=in_order(label, "pack"),
+            pins=frozenset(ids[label, "pin"]),
+            listing=listing,
+            pages=tuple(pages[label]),
         )
-        for label, files in sorted(found.items())
+        for label, there in sorted(files.items())
     }
 
 

@@ -1,4 +1,4 @@
-"""Reading one snapshot in full, whoever asks for it, and what a snapshot of format 2 goes on from."""
+"""Reading one snapshot in full, whoever asks for it, and what is known of those that are sealed."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._engine.label import labels_there, read_labels
 from colony_memory._engine.observe import spending
-from colony_memory._engine.sealed import open_manifest
-from colony_memory._engine.session import log
-from colony_memory._engine.state import UNREADABLE
-from colony_memory._engine.store import Shelf
-from colony_memory._format import FORMAT_2
+from colony_memory._engine.session import log, warn
+from colony_memory._engine.state import read_manifests
+from colony_memory._engine.store import Shelf, Unreadable
+from colony_memory._format import FORMAT, age
 from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
 from colony_memory._format.v2.build import BuiltChain, read_chain, read_documents, read_packs
+from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.chain import PACK_CHARS
-from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
 from colony_memory._format.v2.zstd import is_readable
-from colony_memory._values import NamedTuple, dataclass, replace
+from colony_memory._values import NamedTuple, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
@@ -33,9 +33,10 @@ from colony_memory.exceptions import (
     VaultUnavailable,
     message_of,
 )
+from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
@@ -57,10 +58,8 @@ class Loaded(NamedTuple):
 
     manifest: Manifest  # its manifest
     info: SnapshotInfo  # its summary, with what of it is encrypted
-    # Its documents; empty where this client cannot read them, so that its stored bytes alone were checked
-    documents: dict[str, str]
-    # The texts of its files by name in the order of writing, the manifest last; empty unless asked for
-    files: Mapping[str, str]
+    documents: dict[str, str]  # empty where this client cannot read them, and its stored bytes alone were checked
+    files: Mapping[str, str]  # texts of its files in the order of writing, the manifest last; empty unless asked for
     tree: str = ""  # digest of its names and their contents, as its manifest tells; empty where it tells none
 
     @property
@@ -93,8 +92,7 @@ async def load(
     snapshot_id: str,
     *,
     verify: bool = True,
-    entry: Entry | None = None,
-    proven: bool = False,
+    state: State | None = None,
     keep_files: bool = False,
     shelf: Shelf | None = None,
     unpack: Unpack | None = None,
@@ -104,24 +102,21 @@ async def load(
     """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked.
 
     Args:
-        verify: Look at the signature.
-        entry: What the pointer lists of it: its parts, or the first file of each of its packs, are asked for together
-            with the manifest, which then decides.
-        proven: A trusted issuer signed that pointer, so it has to be this very manifest.
-        keep_files: Give the files too.
+        state: The label, where it was looked at. What its pointer lists of the snapshot is asked for together with the
+            manifest, which then decides, and has to be the listed one where a trusted issuer signed the pointer.
         shelf: Has files that were read already, and takes the packs that are read.
         unpack: Reads a chain, in place of its format; None from it where this client cannot read the stored bytes.
         max_bytes: Bytes of plain text to accept at most, in place of the client's.
         closed: Take it as it is where it is encrypted and this client cannot open it, every byte checked all the same.
     """
-    file = manifest_filename(label, snapshot_id)
-    parts = min(entry.info.part_count, _AHEAD) if entry else 0
-    ahead = [part_filename(label, snapshot_id, seq) for seq in range(parts)]
-    ahead += [pack_filename(label, pack_id, 0) for pack_id in (entry.packs if entry else ())]
+    file, ahead = manifest_filename(label, snapshot_id), list[str]()
     at_most = session.max_bytes if max_bytes is None else max_bytes
-    if entry is not None and entry.packs:  # of what may be made up, no more than there may be
+    entry = None if state is None else state.decision.entry(snapshot_id)
+    if entry is not None:  # of what may be made up, no more than there may be
+        ahead = [part_filename(label, snapshot_id, seq) for seq in range(min(entry.info.part_count, _AHEAD))]
+        ahead += [pack_filename(label, pack_id, 0) for pack_id in entry.packs]
         count = min(entry.base_files, most_stored(at_most) // PACK_CHARS)
-        ahead += [pack_filename(label, entry.packs[0], seq) for seq in range(1, count)]
+        ahead += [pack_filename(label, entry.packs[0], seq) for seq in range(1, count if entry.packs else 0)]
     get_many = partial(session.vault.get_many, tell=session.tell, shelf=shelf)
     read = await get_many([file, *ahead], at_most=most_stored(at_most))
     stored = read[file]
@@ -129,17 +124,16 @@ async def load(
         raise not_found(label, snapshot_id)
     manifest = session.read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     session.trust.judge(manifest.raw, verify=verify)
-    if proven:
+    if state is not None and state.decision.proven:
         require_listed_one(manifest, entry)
     left = [name for name in manifest.part_files if name not in read]
     read |= await get_many(left, at_most=room_for(manifest, at_most))
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
         raise SnapshotNotFound(f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read")
-    files = {name: text for name, text in {**texts, file: stored.content}.items() if text is not None}
-    if not keep_files:
-        files = {}
-    del read, stored  # so that a part's text is freed once it is read
+    whole = {**texts, file: stored.content} if keep_files else {}
+    files = {name: text for name, text in whole.items() if text is not None}
+    del read, stored, whole  # so that a part's text is freed once it is read
     spend = spending(session, file)
     read_all: Unpack = unpack if unpack is not None and manifest.packs else read_documents
     session.manifests[file] = manifest
@@ -167,7 +161,6 @@ async def load(
 
 
 def require_listed_one(manifest: Manifest, entry: Entry | None) -> None:
-    """Raise an UntrustedSnapshot where a pointer that a trusted issuer signed lists another manifest under this id."""
     info = manifest.info
     if entry is not None and entry.manifest_sha256 != manifest.sha256:
         raise UntrustedSnapshot(
@@ -182,7 +175,6 @@ def most_stored(max_bytes: int) -> int:
 
 
 def room_for(manifest: Manifest, max_bytes: int) -> int:
-    """The same of a manifest, which says how much there is."""
     if manifest.blob_chars > most_stored(max_bytes):
         file = manifest_filename(manifest.info.label, manifest.info.snapshot_id)
         msg = f"{file} has {manifest.blob_chars} bytes, more than the {most_stored(max_bytes)} that this client takes"
@@ -216,9 +208,7 @@ class Walk:
 
     async def load(self, snapshot_id: str) -> Loaded:
         """A snapshot, which has to be the one that a proven pointer lists."""
-        entry, proven = self.state.decision.entry(snapshot_id), self.state.decision.proven
-        label, shelf = self.state.label, self.shelf
-        return await load(self.session, label, snapshot_id, entry=entry, proven=proven, shelf=shelf)
+        return await load(self.session, self.state.label, snapshot_id, state=self.state, shelf=self.shelf)
 
     async def try_load(self, snapshot_id: str) -> Loaded | None:
         """The same, None where it is damaged, not trusted or gone; what is encrypted may well be intact."""
@@ -226,20 +216,14 @@ class Walk:
             return None
         try:
             return await self.load(snapshot_id)
-        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, VaultError) as error:
-            if isinstance(error, VaultError) and error.code not in UNREADABLE:
-                raise
+        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, Unreadable) as error:
             self.passed[snapshot_id] = message_of(error)
             return None
 
 
 class Reader:
-    """Reads snapshots of one label, each pack once; what the one before needed is not unpacked again.
-
-    Args:
-        session: Whose snapshots they are, and by whose trust they are judged.
-        max_bytes: Bytes of plain text to accept at most.
-        blindly: Take chains by the digests of their stored bytes where zstd is not installed, as encrypted ones are.
+    """Reads snapshots of one label, each pack once, and unpacks it once; ``blindly``, chains by the digests of their
+    stored bytes where zstd is not installed, as encrypted ones are.
     """
 
     def __init__(self, session: Session, *, max_bytes: int | None = None, blindly: bool = False) -> None:
@@ -282,73 +266,8 @@ class Reader:
         return None
 
 
-@dataclass(frozen=True)
-class Parent:
-    label: str
-    snapshot_id: str
-    manifest_sha256: str  # digest of its manifest
-    chain: Chain  # what it holds, as it was read or written by this client
-    lock: Lock | None = None  # what it is encrypted with, None where it is not
-
-    @property
-    def manifest_file(self) -> str:
-        """Its manifest, without which nothing keeps its packs."""
-        return manifest_filename(self.label, self.snapshot_id)
-
-
-async def parent_of(session: Session, state: State) -> Parent | None:
-    """The parent of the next snapshot: the newest committed chain, every byte of it read. None where a base has to
-    be written: what is damaged or not trusted is no parent.
-    """
-    encrypted = session.recipients is not None
-    if session.format != FORMAT_2 or (encrypted and session.identities is None):
-        return None  # whoever cannot open what is below cannot go on from it
-    decision, label, kept = state.decision, state.label, session.parents.get(state.label)
-    like = (row for row in state.rows if row.info.format == FORMAT_2 and row.info.encrypted == encrypted)
-    entry = next(like, None) if decision.doubt is None else None
-    if entry is None:
-        return None
-    if kept is not None and (kept.snapshot_id, kept.manifest_sha256) == (entry.snapshot_id, entry.manifest_sha256):
-        return kept
-    chains: list[Chain] = []
-
-    def read(manifest: Manifest, texts: dict[str, str | None], **bounds: Any) -> None:
-        # No documents are made: beside the chain they would be the whole memory once more.
-        if isinstance(manifest, ChainManifest):
-            chains.append(read_chain(manifest, texts, by_tree=True, **bounds))
-
-    try:
-        manifest = (await load(session, label, entry.snapshot_id, unpack=read, entry=entry)).manifest
-        if not chains or manifest.sha256 != entry.manifest_sha256:
-            return None
-        lock = (await open_manifest(session, manifest)).lock if encrypted else None
-        if encrypted and lock is None:
-            return None  # whoever is to read the next one could not read what is below
-        session.proved(label, entry.snapshot_id)
-    except VaultError:
-        raise
-    except ColonyMemoryError as error:
-        log(
-            f"snapshot {entry.snapshot_id} of label {label!r} cannot be built on, so the next one is stored whole: "
-            f"{message_of(error)}"
-        )
-        return None
-    return Parent(label, entry.snapshot_id, manifest.sha256, chains[0], lock)
-
-
-def keep_parent(session: Session, built: BuiltSnapshot) -> None:
-    if not isinstance(built, BuiltChain) or built.chain is None:
-        return
-    if built.lock is None or session.identities is not None:
-        label, snapshot_id = built.info.label, built.info.snapshot_id
-        session.parents[label] = Parent(label, snapshot_id, built.manifest_sha256, built.chain, built.lock)
-
-
 async def nothing_saved(session: Session, *, label: str, others: bool = True) -> SnapshotNotFound:
-    """The error of a label that nothing is saved under, which names the ``others`` that are there.
-
-    All of the vault is listed for these, so not for an answer that nobody reads.
-    """
+    """The error of a label that nothing is saved under; to name the ``others`` lists all of the vault."""
     try:
         there = read_labels(await session.vault.list("cmem.")) if others else {}
     except VaultError as error:  # the answer is no other one for that
@@ -359,3 +278,77 @@ async def nothing_saved(session: Session, *, label: str, others: bool = True) ->
 
 def not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
     return SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
+
+
+class Unsealed(NamedTuple):
+    facts: Facts  # what it says to those who hold a key
+    lock: Lock | None  # what it was encrypted with, None where that is not to the recipients of this client
+
+
+async def open_manifest(session: Session, manifest: Manifest) -> Unsealed:
+    known = session.opened.get(manifest.sha256)
+    if known is None:
+        known = session.opened[manifest.sha256] = await session.vault.compute(_open, session, manifest)
+    return known
+
+
+def _open(session: Session, manifest: Manifest) -> Unsealed:
+    if not isinstance(manifest, ChainManifest):
+        raise TypeError("the manifest was not read as one of format 2")
+    identities, recipients = session.identities, session.recipients
+    facts = unseal(manifest, identities)
+    lock = None if identities is None or recipients is None else lock_of(manifest, facts, identities, recipients)
+    return Unsealed(facts, lock)
+
+
+async def unsealed_info(session: Session, label: str, entry: Entry | None) -> SnapshotInfo | None:
+    """The summary of a snapshot with what this client can open of it, if anything."""
+    if entry is None:
+        return None
+    if not entry.info.encrypted:
+        return session.known_info(entry)
+    if entry.manifest_sha256 not in session.opened and session.identities is not None:
+        manifest = (await read_manifests(session, label, [entry.snapshot_id]))[entry.snapshot_id]
+        if isinstance(manifest, ChainManifest) and manifest.sha256 == entry.manifest_sha256:
+            try:
+                await open_manifest(session, manifest)
+            except (DecryptionError, SnapshotCorrupt) as error:
+                log(f"snapshot {entry.snapshot_id} of label {label!r} does not open: {message_of(error)}")
+    return session.known_info(entry)
+
+
+def would_do(session: Session, entry: Entry) -> bool:
+    """True if an equal snapshot would do: whoever encrypts wants it encrypted, and to the same recipients."""
+    if session.recipients is None:
+        return True
+    opened = session.opened.get(entry.manifest_sha256)
+    return entry.info.encrypted and opened is not None and opened.lock is not None
+
+
+def builder(session: Session, wire: str, chain: Chain | None, lock: Lock | None) -> Callable[..., BuiltSnapshot]:
+    """Builds a snapshot in this format, on a chain and its lock; what is to be encrypted is never in the clear."""
+    if wire == FORMAT and session.recipients is None:
+        return build_parts
+    if lock is None and session.recipients is not None:
+        lock = session.recipients.lock()
+        if session.identities is not None:
+            session.identities.learn(lock.key)
+    return partial(build_chain, parent=chain, lock=lock)
+
+
+def remember(session: Session, built: BuiltSnapshot, documents: Iterable[str]) -> None:
+    """Keep what was just written, and say so where it is encrypted and this client could not open it again."""
+    session.learn(built.manifest_sha256, documents)
+    if not isinstance(built, BuiltChain) or built.facts is None or (lock := built.lock) is None:
+        return
+    session.opened[built.manifest_sha256] = Unsealed(built.facts, lock)
+    if session.identities is None or session.told_of_lock:
+        return
+    session.told_of_lock = True
+    try:
+        session.identities.open(lock.seal(b""), "" if lock.key is None else lock.key.blob)
+    except age.NoFit:
+        warn(
+            "none of the identities of this client opens what it writes: it is encrypted to others only, so each "
+            "backup is stored whole"
+        )

@@ -1,8 +1,5 @@
-"""Pure: two memories that grew out of one become one again, and nothing that either of them wrote is dropped.
-
-By document first: what only one side added, changed or removed is done. Where both changed a document, by line. Where
-both changed the same lines, our text keeps the name and the other's whole text stands beside it, under a name that says
-whose it is.
+"""Pure: two memories that grew out of one become one again, by document, then by line. Where both changed the same
+lines, our text keeps the name and the other's whole text stands beside it, under a name that says whose it is.
 """
 
 from __future__ import annotations
@@ -34,10 +31,7 @@ _EXTENSION = re.compile(r"\.[A-Za-z0-9_+~-]{1,16}")
 def merge(
     base: Mapping[str, str] | None, ours: Mapping[str, str], theirs: Mapping[str, str], *, theirs_name: str
 ) -> Merged:
-    """Join two memories over the one that both come from.
-
-    A document that one side removed and the other changed is kept as it was changed.
-    """
+    """Join two memories over the one that both come from. What one side removed and the other changed stays."""
     require_id(theirs_name)
     sides = ours, theirs
     # What a folder has that is no text is merged as its documents are.
@@ -89,10 +83,8 @@ def _join(
 
 
 def _join_lines(base: str, ours: str, theirs: str, *, steps: Steps) -> str | None:
-    """The text with the changes of both, or None where they changed the same lines or there are too many.
-
-    It is as diff3 has it: where base, ours and theirs agree they are held against each other, and in between, what only
-    one of them changed is taken. Changes of neighbouring lines are changes of the same.
+    """The text with the changes of both, as diff3 has it, or None where they changed the same lines, neighbouring ones
+    included, or there are too many.
     """
     if sum(text.count("\n") for text in (base, ours, theirs)) > _MAX_LINES:
         return None

@@ -1,7 +1,5 @@
-"""The cost of a verb, its bounds, and its outcome.
-
-Each public verb is :func:`observed`: while one runs, it has a tally of its own, found through a context variable, so
-that verbs which run at once, in threads or tasks, do not mix. Calls are counted only where somebody listens.
+"""The cost of a verb, its bounds, and its outcome. Each public verb is :func:`observed`: while one runs, it has a tally
+of its own, found through a context variable, so that verbs in threads or tasks do not mix.
 """
 
 from __future__ import annotations
@@ -27,9 +25,6 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 _Verb = TypeVar("_Verb", bound="Callable[..., Coroutine[Any, Any, Any]]")
-# Codes of a vault are short names; anything else that stands there is not handed on.
-_LONGEST_CODE = 64
-
 
 # Bytes that one verb unpacks, in times max_bytes, and at least.
 _MOST_UNPACKED, _LEAST_UNPACKED = 64, 2**30
@@ -38,24 +33,15 @@ _MOST_HELD, _BESIDE_HELD = 4, 32 * 2**20
 
 
 class Tally:
-    """Counts of one verb's calls, where somebody listens, and bytes that it may still unpack and hold, of however many
-    snapshots: each has bounds, and a vault may have any number.
-
-    Attributes:
-        vault: The vault of the client whose verb it is.
-        reads: Files and lists that were asked for, and the quota.
-        writes: Files that were sent.
-        deletes: Files that were to be deleted.
-        bytes_read: UTF-8 bytes of the files that came.
-        bytes_written: UTF-8 bytes of the files that were sent.
-        pruned: Snapshots that were removed.
-        muted: A file's event could not be handed on: this verb tells of no more files.
-    """
+    """Counts of one verb's calls, and bytes that it may still unpack and hold, of however many snapshots."""
 
     def __init__(self, session: Session) -> None:
         self.vault, self.listens = session.vault, session.on_event is not None
-        self.reads = self.writes = self.deletes = self.bytes_read = self.bytes_written = self.pruned = 0
-        self.muted = False
+        self.reads = 0  # files and lists that were asked for, and the quota
+        self.writes = self.deletes = 0  # files that were sent, or to be deleted
+        self.bytes_read = self.bytes_written = 0  # UTF-8 bytes of these
+        self.pruned = 0  # snapshots that were removed
+        self.muted = False  # a file's event could not be handed on: this verb tells of no more files
         self.left = self.whole = max(_MOST_UNPACKED * session.max_bytes, _LEAST_UNPACKED)
         self._held, self._lock = 0, threading.Lock()
 
@@ -112,9 +98,7 @@ def spent_by(session: Session) -> str | None:
 
 
 def spending(session: Session, file: str) -> Spend:
-    """The counter of the bytes that reading a snapshot unpacks; a ColonyMemoryError where the verb has unpacked
-    as much as one may.
-    """
+    """The counter of the bytes that reading a snapshot unpacks; a ColonyMemoryError where none are left."""
     spent, own = spent_by(session), _bounds(session)
     if spent is not None:
         raise ColonyMemoryError(f"{file} is not read: {spent}", hint=Hint("open", "max_bytes"))
@@ -149,12 +133,8 @@ def outside_verbs() -> Iterator[None]:
 def observed(
     name: str, outcome: Callable[[Any, LifecycleEvent, dict[str, Any]], LifecycleEvent | None] | None = None
 ) -> Callable[[_Verb], _Verb]:
-    """Bound a verb, whose first argument is its session, and make it tell ``on_event`` how it ended.
-
-    Args:
-        name: The verb as the facades spell it.
-        outcome: Makes the event of what the verb returned, of an event that has all that is the same for every verb,
-            and of its options; None for a verb that is told of only where it fails.
+    """Bound a verb and make it tell ``on_event`` how it ended. ``outcome`` makes the event of what it returned, of an
+    event with all that is the same for every verb, and of its options; without one only a failure is told.
     """
 
     def decorate(verb: _Verb) -> _Verb:
@@ -186,31 +166,18 @@ def _event(verb: str, options: dict[str, Any], own: Tally, begin: float) -> Life
     from colony_memory._events import LifecycleEvent
 
     label, snapshot_id = options.get("label"), options.get("snapshot_id")
-    return LifecycleEvent(
-        "fault",
-        verb,
-        label.strip().lower() if isinstance(label, str) else None,
-        snapshot_id if isinstance(snapshot_id, str) else None,
-        seconds=time.perf_counter() - begin,
-        reads=own.reads,
-        writes=own.writes,
-        deletes=own.deletes,
-        bytes_read=own.bytes_read,
-        bytes_written=own.bytes_written,
-    )
+    label = label.strip().lower() if isinstance(label, str) else None
+    snapshot_id = snapshot_id if isinstance(snapshot_id, str) else None
+    counts = {name: getattr(own, name) for name in ("reads", "writes", "deletes", "bytes_read", "bytes_written")}
+    return LifecycleEvent("fault", verb, label, snapshot_id, seconds=time.perf_counter() - begin, **counts)
 
 
 def _fault(event: LifecycleEvent, error: Exception) -> LifecycleEvent:
     # The message of an error may quote a reply, and a reply may quote what it was sent.
     status, code = getattr(error, "status", None), getattr(error, "code", None)
-    fit = isinstance(code, str) and len(code) <= _LONGEST_CODE and code.replace("_", "").isalnum() and code.isascii()
-    return replace(
-        event,
-        ok=False,
-        error=public_kind(error).__name__,
-        status=status if isinstance(status, int) else None,
-        code=code if fit else None,
-    )
+    fit = isinstance(code, str) and len(code) <= 64 and code.replace("_", "").isalnum() and code.isascii()
+    told: dict[str, Any] = {"status": status if isinstance(status, int) else None, "code": code if fit else None}
+    return replace(event, ok=False, error=public_kind(error).__name__, **told)
 
 
 def _tell(session: Session, own: Tally, event: LifecycleEvent | None) -> None:
@@ -233,16 +200,8 @@ def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) ->
 
 
 def of_snapshot(event: LifecycleEvent, action: Any, info: SnapshotInfo, documents: int) -> LifecycleEvent:
-    return replace(
-        event,
-        action=action,
-        label=info.label,
-        snapshot_id=info.snapshot_id,
-        count=1,
-        documents=documents,
-        plain_bytes=info.byte_size,
-        stored_bytes=info.stored_bytes,
-    )
+    event = replace(event, action=action, label=info.label, snapshot_id=info.snapshot_id, count=1, documents=documents)
+    return replace(event, plain_bytes=info.byte_size, stored_bytes=info.stored_bytes)
 
 
 def _size(text: object) -> int:

@@ -1,7 +1,4 @@
-"""prune, plan_prune, delete_snapshot, pin, unpin, tag.
-
-The order is the reverse of a backup's: out of the catalogue, then the manifest, then the parts.
-"""
+"""prune, plan_prune, delete_snapshot, pin, unpin, tag: out of the catalogue, then the manifest, then the parts."""
 
 from __future__ import annotations
 
@@ -17,13 +14,20 @@ from colony_memory._engine.publish import Move, may_write, publish, require_sign
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.manifest import check_tags
-from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
+from colony_memory._format.names import (
+    id_order,
+    id_time,
+    manifest_filename,
+    pin_filename,
+    require_id,
+    require_label,
+)
 from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import replace
-from colony_memory.exceptions import ConflictDetected, UnsupportedFormat
+from colony_memory.exceptions import UnsupportedFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Iterable
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
@@ -37,7 +41,8 @@ _STEP = timedelta(days=1)
 
 @observed("plan_prune")
 async def plan_prune(session: Session, *, label: str, policy: Retention) -> PrunePlan:
-    state = await look(session, require_label(label), everything=True)
+    label = require_label(label)
+    state = await look(session, label, everything=True)
     require_believed(state)
     state, _ = await newest_good(session, state)
     await open_shrunk(session, state)
@@ -46,7 +51,7 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     going = await deletable(session, files, planned.removed, needs=state.needs) if files.complete else ()
     own = {name for info in planned.plan.remove for name in files.owned(info.snapshot_id)}
     orphans = tuple(name for name in going if name not in own)
-    unread = (*state.decision.broken, *(manifest_filename(state.label, each) for each in _unreadable(state)))
+    unread = (*state.decision.broken, *(manifest_filename(label, each) for each in _unreadable(state)))
     return replace(planned.plan, unread=tuple(sorted(unread)), orphans=orphans)
 
 
@@ -78,87 +83,71 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         require_believed(now)
         now, _ = await newest_good(session, now)
         planned, decision = plan_for(session, now, policy), now.decision
-        unread = _unreadable(now)
-        if unread:
+        if unread := _unreadable(now):
             warn(
                 f"label {label!r} has {len(unread)} snapshots of a format that this client cannot read, such as "
                 f"{unread[0]}: they are neither counted nor removed"
             )
         rows = planned.rows(decision.building)
         dangling = decision.follow is not None and decision.written != decision.follow
-        listed = [entry.snapshot_id for entry in decision.pointer.entries or ()]
-        differs = decision.pointer.entries is not None and listed != [entry.snapshot_id for entry in rows]
-        stale = bool(planned.removed) or dangling or differs
+        listed = decision.pointer.entries
+        differs = listed is not None and [row.snapshot_id for row in listed] != [row.snapshot_id for row in rows]
         if decision.follow not in decision.committed:
             # A backup under way, perhaps: the pointer is its own to write. And one that names what is gone must not say
             # from now on that there is nothing.
             return None
         if planned.removed:
             require_signer(session, now, "pruning takes snapshots out of it")
-        if not stale or not may_write(session, now):
+        if not (planned.removed or dangling or differs) or not may_write(session, now):
             return None  # rows of what is gone do no harm, and a signature that is gone would
         if dangling:
             warn(f"the pointer of label {label!r} named no snapshot that is there; it names {decision.follow} now")
         return Move(decision.follow, rows, planned.removed)
 
-    done = await _published(session, state, change, f"label {label!r} kept changing while it was to be pruned")
+    done = (await publish(session, state, change)).state
     return await remove_snapshots(session, done.listed, planned.removed if planned else (), needs=done.needs)
-
-
-async def _published(
-    session: Session, state: State, change: Callable[[State], Awaitable[Move | None]], what: str
-) -> State:
-    try:
-        return (await publish(session, state, change)).state
-    except ConflictDetected as error:
-        raise ConflictDetected(f"{what}: nothing was deleted", theirs=error.theirs) from error
 
 
 @observed("delete_snapshot", _outcome)
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, sweeps: bool = True) -> None:
-    """See :meth:`colony_memory.ColonyMemory.delete_snapshot`.
-
-    One that only takes back what it wrote itself does not sweep what others left: each client that deletes is one more
-    that may come late.
+    """See :meth:`colony_memory.ColonyMemory.delete_snapshot`. One that only takes back what it wrote itself does not
+    sweep what others left: each client that deletes is one more that may come late.
     """
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     state = await look(session, label, everything=True)
 
     async def change(now: State) -> Move | None:
-        decision = now.decision
-        dangles = bool(decision.written) and now.listed.complete and decision.written not in now.listed.manifests
-        points = snapshot_id in (decision.written, decision.follow) or dangles
+        decision, files = now.decision, now.listed
+        dangles = bool(decision.written) and files.complete and decision.written not in files.manifests
         listed = decision.pointer.entry(snapshot_id) is not None
-        if not now.listed.owned(snapshot_id) and not points and not listed:  # its pack is of use to others
+        named = snapshot_id in (decision.written, decision.follow)
+        if not files.owned(snapshot_id) and not named and not dangles and not listed:  # its pack is of use to others
             require_listed(now, "deleting")
             raise not_found(label, snapshot_id)
-        if not points:
+        if named or dangles:
+            require_listed(now, "choosing the newest snapshot left")
+        if named:
+            return await _move_away(session, now, snapshot_id)
+        if dangles:
+            known = decision.entry(snapshot_id) is not None or snapshot_id in decision.pointer.gone
+            vain = decision.follow is None and not known  # what is lost was not deleted, and must not look so
+        else:
             unsure = decision.follow is not None and decision.follow not in decision.committed
-            if not may_write(session, now) or (not listed and (decision.doubt is not None or unsure)):
-                return None
-            # What is not listed is withdrawn too: a client that is about to list it has to meet another pointer.
-            return Move(decision.follow, [e for e in decision.building if e.snapshot_id != snapshot_id], [snapshot_id])
-        return await _move_away(session, now, snapshot_id)
+            vain = not listed and (decision.doubt is not None or unsure)
+        if vain or not may_write(session, now):
+            return None
+        # What is not listed is withdrawn too: a client that is about to list it has to meet another pointer.
+        left = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
+        return Move(decision.follow, left, [snapshot_id])
 
-    what = f"label {label!r} kept changing while {snapshot_id} was to be deleted"
-    done = await _published(session, state, change, what)
+    done = (await publish(session, state, change)).state
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
     await remove_snapshots(session, done.listed, [snapshot_id], needs=done.needs, sweeps=sweeps)
 
 
-async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | None:
+async def _move_away(session: Session, now: State, snapshot_id: str) -> Move:
     """Let the pointer name the newest good snapshot that is left, or nothing."""
-    label = now.label
-    require_listed(now, "choosing the newest snapshot left")
     decision = now.decision
-    if snapshot_id not in (decision.written, decision.follow):
-        known = decision.entry(snapshot_id) is not None or snapshot_id in decision.pointer.gone
-        if decision.follow is None and not known:
-            return None  # what is lost was not deleted, and must not look so
-        if not may_write(session, now):
-            return None
-        left_in = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
-        return Move(decision.follow, left_in, [snapshot_id])
     require_believed(now)
     require_signer(session, now, f"deleting its latest snapshot {snapshot_id} moves it")
     rows, left = await _left(session, now, decision, snapshot_id)
@@ -170,15 +159,15 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
         decision = replace(decision, committed=decision.committed | waiting)
         rows, left = await _left(session, now, decision, snapshot_id)
     # Behind what the pointer goes back from, only what it lists counts as left.
+    beside = waiting - decision.committed
     rows += [
-        entry
-        for entry in decision.entries
-        if entry.snapshot_id in waiting - decision.committed and id_order(entry.snapshot_id) > id_order(left or "")
-    ]
+        row for row in decision.entries
+        if row.snapshot_id in beside and id_order(row.snapshot_id) > id_order(left or "")
+    ]  # fmt: skip
     if left is None and session.trust.pins:
         # What this client does not trust is still somebody's memory.
         other = session.open()
-        others = (await look(other, label, everything=True)).decision
+        others = (await look(other, now.label, everything=True)).decision
         rows, left = await _left(other, now, others, snapshot_id)
     return Move(left, rows if left is not None else (), [snapshot_id])
 
@@ -188,14 +177,13 @@ async def _left(session: Session, now: State, decision: Decision, snapshot_id: s
     rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
     rest = replace(now, decision=replace(decision, entries=tuple(rows)))
     _, left = await newest_good(session, rest, complete=False)
-    unread = _unreadable(rest)
-    if unread and id_order(left or "") < id_order(max(unread, key=id_order)):
-        newest, entry = max(unread, key=id_order), now.decision.entry(max(unread, key=id_order))
-        msg = (
+    newest = max(_unreadable(rest), key=id_order, default=None)
+    if newest is not None and id_order(left or "") < id_order(newest):
+        raise UnsupportedFormat(
             f"snapshot {newest} of label {now.label!r} would be the latest once {snapshot_id} is deleted, and this "
-            f"client cannot read its format {entry.info.format if entry else ''}; nothing was deleted"
+            "client cannot read its format; nothing was deleted",
+            file=manifest_filename(now.label, newest),
         )
-        raise UnsupportedFormat(msg, file=manifest_filename(now.label, newest))
     return rows, left
 
 

@@ -1,7 +1,5 @@
-"""The only writer of ``latest``.
-
-A change is a function of the label's state as it is now. Where another client was faster, the state is looked at anew
-and the change is applied to what is there then: nothing that was decided before it counts.
+"""The only writer of ``latest``. A change is a function of the label's state as it is now: where another client was
+faster, it is applied anew to what is there then.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from colony_memory._engine.store import ABSENT, Changed
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
-from colony_memory._values import dataclass, replace
+from colony_memory._values import NamedTuple, dataclass, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -47,15 +45,12 @@ class Move:
     text: str | None = None  # the text of a pointer from elsewhere that says just this, to be written as it is
     first: bool = False  # all that the label has is what is to be listed, so that the count of writes begins
     stream: str | None = None  # the history that goes on here, where the label has none yet
-    # A snapshot that is about to be brought there; until that is listed, the pointer has gone back from it
-    coming: str | None = None
-    # Bytes of each document of the snapshot to name, see Pointer; None where that is not known
-    doc_bytes: tuple[int, ...] | None = None
+    coming: str | None = None  # about to be brought there; until it is listed, the pointer has gone back from it
+    doc_bytes: tuple[int, ...] | None = None  # of the snapshot to name, see Pointer; None where that is not known
     unmerged: tuple[Unmerged, ...] | None = None  # what is unmerged from then on; None for what was
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     pointer: Pointer  # what it says
     state: State  # the state that the change was applied to
 
@@ -69,18 +64,11 @@ async def publish(
     lenient: bool = False,
     doubted: bool = False,
 ) -> Published:
-    """Apply a change to a label.
+    """Apply a change to a label: what to write over a state, None where that is nothing.
 
-    No change is written over a pointer that a restore would refuse, which would hide for ever why; and none takes the
-    label back behind the snapshot that the pointer names, unless that is proven to be gone or is what is deleted.
-
-    Args:
-        state: The label as it was looked at.
-        change: What to write over a state, None where that is nothing. It may read, and it raises where the state is
-            not one to build on.
-        signer: Signs, in place of the client's signer.
-        lenient: Go on where the witness does not answer.
-        doubted: Write over what a restore would refuse too: memory that was saved just now is not left out of it.
+    No change is written over a pointer that a restore would refuse, which would hide for ever why, unless ``doubted``:
+    memory that was saved just now is not left out of it. None takes the label back behind the snapshot that the pointer
+    names, unless that is proven to be gone or is what is deleted. ``lenient`` goes on where no witness answers.
     """
     label = state.label
     for _ in range(_TRIES):
@@ -111,16 +99,16 @@ async def publish(
                 undone = frozenset(move.removed)
                 state = await look(session, label, everything=True, lenient=lenient, unremoved=undone)
                 state = replace(state, decision=replace(state.decision, rollback=None))
-            continue
-        await session.note(label, pointer, proven=session.trust.pins)
-        return Published(pointer, state)
-    raise ConflictDetected(f"the pointer {latest_filename(label)} kept changing", theirs=state.decision.follow)
+        else:
+            await session.note(label, pointer, proven=session.trust.pins)
+            return Published(pointer, state)
+    msg = f"the pointer {latest_filename(label)} kept changing, so it was left as it is, and nothing was deleted"
+    raise ConflictDetected(msg, theirs=state.decision.follow)
 
 
 async def _require_gone(session: Session, state: State, move: Move) -> None:
-    """Raise a VaultError where the label would go back behind a snapshot that is there and is not what is deleted.
-
-    One listing proves nothing: it may be of an earlier moment.
+    """Raise a VaultError where the label would go back behind a snapshot that is there and is not what is deleted. One
+    listing proves nothing: it may be of an earlier moment.
     """
     pointer, label, there = state.decision.pointer, state.label, state.files.manifests if state.files else ()
     latest = id_order(move.latest or "")
@@ -150,10 +138,8 @@ async def touch(session: Session, state: State) -> bool:
 
 
 async def show_time(session: Session, state: State) -> str | None:
-    """Have the vault show its time beside the label's files; the name of a file to delete then, None where none is.
-
-    The pointer is written as it is. Nothing of a label may change before its first one, and any client knows a part
-    that stands alone for a leftover.
+    """The same; where there is no pointer yet, by a part that stands alone, which is to be deleted: nothing else of a
+    label may change before it, and any client knows that for a leftover.
     """
     if await touch(session, state) or state.text is not None:
         return None
@@ -168,18 +154,14 @@ def may_write(session: Session, state: State) -> bool:
 
 
 def require_signer(session: Session, state: State, why: str, *, conflict: bool = False) -> None:
-    """Raise where the pointer is signed, and this client signs none: what it would write in its place, clients that pin
-    issuers take for the work of a stranger, and where they have seen more, for a rollback.
+    """Raise where the pointer is signed, and this client signs none: clients that pin issuers take its pointer for the
+    work of a stranger, or for a rollback.
     """
-    if not may_write(session, state):
-        msg = f"the pointer of label {state.label!r} is signed, and {why}, which only a client that signs may do"
-        hint = Hint("open", "signer")
-        raise ConflictDetected(msg, theirs=None, hint=hint) if conflict else ColonyMemoryError(msg, hint=hint)
-
-
-def may_move(state: State, snapshot_id: str) -> bool:
-    follow = state.decision.follow
-    return follow is None or id_order(snapshot_id) >= id_order(follow)
+    if may_write(session, state):
+        return
+    msg = f"the pointer of label {state.label!r} is signed, and {why}, which only a client that signs may do"
+    hint = Hint("open", "signer")
+    raise ConflictDetected(msg, theirs=None, hint=hint) if conflict else ColonyMemoryError(msg, hint=hint)
 
 
 async def _write(session: Session, state: State, move: Move, signer: Signer | None) -> tuple[Pointer, str]:
@@ -192,18 +174,20 @@ async def _write(session: Session, state: State, move: Move, signer: Signer | No
         # A pointer without a generation, or none that is believed, ends the count. The time takes it up above every
         # count before, so that the order of heads still holds.
         above = max(above, int(session.now().timestamp()))
+
+    def is_gone(own: str) -> bool:  # a listing shows that nothing of it is left, so no catalogue need speak of it
+        return state.files is not None and state.files.complete and own not in state.files.ids
+
     rows = move.entries
     if state.files is not None:
-        rows = [row for row in rows if not _is_gone(state, row.snapshot_id) or before.entry(row.snapshot_id) is None]
+        rows = [row for row in rows if not is_gone(row.snapshot_id) or before.entry(row.snapshot_id) is None]
     catalog = before.catalog.following(rows)
     # What was removed and has been imported since is listed again, and no longer removed.
-    removed = [
-        each for each in {*before.removed, *move.removed} if not _is_gone(state, each) and not catalog.knows(each)
-    ]
+    removed = [own for own in {*before.removed, *move.removed} if not is_gone(own) and not catalog.knows(own)]
     unmerged = state.unmerged if move.unmerged is None else move.unmerged
-    gone = [one.snapshot_id for one in unmerged if one.snapshot_id in removed or _is_gone(state, one.snapshot_id)]
-    own = {move.latest, *(entry.snapshot_id for entry in catalog.front)}
-    unmerged = still_unmerged(unmerged, now=session.now(), gone={*gone} - own)
+    gone = {one.snapshot_id for one in unmerged if one.snapshot_id in removed or is_gone(one.snapshot_id)}
+    gone -= {move.latest, *(entry.snapshot_id for entry in catalog.front)}
+    unmerged = still_unmerged(unmerged, now=session.now(), gone=gone)
     pointer = before.follow(
         move.latest,
         updated_at=session.stamp(),
@@ -224,9 +208,3 @@ async def _write(session: Session, state: State, move: Move, signer: Signer | No
     except (VaultError, QuotaExceeded) as error:  # it names what there is room for, and the next one tries again
         log(f"the catalogue of label {state.label!r} was not put into page files: {message_of(error)}")
     return pointer, write_pointer(pointer, signer=signer)
-
-
-def _is_gone(state: State, snapshot_id: str) -> bool:
-    """True if a listing shows that there is nothing left of a snapshot, so that a catalogue need not speak of it."""
-    files = state.files
-    return files is not None and files.complete and snapshot_id not in files.ids

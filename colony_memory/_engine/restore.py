@@ -6,14 +6,14 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._boundary import texts
-from colony_memory._engine import basis as basis_events
+from colony_memory._engine import basis as events
 from colony_memory._engine.keep import listed
-from colony_memory._engine.label import has_pointer, read_labels
-from colony_memory._engine.load import load, nothing_saved, require_listed_one
+from colony_memory._engine.label import few, has_pointer, read_labels
+from colony_memory._engine.load import load, nothing_saved, require_listed_one, unsealed_info
 from colony_memory._engine.observe import observed, of_snapshot
-from colony_memory._engine.sealed import unsealed_info
 from colony_memory._engine.session import log, warn
-from colony_memory._engine.state import UNREADABLE, State, look, read_manifests, require_sound, tell
+from colony_memory._engine.state import State, look, read_manifests, require_sound, tell
+from colony_memory._engine.store import Unreadable
 from colony_memory._format import NO_DEFAULT
 from colony_memory._format.catalog import Entry
 from colony_memory._format.json import shown
@@ -37,24 +37,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from colony_memory._engine.basis import Basis
-    from colony_memory._engine.judge import Decision, Finding
+    from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory.reports import LifecycleEvent
 
 _D = TypeVar("_D")
 # Another writer may move the pointer between reading it and reading what it names.
 _TRIES = 4
-# Names in a message.
-_SHOWN_NAMES = 5
 
 
 @dataclass(frozen=True)
 class Restored:
     info: SnapshotInfo  # the snapshot that it was
     documents: dict[str, str]  # its documents, those that were asked for
-    # What a memory is based on once it holds all of this, to be kept by whoever puts it there. None where that changes
-    # nothing: a part was asked for, or it was a look.
-    basis: Basis | None = None
+    basis: Basis | None = None  # of a memory that holds all of this; None where a part was asked for, or it was a look
     tree: str = ""  # digest of all its documents, empty where its manifest tells none
     state: State | None = field(default=None, repr=False, compare=False)  # in which it was found
 
@@ -70,19 +66,15 @@ def outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent |
 
 @observed("restore", outcome)
 async def restore(session: Session, /, *, names: str | Iterable[str] | None = None, **how: Any) -> Restored:
-    """Read as :func:`read` does, and say what a memory is based on that then holds all of it."""
     patterns = None if names is None else texts("names", names)
     restored = await read(session, **how)
     if patterns is None:
         return await with_basis(session, restored)
     wanted = {n: text for n, text in restored.documents.items() if any(fnmatchcase(n, p) for p in patterns)}
     if not wanted:
-        there = [shown(name) for name in sorted(restored.documents)]
-        rest = f" and {len(there) - _SHOWN_NAMES} more" if len(there) > _SHOWN_NAMES else ""
         raise ValueError(
             f"no document of snapshot {restored.info.snapshot_id} of label {restored.info.label!r} matches "
-            f"{', '.join(map(shown, patterns)) or 'no pattern'}: it has {', '.join(there[:_SHOWN_NAMES]) or 'none'}"
-            f"{rest}"
+            f"{', '.join(map(shown, patterns)) or 'no pattern'}: it has {few(sorted(restored.documents)) or 'none'}"
         )
     return replace(restored, documents=wanted, state=None)
 
@@ -97,10 +89,7 @@ async def read(
     at_least: str | int | None = None,
     others: bool = True,
 ) -> Restored:
-    """A snapshot as :func:`restore` gives it, for a look: what the memory is based on is not asked.
-
-    The error of a label that nothing is saved under names the ``others`` that are there.
-    """
+    """A snapshot for a look: what the memory is based on is not asked. ``others`` is for :func:`nothing_saved`."""
     label = require_label(label)
     if at_least is not None:
         read_head(at_least)
@@ -113,10 +102,7 @@ async def read(
     except (SnapshotCorrupt, UntrustedSnapshot) as error:
         if not fallback:
             raise _with_fallback(error, label) from error
-        state = await look(session, label, everything=True, verify=verify)
-        require_followed(state, fallback=True)
-        passed = {snapshot_id: message_of(error)}
-        return await _walk_back(session, state, passed, error, verify=verify, fallback=True, from_id=snapshot_id)
+        return await _walk_back(session, label, snapshot_id, error, verify=verify, fallback=True, named=True)
     return Restored(loaded.info, loaded.documents, tree=loaded.tree)
 
 
@@ -129,22 +115,20 @@ async def with_basis(session: Session, restored: Restored, *, whole: bool = True
         except ColonyMemoryError as error:
             log(f"the latest snapshot of label {label!r} is not known: {message_of(error)}")
     latest = None if state is None or state.decision.doubt else state.decision.follow
-    ids = () if state is None else state.shown
-    basis = basis_events.settled(session.home(label).read(), latest, listed=ids)
-    stream = None if state is None else state.decision.stream
-    if mine == latest and whole:
-        _tell_unmerged(session, restored, basis)
-        after = basis_events.restored(basis, mine, stream=stream, tree=restored.tree, listed=ids)
+    ids, stream = (frozenset[str](), None) if state is None else (state.shown, state.decision.stream)
+    basis = events.settled(session.home(label).read(), latest, listed=ids)
+    if state is not None and mine == latest and whole:
+        _tell_unmerged(session, state, label, basis)
+        after = events.restored(basis, mine, stream=stream, tree=restored.tree, listed=ids)
     else:
-        after = basis_events.reverted(basis, latest, last=mine, stream=stream, listed=ids)
+        after = events.reverted(basis, latest, last=mine, stream=stream, listed=ids)
     return replace(restored, basis=after, state=state)
 
 
-def _tell_unmerged(session: Session, restored: Restored, basis: Basis) -> None:
+def _tell_unmerged(session: Session, state: State, label: str, basis: Basis) -> None:
     """Say which saves of this memory no latest goes on from: others took their place, or they met a conflict."""
-    state, label = restored.state, restored.info.label
-    for one in () if state is None else state.unmerged:
-        entry = None if state is None else state.decision.entry(one.snapshot_id)
+    for one in state.unmerged:
+        entry = state.decision.entry(one.snapshot_id)
         # That neither has an origin says nothing of whose it is.
         own = entry is not None and entry.info.origin is not None and entry.info.origin == session.origin(label)
         if entry is None or not (own or one.snapshot_id in basis.known):
@@ -158,23 +142,23 @@ def _tell_unmerged(session: Session, restored: Restored, basis: Basis) -> None:
 
 async def restore_documents(session: Session, /, *, default: _D, **options: Any) -> dict[str, str] | _D:
     """The documents alone, or ``default`` where nothing is there and one is given: the memory of this client."""
+
+    @observed("restore", outcome)
+    async def restore_or(session: Session, **options: Any) -> Restored | None:
+        try:
+            return await restore(session, **options, others=default is NO_DEFAULT)
+        except SnapshotNotFound:
+            if default is NO_DEFAULT:
+                raise
+            return None
+
     async with session.writing(require_label(options["label"])) as home:
-        found = await _restore_or(session, default=default, **options)
+        found = await restore_or(session, **options)
         if found is None:
             return default
         if found.basis is not None:
             home.write(found.basis)
         return found.documents
-
-
-@observed("restore", outcome)
-async def _restore_or(session: Session, *, default: Any, **options: Any) -> Restored | None:
-    try:
-        return await restore(session, **options, others=default is NO_DEFAULT)
-    except SnapshotNotFound:
-        if default is NO_DEFAULT:
-            raise
-        return None
 
 
 async def _restore_latest(
@@ -190,17 +174,14 @@ async def _restore_latest(
             raise await nothing_saved(session, label=label, others=others)
         tried, same = decision.follow, decision.follow == tried
         try:
-            loaded = await load(
-                session, label, tried, verify=verify, entry=decision.entry(tried), proven=decision.proven
-            )
+            loaded = await load(session, label, tried, verify=verify, state=state)
         except SnapshotNotFound:
             continue
         except (SnapshotCorrupt, UntrustedSnapshot) as error:
             if not fallback and decision.problem is None:
                 raise _with_fallback(error, label) from error
-            state = await look(session, label, everything=True, verify=verify, at_least=at_least)
-            require_followed(state, fallback=fallback)
-            return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
+            how: dict[str, Any] = {"verify": verify, "fallback": fallback, "at_least": at_least}
+            return await _walk_back(session, label, tried, error, **how)
         tell(decision)
         pinned = {} if state.files is None else state.files.pinned(tried)
         info = replace(loaded.info, head=decision.head, **pinned)
@@ -226,24 +207,23 @@ def _with_fallback(error: ColonyMemoryError, label: str) -> ColonyMemoryError:
 
 async def _walk_back(
     session: Session,
-    state: State,
-    passed: dict[str, str],
-    first: Exception,
+    label: str,
+    tried: str,
+    first: SnapshotCorrupt | UntrustedSnapshot,
     *,
     verify: bool,
     fallback: bool,
-    from_id: str | None = None,
+    at_least: str | int | None = None,
+    named: bool = False,
 ) -> Restored:
-    """The newest intact snapshot by listing, where the pointer or what it names cannot be used.
-
-    ``from_id`` is the one that was asked for by name: nothing that is newer is given in its place.
-    """
-    label, decision = state.label, state.decision
+    """The newest intact snapshot by listing, where one that was ``tried`` cannot be used; if ``named``, none newer."""
+    state = await look(session, label, everything=True, verify=verify, at_least=at_least)
+    decision = require_followed(state, fallback=fallback)
     if not state.listed.complete:
         raise first
-    why = [decision.problem] if decision.problem else []
+    why, passed = [decision.problem] if decision.problem else [], {tried: message_of(first)}
     for snapshot_id in candidates(session, state, passed):
-        if from_id is not None and id_order(snapshot_id) > id_order(from_id):
+        if named and id_order(snapshot_id) > id_order(tried):
             continue
         try:
             loaded = await load(session, label, snapshot_id, verify=verify)
@@ -264,9 +244,7 @@ async def _walk_back(
 
 
 def candidates(session: Session, state: State, passed: dict[str, str]) -> Iterator[str]:
-    """Ids of what may be given in the place of a snapshot, newest first and what was only refused last; into
-    ``passed`` goes why one is not.
-    """
+    """Ids of what may be given instead, newest first, what was only refused last; ``passed`` gets why one is not."""
     decision = state.decision
     deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted - decision.unproven
     refused = refused_only([entry.info for entry in decision.entries])
@@ -291,9 +269,7 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         manifest = state.manifests.get(decision.follow)
         if not isinstance(manifest, Manifest):
             session.manifests.pop(manifest_filename(label, decision.follow), None)
-            read_now: dict[str, Finding] = {}
-            await read_manifests(session, label, [decision.follow], read_now)
-            manifest = read_now[decision.follow]
+            manifest = (await read_manifests(session, label, [decision.follow]))[decision.follow]
         if manifest is None:
             continue
         if not isinstance(manifest, Manifest):
@@ -322,8 +298,8 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
             continue
         try:
             state = await look(session, each, everything=True, files=files)
-        except VaultError as error:
-            if wanted is not None or error.code not in UNREADABLE:
+        except Unreadable as error:
+            if wanted is not None:
                 raise
             warn(f"label {each!r} is left out of the list: {error.message}")
             unread.append(error)

@@ -1,9 +1,6 @@
 """rewrite: save the snapshots of a label anew, without what was taken out, in another format or under today's keys, and
-delete those that they stand for.
-
-Each is saved as a backup saves, with the time, note, tags and pin that it has, and is listed before the next. Its id is
-one microsecond later, so that whatever goes by age finds it in the old one's place. The old ones, and the packs that
-they alone need, go once all are there. Wherever this stops, what is listed restores, and doing it again goes on.
+delete those that they stand for. Each is listed before the next, one microsecond after the old one, in whose place
+whatever goes by age finds it. Wherever this stops, what is listed restores, and doing it again goes on.
 """
 
 from __future__ import annotations
@@ -13,22 +10,18 @@ import copy
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._boundary import several
+from colony_memory._boundary import texts
+from colony_memory._engine.backup.save import give_up, write_files
 from colony_memory._engine.files import (
-    discard,
-    prove,
-    read_back,
     remove_snapshots,
     require_room,
     require_sizes,
     still_there,
-    upload,
 )
-from colony_memory._engine.label import pin_text, read_label
-from colony_memory._engine.load import Loaded, Reader
+from colony_memory._engine.label import GRACE, few, pin_text
+from colony_memory._engine.load import Loaded, Reader, builder, would_do
 from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, publish, require_signer
-from colony_memory._engine.sealed import builder, remember, would_do
 from colony_memory._engine.state import State, look, look_at_all, require_believed
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
@@ -70,26 +63,22 @@ if TYPE_CHECKING:
 
 # How often what others save meanwhile is rewritten too.
 _ROUNDS = 4
-_SHOWN = 5
 _WHY = "rewriting puts other snapshots into it"
 
 
 class Terms:
-    """What snapshots are to be like; globs of documents and texts that none is to hold are checked.
-
-    ``wire`` is their format, None for the one that each has.
-    """
+    """What snapshots are to be like: without documents by globs, with texts replaced, in a format if one is given."""
 
     def __init__(
         self, exclude: str | Iterable[str], replaced: Mapping[str, str] | None, wire: str | None, *, sign: bool
     ) -> None:
-        self.exclude, self.replaced = tuple(several("exclude", exclude)), tuple((replaced or {}).items())
+        self.exclude, self.replaced = tuple(texts("exclude", exclude)), tuple((replaced or {}).items())
         self.wire, self.sign, self.take_out = wire, sign, bool(self.exclude or self.replaced)
-        if not all(isinstance(each, str) and each for each in (*self.exclude, *(old for old, _ in self.replaced))):
+        old, new = texts("replaced", [old for old, _ in self.replaced]), [new for _, new in self.replaced]
+        texts("replacement", new)
+        if not all((*self.exclude, *old)):
             raise ValueError("what to exclude or replace must be text, and not empty")
-        if not all(isinstance(new, str) for _, new in self.replaced):
-            raise ValueError("a replacement must be text")
-        if any(old in new for old, _ in self.replaced for _, new in self.replaced):
+        if any(each in text for each in old for text in new):
             raise ValueError("a replacement must not hold a text that is replaced")
 
     def text(self, text: str) -> str:
@@ -123,8 +112,7 @@ class Terms:
                 del kept[name]
         if hidden:
             raise ColonyMemoryError(
-                f"{named}: the text to replace is in a file that is no text, a name or a link: exclude "
-                f"{', '.join(map(repr, hidden[:_SHOWN]))}"
+                f"{named}: the text to replace is in a file that is no text, a name or a link: exclude {few(hidden)}"
             )
         if not kept:
             raise ColonyMemoryError(f"{named} would be left with nothing: delete it first")
@@ -139,7 +127,7 @@ def _bytes_of(data: object) -> bytes:
 
 
 def require_work(*asked: object) -> None:
-    """Raise a ValueError where nothing is asked for; to be asked before a memory is opened, which makes its witness."""
+    """To be asked before a memory is opened, which makes its witness."""
     if not any(asked):
         raise ValueError("there is nothing to do: say what to exclude or replace, a format, or what to sign or encrypt")
 
@@ -202,9 +190,7 @@ class _Rewriting:
         self._written = ""
 
     async def anew(self, state: State) -> AsyncIterator[tuple[Entry, Loaded, BuiltSnapshot | None]]:
-        """Each snapshot that no other stands for, the oldest first, and what it is to be saved as; None where it is as
-        it is to be.
-        """
+        """Each snapshot that no other stands for, oldest first, and what to save it as, None as it is."""
         self._clean, self._parent, self.unchanged = set(), (None, None), 0
         for file, why in state.decision.broken.items():
             msg = f"{file} cannot be read, and so cannot be rewritten: delete that snapshot first ({why})"
@@ -253,7 +239,7 @@ class _Rewriting:
             msg = f"{whole.named} is signed, and saving it anew takes a signer"
             raise UntrustedSnapshot(msg, hint=Hint("open", "signer"))
         old, lineage = row.snapshot_id, whole.manifest.lineage
-        based_on = None if lineage.based_on is None else tuple(instead.get(each, each) for each in lineage.based_on)
+        based_on = lineage.based_on and tuple(instead.get(each, each) for each in lineage.based_on)
         lineage = replace(lineage, based_on=based_on, unmerged=_renamed(lineage.unmerged, instead), rewrites=old)
         made = id_time(old) or read_stamp(info.created_at) or session.now()
         built: BuiltSnapshot = await session.vault.compute(
@@ -287,19 +273,16 @@ class _Rewriting:
             await session.vault.put(pin_filename(label, new), pin_text(label, new, end))
         # What it was built on is kept by the one that was written before it.
         beside = [*built.inherited, self._written] if built.inherited else []
-        await upload(session, built)
-        if built.packs and not built.inherited:
-            await read_back(session, built)
-        gone = not await prove(session, label, [*built.files, *beside], own=built.files)
+        gone = not await write_files(session, built, beside, whole.documents)
 
         async def change(now: State) -> Move | None:
             nonlocal gone
             decision = require_believed(now)
             require_signer(session, now, _WHY)
             if now is not state:
-                gone = gone or not still_there(now, new, [*built.files, *beside])
-            if gone or all(entry.snapshot_id != old for entry in decision.building):
-                gone = True
+                gone = not still_there(now, new, [*built.files, *beside])
+            gone = gone or all(entry.snapshot_id != old for entry in decision.building)
+            if gone:
                 return None
             info = replace(built.listed, refused=built.listed.refused or row.info.refused)
             known = (row.shrunk_at, built.packs, row.spoiled, whole.manifest.ruined, built.base_files)
@@ -310,12 +293,10 @@ class _Rewriting:
         if not gone:
             await publish(session, state, change)
         if gone:
-            await discard(session, built)
+            await give_up(session, built)
             raise VaultError(f"{whole.named} was deleted, or changed, while it was rewritten: do it again")
         self.done[old] = new
         self._written = built.manifest_file
-        remember(session, built, whole.documents)
-        session.proved(label, new)
         session.parents.pop(label, None)
 
     async def drop(self) -> int:
@@ -344,17 +325,14 @@ def _renamed(unmerged: Iterable[Unmerged], instead: Mapping[str, str]) -> tuple[
 
 async def _held_back(session: Session, label: str) -> tuple[tuple[str, ...], str | None]:
     """Files that no snapshot needs and that are still there, and when a prune removes them."""
-    files = read_label(await session.vault.list(f"cmem.{label}."), label)
-    state = await look(session, label, everything=True, files=files)
-    needed = {latest_filename(label), *(state.listed.named or ())}
+    state = await look(session, label, everything=True)
+    files, needed = state.listed, {latest_filename(label), *(state.listed.named or ())}
     for row in state.decision.entries:
         own = row.snapshot_id
         needed |= {manifest_filename(label, own), *files.owned(own), *files.pack(own)}
         needed.update(name for pack in row.packs for name in files.pack(pack))
-    left = tuple(sorted(name for name in files.files if name not in needed))
-    if not left:
-        return (), None
-    return left, stamp(files.old_from(left, now=session.now()))
+    left = tuple(sorted(files.files.keys() - needed))
+    return left, stamp(max(files.written(left) or [session.now()]) + GRACE) if left else None
 
 
 async def stays(session: Session, *, label: str, snapshot_ids: Iterable[str]) -> tuple[str, ...]:

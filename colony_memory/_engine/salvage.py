@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from colony_memory._engine.label import few
 from colony_memory._engine.load import Walk, nothing_saved, room_for
 from colony_memory._engine.observe import observed, spending, spent_by
 from colony_memory._engine.restore import Restored, candidates, outcome, require_followed, with_basis
-from colony_memory._engine.state import UNREADABLE, State, look, read_manifests, require_listed, tell
-from colony_memory._format.json import printable, shown
+from colony_memory._engine.state import State, look, read_manifests, require_listed, tell
+from colony_memory._engine.store import Unreadable
+from colony_memory._format.json import printable
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
 from colony_memory._format.payload import digests_of, tree_of
 from colony_memory._format.record import fold
@@ -22,7 +24,6 @@ from colony_memory.exceptions import (
     SnapshotCorrupt,
     UnsupportedFormat,
     UntrustedSnapshot,
-    VaultError,
     message_of,
 )
 from colony_memory.reports import Salvaged, SnapshotCheck
@@ -31,12 +32,7 @@ from colony_memory.snapshot import Manifest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from colony_memory._engine.decision import Finding
     from colony_memory._engine.session import Session
-
-_DAMAGE = (SnapshotCorrupt, UntrustedSnapshot)
-# Names in a message.
-_SHOWN = 5
 
 
 @observed("salvage", lambda found, event, options: outcome(found[0], event, options))
@@ -59,10 +55,8 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
         whole = await near.load(wanted)
     except UnsupportedFormat:
         raise
-    except (*_DAMAGE, VaultError) as error:
+    except (SnapshotCorrupt, UntrustedSnapshot, Unreadable) as error:
         damage: ColonyMemoryError = error
-        if isinstance(error, VaultError) and error.code not in UNREADABLE:
-            raise
     else:
         documents = whole.documents
         told = Salvaged(wanted, documents, dict.fromkeys(documents, wanted), doc_count=len(documents))
@@ -98,11 +92,7 @@ class _Neighbours(Walk):
         older = [each for each in ids if id_order(each) < id_order(wanted)]
         newer = [each for each in reversed(ids) if id_order(each) > id_order(wanted)]
         main = await self._equal(ids, manifest) or await self._newest(older, manifest)
-        for each in () if main is not None else newer:
-            loaded = await self.try_load(each)
-            if loaded is not None:
-                main = Restored(loaded.info, loaded.documents), each
-                break
+        main = main or await self._first(newer)
         if main is None:
             return None
         info = None if manifest is None else manifest.info
@@ -116,56 +106,47 @@ class _Neighbours(Walk):
 
     async def _manifest(self) -> Manifest | None:
         """The manifest of the damaged snapshot, where it is believed."""
-        read: dict[str, Finding] = {}
         entry = self.state.decision.entry(self._wanted)
         try:
-            await read_manifests(self.session, self.state.label, [self._wanted], read)
-        except VaultError as error:
-            if error.code not in UNREADABLE:
-                raise
-        found = read.get(self._wanted)
-        if not isinstance(found, Manifest):
+            found = (await read_manifests(self.session, self.state.label, [self._wanted]))[self._wanted]
+        except Unreadable:
             return None
-        listed = self.state.decision.proven and entry is not None
-        return found if not listed or entry is None or found.sha256 == entry.manifest_sha256 else None
+        listed = entry if self.state.decision.proven else None
+        if not isinstance(found, Manifest) or (listed is not None and found.sha256 != listed.manifest_sha256):
+            return None
+        return found
 
     async def _equal(self, ids: Iterable[str], manifest: Manifest | None) -> tuple[Restored, str] | None:
         """Another snapshot of the very same memory, by the digest that the manifest tells."""
         digest = "" if manifest is None else manifest.info.plaintext_sha256
-        for each in ids if manifest is not None and digest else ():
-            entry = self.state.decision.entry(each)
-            loaded = None if entry is None or entry.info.plaintext_sha256 != digest else await self.try_load(each)
-            if loaded is not None and loaded.info.plaintext_sha256 == digest:
-                return Restored(loaded.info, loaded.documents), self._wanted
-        return None
+        rows = filter(None, map(self.state.decision.entry, ids))
+        found = await self._first(row.snapshot_id for row in rows if digest and row.info.plaintext_sha256 == digest)
+        return None if found is None or found[0].info.plaintext_sha256 != digest else (found[0], self._wanted)
 
-    async def _newest(self, older: Iterable[str], manifest: Manifest | None) -> tuple[Restored, str] | None:
+    async def _newest(self, older: Sequence[str], manifest: Manifest | None) -> tuple[Restored, str] | None:
         """The newest state before the damage: of a snapshot that is whole, or what the packs of this one prove."""
         own = await self.own(manifest) if isinstance(manifest, ChainManifest) else None
-        for each in older:
-            if own is not None and id_order(each) <= id_order(own[0]):
-                break
+        if own is None or manifest is None:
+            return await self._first(older)
+        found = await self._first(each for each in older if id_order(each) > id_order(own[0]))
+        return found or (Restored(manifest.info, own[1]), own[0])
+
+    async def _first(self, ids: Iterable[str]) -> tuple[Restored, str] | None:
+        for each in ids:
             loaded = await self.try_load(each)
             if loaded is not None:
                 return Restored(loaded.info, loaded.documents), each
-        return None if own is None or manifest is None else (Restored(manifest.info, own[1]), own[0])
+        return None
 
     async def own(self, manifest: ChainManifest) -> tuple[str, dict[str, str]] | None:
         """The newest state that the packs of a damaged snapshot prove, and its id."""
         session, label = self.session, manifest.info.label
-        others, read = (
-            [each for each in manifest.packs[:-1] if each in self.state.listed.manifests],
-            dict[str, "Finding"](),
-        )
+        others = [each for each in manifest.packs[:-1] if each in self.state.listed.manifests]
         try:
             at_most = room_for(manifest, session.max_bytes)
-            await read_manifests(session, label, others, read)
+            read = await read_manifests(session, label, others)
             files = await session.vault.get_many(manifest.part_files, at_most=at_most, shelf=self.shelf)
-        except SnapshotCorrupt:
-            return None
-        except VaultError as error:
-            if error.code not in UNREADABLE:
-                raise
+        except (SnapshotCorrupt, Unreadable):
             return None
         digests = {each: own.pack_sha256 for each, own in read.items() if isinstance(own, ChainManifest)}
         return await session.vault.compute(
@@ -190,9 +171,8 @@ class _Neighbours(Walk):
             if not missing:
                 break
             entry = self.state.decision.entry(each)
-            if each == source or (
-                entry is not None and entry.info.doc_names and missing.isdisjoint(entry.info.doc_names)
-            ):
+            told = entry is not None and entry.info.doc_names
+            if each == source or (told and missing.isdisjoint(told)):
                 continue
             loaded = await self.try_load(each)
             for name, text in () if loaded is None else loaded.documents.items():
@@ -207,12 +187,9 @@ class _Neighbours(Walk):
 async def with_costs(
     session: Session, state: State, checks: Sequence[SnapshotCheck], manifests: Mapping[str, Manifest]
 ) -> tuple[SnapshotCheck, ...]:
-    """The checks, those of damaged snapshots with the documents whose text may be lost with them.
-
-    What the neighbours on both sides have alike is not: it was the same all along, as far as anyone can tell.
+    """The checks, those of damaged snapshots with the documents whose text may be lost with them: not what the
+    neighbours on both sides have alike.
     """
-    if not any(map(_is_damaged, checks)):
-        return tuple(checks)
     reading, out = _Neighbours(session, state, ""), list[SnapshotCheck]()
     known: dict[str, Mapping[str, str] | None] = {}
     reading.passed |= {check.snapshot_id: check.problem or "" for check in checks if not check}
@@ -249,17 +226,11 @@ async def with_costs(
         names = () if manifest is None else manifest.info.doc_names
         had = {*names} or {*map(printable, chain(after, before))}
         lost = tuple(sorted(had - {printable(name) for name, digest in before.items() if after.get(name) == digest}))
-        out.append(replace(check, costs=lost, problem=f"{check.problem}{_in_words(lost)}"))
+        what = f"; lost with it may be the text of that time of {few(lost)}" if lost else ""
+        out.append(replace(check, costs=lost, problem=f"{check.problem}{what}"))
     return tuple(out)
 
 
 def _is_damaged(check: SnapshotCheck) -> bool:
     bad = "bad" in (check.manifest, check.parts, check.digest) or check.parts == "missing"
     return bad and check.trust in ("ok", "unchecked") and check.signature != "bad"
-
-
-def _in_words(lost: Sequence[str]) -> str:
-    if not lost:
-        return ""
-    rest = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
-    return f"; lost with it may be the text of that time of {', '.join(map(shown, lost[:_SHOWN]))}{rest}"

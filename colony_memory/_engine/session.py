@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._boundary import is_coroutine, require_call, require_text, several
 from colony_memory._engine.basis import BasisHome, MemoryHome
@@ -19,7 +19,7 @@ from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import printable, weight
 from colony_memory._format.names import manifest_filename, read_head, stamp
 from colony_memory._os.machine import origin_of
-from colony_memory._values import dataclass, replace
+from colony_memory._values import replace
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, message_of
 from colony_memory.signing import did_key_of, require_cryptography
 from colony_memory.snapshot import read_manifest
@@ -28,8 +28,8 @@ from colony_memory.trust import OPEN, Trust, read_trust
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from colony_memory._engine.load import Parent
-    from colony_memory._engine.sealed import Unsealed
+    from colony_memory._engine.backup.save import Parent
+    from colony_memory._engine.load import Unsealed
     from colony_memory._engine.store import Vault
     from colony_memory._format.age import Identities, Recipients
     from colony_memory._format.pointer import Pointer
@@ -82,23 +82,20 @@ class Session:
         self.now = now or partial(datetime.now, timezone.utc)
         self.manifests: dict[str, Manifest] = {}  # manifests that were read, by file name; they never change
         self._weight = 0  # of these
-        # When this client last read or wrote every byte of a snapshot, by its manifest's file name
-        self.good: dict[str, datetime] = {}
+        self.good: dict[str, datetime] = {}  # when every byte of a snapshot was read or written last, likewise
         self.newest: dict[str, str] = {}  # the newest id of its own, by label
         self.heads: dict[str, str] = {}  # the newest head that was proven to this client, by label
-        # Where it is kept what the memory of each label is based on. Whoever saves and restores a folder puts its index
-        # here, for as long as it has the index's lock.
-        self.homes: dict[str, BasisHome] = {}
+        self.homes: dict[str, BasisHome] = {}  # of the basis of each label: a folder's index, as long as that is locked
         self.writers: dict[str, int] = {}  # threads that save or restore a label just now
         self._locks: dict[tuple[int, str], threading.Lock] = {}
         self.parents: dict[str, Parent] = {}  # what the next snapshot of format 2 goes on from, by label
+        self.notes = True  # the witness is told what was seen, and not only asked
         self._wire = wire
         self.recipients = recipients  # whom what it writes is encrypted to, None where it writes in the clear
         self.identities = identities  # what opens what is encrypted, None where there is nothing
         self.opened: dict[str, Unsealed] = {}  # what it knows of encrypted snapshots, by the digest of the manifest
         self.names: dict[str, tuple[str, ...]] = {}  # names of the documents that it saved or read last, likewise
-        # Permissions and times of the folder that it saved last, by label, where no index keeps them
-        self.attributes: dict[str, str] = {}
+        self.attributes: dict[str, str] = {}  # of the folder that it saved last, by label, where no index keeps them
         self.told_of_lock = False  # it was looked at whether this client opens what it writes
         self._streams: dict[str, str] = {}
         self.origins: dict[str, str | None] = {}
@@ -107,10 +104,8 @@ class Session:
 
     @property
     def format(self) -> str:
-        """Wire format of what this client writes: what it was told, else what the vault is for.
-
-        A vault tells that once it was asked for anything. Without zstd it is format 1: a backup of another kind is
-        better than none.
+        """Wire format of what this client writes: what it was told, else what the vault is for, which tells that once
+        it was asked for anything. Without zstd it is format 1: a backup of another kind is better than none.
         """
         return FORMAT if self.lacks_zstd else self._wire or self.vault.snapshot_format
 
@@ -147,7 +142,7 @@ class Session:
         other = copy.copy(self)
         other.heads, other.newest, other.good = dict(self.heads), dict(self.newest), dict(self.good)
         other.homes = {label: MemoryHome(home.read()) for label, home in self.homes.items()}
-        other.witness = None if self.witness is None else _ReadWitness(self.witness)
+        other.notes = False
         return other
 
     def proved(self, label: str, snapshot_id: str) -> None:
@@ -187,9 +182,8 @@ class Session:
 
     @asynccontextmanager
     async def writing(self, label: str) -> AsyncIterator[BasisHome]:
-        """Save or restore a label as the only one in this client: its threads, tasks and timers are one writer.
-
-        A verb that the same thread begins meanwhile, as a signal's handler may, goes on at once.
+        """Save or restore a label as the only one in this client: its threads, tasks and timers are one writer. A verb
+        that the same thread begins meanwhile, as a signal's handler may, goes on at once.
         """
         # By process: a lock that another thread has at a fork is never given back in the child.
         lock = self._locks.setdefault((os.getpid(), label), self.vault.new_lock())
@@ -207,15 +201,14 @@ class Session:
         """Whose a snapshot of this memory is: drawn for a folder, which its index keeps; of this host by value."""
         home = self.home(label)
         basis = home.read()
-        if basis.origin is not None:
-            return basis.origin
-        if isinstance(home, MemoryHome):
+        if basis.origin is None and isinstance(home, MemoryHome):
             if label not in self.origins:
                 self.origins[label] = origin_of(label)
             return self.origins[label]
-        drawn = self.draw_stream()
-        home.write(replace(basis, origin=drawn))
-        return drawn
+        if basis.origin is None:
+            basis = replace(basis, origin=self.draw_stream())
+            home.write(basis)
+        return basis.origin
 
     def stamp(self) -> str:
         return stamp(self.now())
@@ -258,15 +251,11 @@ class Session:
         return True
 
     async def seen(self, label: str) -> list[str]:
-        """Heads of the label that were seen before, by the witness and by this client.
-
-        To be asked for before the pointer is read: others may move both.
-        """
-        own = self.heads.get(label)
-        found = [own] if own else []
+        """Heads of the label that were seen before, to be asked for first, since others may move them."""
+        head: Any = None
         if self.witness is not None:
             try:
-                head: object = await self.vault.compute(self.witness.read, label)
+                head = await self.vault.compute(self.witness.read, label)
             except ColonyMemoryError:
                 raise
             except Exception as error:
@@ -277,11 +266,10 @@ class Session:
             try:
                 if head is not None:
                     read_head(require_text("head", head))
-                    found.append(str(head))
             except ValueError:
                 msg = f"the witness gives {str(head)[:60]!r}, which is not a head such as '42:0123456789abcdef'"
                 raise ColonyMemoryError(msg) from None
-        return found
+        return [each for each in (self.heads.get(label), head) if each]
 
     async def note(self, label: str, pointer: Pointer, *, proven: bool) -> None:
         """Remember the head of a pointer that was just read or written; one without a generation tells nothing."""
@@ -294,25 +282,12 @@ class Session:
                 self.heads[label] = head
         elif self.trust.pins:
             return  # anyone may have written it, and what a witness remembers never goes back
-        if self.witness is None:
+        if self.witness is None or not self.notes:
             return
         try:
             await self.vault.change(self.witness.record, label, head)
         except Exception as error:  # noqa: BLE001 - what it did is done, and any witness may fail in its own way
             warn(f"label {label!r} is at {head}, and the witness could not record it: {message_of(error)}")
-
-
-@dataclass(frozen=True)
-class _ReadWitness:
-    """A witness that is asked and not told: what is seen without a trace is not remembered."""
-
-    witness: Witness
-
-    def read(self, label: str) -> str | None:
-        return self.witness.read(label)
-
-    def record(self, label: str, head: str) -> None:
-        pass
 
 
 def log(message: str) -> None:

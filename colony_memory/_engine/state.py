@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge import Asked, Decision, Finding, judge
-from colony_memory._engine.label import LabelFiles, pin_text, read_end, read_label
+from colony_memory._engine.label import LabelFiles, pin_text, read_end, read_label, require_complete
 from colony_memory._engine.observe import most_held
 from colony_memory._engine.session import log, warn
-from colony_memory._engine.store import ABSENT, ANY, StoredFile
+from colony_memory._engine.store import ABSENT, ANY, StoredFile, Unreadable
 from colony_memory._format import FORMAT
 from colony_memory._format.catalog import weight_of_file
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename, require_label
@@ -36,10 +35,6 @@ _MOST_PINS, _MOST_PIN_BYTES = 100, 10_000
 _MOST_PAGES = 16 * 2**20
 
 
-#: Codes of a vault that has a file and cannot give it, though it can be asked for others.
-UNREADABLE = frozenset({"UNFIT_FILE", "ELSEWHERE"})
-
-
 @dataclass(frozen=True)
 class State:
     decision: Decision  # what it is, and whom to follow
@@ -49,10 +44,8 @@ class State:
     blind: str | None = None  # why the witness could not be asked, None where it could
     files: LabelFiles | None = None  # its files, where they were listed
     manifests: Mapping[str, Finding] = field(default_factory=dict)  # what was read of manifests, by id
-    # The manifest's file of the newest snapshot by name, where it was read for this, and not remembered
-    newest: Mapping[str, StoredFile | None] = field(default_factory=dict)
-    # Texts of the page files of the catalogue by name, where all of it was looked at, None for what cannot be read
-    pages: Mapping[str, str | None] = field(default_factory=dict)
+    newest: Mapping[str, StoredFile] = field(default_factory=dict)  # files of newest manifests that were read for this
+    pages: Mapping[str, str | None] = field(default_factory=dict)  # texts of the catalogue's page files, as far as read
 
     @property
     def label(self) -> str:
@@ -70,9 +63,7 @@ class State:
 
     @property
     def needs(self) -> dict[str, tuple[str, ...]]:
-        """Packs that each committed snapshot needs, by id, as the believed pointer or its manifest says; none for one
-        of format 1. What is not in it has to be read.
-        """
+        """Packs that each committed snapshot needs, none for one of format 1; what is not in it has to be read."""
         rows = self.decision.building
         known = {entry.snapshot_id: entry.packs for entry in rows if entry.packs or entry.info.format == FORMAT}
         return {} if self.decision.doubt is not None else known
@@ -89,24 +80,19 @@ class State:
     @property
     def unmerged(self) -> tuple[Unmerged, ...]:
         """The unmerged snapshots by our pointer, else, where an old client wrote it, by our newest manifest."""
-        pointer = self.decision.pointer
-        if pointer.generation:
-            known = {one.snapshot_id for one in pointer.unmerged}
-            # What met a conflict and is not listed lost its row to a pointer that another client wrote over it.
-            lost = [
-                one
-                for own, read in self.manifests.items()
-                if isinstance(read, Manifest)
-                for one in read.lineage.unmerged
-                if one.snapshot_id == own and one.refused and own not in known
-                if pointer.entry(own) is None and not pointer.took_out(own)
-            ]
-            return (*pointer.unmerged, *lost)
-        ours = [
-            read for read in self.manifests.values() if isinstance(read, Manifest) and read.lineage.based_on is not None
-        ]
-        newest = max(ours, key=lambda manifest: id_order(manifest.info.snapshot_id), default=None)
-        return () if newest is None else newest.lineage.unmerged
+        pointer, manifests = self.decision.pointer, [m for m in self.manifests.values() if isinstance(m, Manifest)]
+        if not pointer.generation:
+            ours = [manifest for manifest in manifests if manifest.lineage.based_on is not None]
+            newest = max(ours, key=lambda manifest: id_order(manifest.info.snapshot_id), default=None)
+            return () if newest is None else newest.lineage.unmerged
+        known = {one.snapshot_id for one in pointer.unmerged}
+        # What met a conflict and is not listed lost its row to a pointer that another client wrote over it.
+        lost = [
+            one for manifest in manifests for one in manifest.lineage.unmerged
+            if one.snapshot_id == manifest.info.snapshot_id and one.refused and one.snapshot_id not in known
+            and pointer.entry(one.snapshot_id) is None and not pointer.took_out(one.snapshot_id)
+        ]  # fmt: skip
+        return (*pointer.unmerged, *lost)
 
     @property
     def shown(self) -> frozenset[str]:
@@ -143,22 +129,18 @@ async def look(
     unremoved: frozenset[str] = frozenset(),
     files: LabelFiles | None = None,
 ) -> State:
-    """Read the pointer, and what else it takes to judge a label.
-
-    What speaks against the label counts only where the pointer is still the same afterwards: other clients may have
-    saved, or deleted, between the reads.
+    """Read the pointer, and what else it takes to judge a label. What speaks against it counts only where the pointer
+    is still the same afterwards: other clients may have saved, or deleted, between the reads.
 
     Args:
         everything: Look at every snapshot.
         listed: List the files in any case.
-        verify: Look at signatures.
         at_least: A head that the label must have reached, beside those that were seen.
         lenient: Go on where the witness does not answer.
         newer: Where the pointer has to be proven, look for what is newer than the latest: it may have been put back.
         unremoved: Ids that count as not removed, see :class:`Asked`.
-        files: The label in a listing that was made already; it stands only where nothing speaks against the label.
+        files: The label in a listing of an earlier moment; it stands only where nothing speaks against the label.
     """
-    prefix = f"cmem.{label}."
     for turn in range(_TRIES):
         seen, blind = () if at_least is None else (at_least,), None
         try:  # before the pointer is read: others may move both
@@ -172,18 +154,15 @@ async def look(
         asked = Asked(label, session.trust, seen, session.now(), everything, *how)
         shown = files if turn == 0 else None
         if shown is None and (listed or everything):
-            shown = read_label(await session.vault.list(prefix), label)
-        state = await _decide(
-            session, State(Decision(label, None, Pointer(label, None)), text, match, asked, blind), shown
-        )
-        against = state.decision.refusal or state.decision.rollback or state.decision.problem
-        if None in state.pages.values():
-            against = against or "a page file of the catalogue is not there"
-        if turn == 0 and files is not None and (against or state.decision.broken):
-            continue  # the listing is of an earlier moment than the pointer
+            shown = await list_label(session, label)
+        blank = State(Decision(label, None, Pointer(label, None)), text, match, asked, blind)
+        state = await _decide(session, blank, shown)
+        decision = state.decision
+        against = bool(decision.refusal or decision.rollback or decision.problem) or None in state.pages.values()
+        if turn == 0 and files is not None and (against or decision.broken):
+            continue
         if not against or state.first or (await read_pointer_file(session, label))[0] == text:
             break
-    decision = state.decision
     if not decision.rollback and not decision.refusal and decision.head:
         # Whoever proves a pointer notes its head.
         await session.note(label, decision.pointer, proven=decision.proven)
@@ -196,33 +175,32 @@ async def read_pointer_file(session: Session, label: str) -> tuple[str | None, s
     return (None, ABSENT) if file is None else (file.content, file.etag or ANY)
 
 
+async def list_label(session: Session, label: str) -> LabelFiles:
+    return read_label(await session.vault.list(f"cmem.{label}."), label)
+
+
 async def _decide(session: Session, state: State, files: LabelFiles | None) -> State:
-    label, manifests, stored = state.asked.label, dict[str, Finding](), dict[str, StoredFile | None]()
+    asked, manifests, newest = state.asked, dict[str, Finding](), dict[str, StoredFile]()
     files = None if files is None else await _with_ends(session, files)
     pages = dict(state.pages)
-    decision = judge(state.asked, state.text, files, manifests, pages)
+    decision = judge(asked, state.text, files, manifests, pages)
     while decision.wants is not None:
         if decision.wants.listing:
-            files = await _with_ends(session, read_label(await session.vault.list(f"cmem.{label}."), label))
+            files = await _with_ends(session, await list_label(session, asked.label))
         pages |= await _read_pages(session, decision.wants.pages)
-        wanted = decision.wants.manifests
-        read = await read_manifests(session, label, wanted, manifests, verify=state.asked.verify)
-        stored |= read
-        decision = judge(state.asked, state.text, files, manifests, pages)
+        ids = decision.wants.manifests
+        manifests |= await read_manifests(session, asked.label, ids, verify=asked.verify, newest=newest)
+        decision = judge(asked, state.text, files, manifests, pages)
     if files is not None and state.text is not None and decision.refusal is None and decision.rollback is None:
         files = replace(files, named=frozenset(decision.pointer.catalog.files))
-    return replace(state, decision=decision, files=files, manifests=manifests, newest=stored, pages=pages)
+    return replace(state, decision=decision, files=files, manifests=manifests, newest=newest, pages=pages)
 
 
 async def _read_pages(session: Session, names: Sequence[str]) -> dict[str, str | None]:
     """Page files of a catalogue, None for one that is not there or too large: the catalogue ends before it then."""
     try:
         read = await session.vault.get_many(names, at_most=_MOST_PAGES)
-    except SnapshotCorrupt:
-        return dict.fromkeys(names)
-    except VaultError as error:
-        if error.code not in UNREADABLE:
-            raise
+    except (SnapshotCorrupt, Unreadable):
         return dict.fromkeys(names)
     left, found = most_held(session) // 2, dict[str, str | None]()
     for name, file in read.items():
@@ -235,67 +213,53 @@ async def list_files(session: Session, state: State) -> State:
     """The same label with its files, listed now, judged by the pointer that was read."""
     if state.files is not None:
         return state
-    return await _decide(session, state, read_label(await session.vault.list(f"cmem.{state.label}."), state.label))
+    return await _decide(session, state, await list_label(session, state.label))
 
 
 async def read_manifests(
     session: Session,
     label: str,
     ids: Iterable[str],
-    into: dict[str, Finding],
     *,
     verify: bool = True,
-    anew: bool = False,
-) -> Mapping[str, StoredFile | None]:
-    """Read manifests and judge their signatures; what is broken or not trusted is told in its place. The file of the
-    newest is given by its name, if it was read for that.
-
-    ``anew`` reads those too that this client has read before: one that was deleted may have come back as another, where
-    a conversion brought it.
-    """
-    ids, trust = list(ids), session.trust
-    if anew:
-        for each in ids:
-            session.manifests.pop(manifest_filename(label, each), None)
-    names = [manifest_filename(label, each) for each in ids]
+    newest: dict[str, StoredFile] | None = None,
+) -> dict[str, Finding]:
+    """Manifests by id, or what is wrong with each, None where it lacks; ``newest`` gets the newest one's file."""
+    names, found = {each: manifest_filename(label, each) for each in ids}, dict[str, Finding]()
+    last = max(names, key=id_order, default="")
     # Another verb of this client, in another thread or task, may forget one meanwhile.
-    known = {name: manifest for name in names if (manifest := session.manifests.get(name)) is not None}
-    read, kept, most = dict[str, StoredFile | None](), dict[str, StoredFile | None](), most_held(session) // 4
-    newest = manifest_filename(label, max(ids, key=id_order)) if ids else ""
-    for number, (each, name) in enumerate(zip(ids, names, strict=True)):
-        if number % _AT_ONCE == 0:
-            batch = [own for own in names[number : number + _AT_ONCE] if own not in known]
-            with suppress(SnapshotCorrupt):  # where all of them take too much, they are read one by one
-                read = await session.vault.get_many(batch, at_most=most)
-        manifest = known.get(name)
+    known = {each: own for each, name in names.items() if (own := session.manifests.get(name)) is not None}
+    unread = [each for each in names if each not in known]
+    for start in range(0, len(unread), _AT_ONCE):
+        batch = unread[start : start + _AT_ONCE]
         try:
-            if manifest is None and name not in read:
-                read = await session.vault.get_many([name], at_most=most)
-        except SnapshotCorrupt as error:
-            into[each] = error
+            files = await session.vault.get_many((names[each] for each in batch), at_most=most_held(session) // 4)
+        except SnapshotCorrupt as error:  # all of them take too much
+            for each in batch if len(batch) > 1 else ():
+                found |= await read_manifests(session, label, [each], verify=verify)
+            found.setdefault(batch[0], error)
             continue
-        file = read.get(name)
-        if file is not None and name == newest:
-            kept[name] = file
+        for each, file in zip(batch, files.values(), strict=True):
+            found[each] = None
+            if file is None:
+                continue
+            if each == last and newest is not None:
+                newest[names[each]] = file
+            try:
+                known[each] = session.read_manifest(file.content, label=label, snapshot_id=each)
+                session.manifests[names[each]] = known[each]
+            except SnapshotCorrupt as error:
+                found[each] = error
+    for each, manifest in known.items():
+        found[each] = manifest
         try:
-            if manifest is None:
-                if file is None:
-                    into[each] = None
-                    continue
-                manifest = session.read_manifest(file.content, label=label, snapshot_id=each)
-                session.manifests[name] = manifest
-        except SnapshotCorrupt as error:
-            into[each] = error
-            continue
-        into[each] = manifest
-        try:
-            trust.judge(manifest.raw, verify=verify)
+            session.trust.judge(manifest.raw, verify=verify)
         except (SnapshotCorrupt, UntrustedSnapshot) as error:
-            into[each] = error
+            found[each] = error
         except ColonyMemoryError:
             # The extra that checks signatures is missing. Nobody is pinned, so nothing speaks against the snapshot.
             log(f"the signature of snapshot {each} was not checked")
-    return kept
+    return found
 
 
 def tell(decision: Decision) -> None:
@@ -305,12 +269,10 @@ def tell(decision: Decision) -> None:
 
 def require_sound(state: State) -> Decision:
     """The decision, where nothing speaks against following it."""
-    decision = state.decision
-    if decision.rollback is not None:
-        raise decision.rollback
-    if decision.refusal is not None:
-        raise decision.refusal
-    return decision
+    against = state.decision.rollback or state.decision.refusal
+    if against is not None:
+        raise against
+    return state.decision
 
 
 def require_believed(state: State) -> Decision:
@@ -321,13 +283,8 @@ def require_believed(state: State) -> Decision:
 
 
 def require_listed(state: State, doing: str) -> LabelFiles:
-    files = state.listed
-    if not files.complete:
-        raise VaultError(
-            f"{doing} is refused: the vault's list of label {state.label!r} is cut short, so files that matter may be "
-            "hidden"
-        )
-    return files
+    require_complete(state.listed, f"label {state.label!r}", doing)
+    return state.listed
 
 
 async def look_at_all(session: Session, label: str, doing: str) -> State:
@@ -349,13 +306,16 @@ def forget(state: State, problems: Mapping[str, str]) -> State:
 
 
 async def _with_ends(session: Session, files: LabelFiles) -> LabelFiles:
-    """The label's files without the pins that have ended, and with the ends of those that have one.
-
-    A listing shows that a snapshot is pinned. That it is no longer is in the pin's file alone, which is read where it
-    is not of the size of a pin without an end. The vault's clock tells, and the host's, whichever is behind.
+    """The label's files without the pins that have ended, and with the ends of those that have one, by the clock of the
+    vault or the host that is behind. A pin is read where it is not of the size of one without an end.
     """
-    odd = [each for each in files.pins if _may_end(files, each)]
-    names = {each: pin_filename(files.label, each) for each in sorted(odd, key=id_order)[-_MOST_PINS:]}
+    names = dict[str, str]()
+    for each in sorted(files.pins & {*files.manifests}, key=id_order):
+        name = pin_filename(files.label, each)
+        size = files.files[name].size
+        if size is None or (size <= _MOST_PIN_BYTES and size != len(pin_text(files.label, each))):
+            names[each] = name
+    names = dict([*names.items()][-_MOST_PINS:])
     if not names:
         return files
     try:
@@ -363,15 +323,7 @@ async def _with_ends(session: Session, files: LabelFiles) -> LabelFiles:
     except VaultError as error:
         log(f"whether pins of label {files.label!r} have ended is not known, so they count: {message_of(error)}")
         return files
-    found = {each: read_end(stored.content) for each, name in names.items() if (stored := read[name]) is not None}
-    ends = {each: end for each, end in found.items() if end is not None}
-    reached = None if files.listing is None else files.listing.reached
-    now = session.now() if reached is None else min(reached, session.now())
+    now = min(session.now(), (files.listing and files.listing.reached) or session.now())
+    ends = {each: end for each, name in names.items() if (file := read[name]) and (end := read_end(file.content))}
     lasting = {each: end for each, end in ends.items() if end > now}
     return replace(files, pins=files.pins - (ends.keys() - lasting.keys()), pin_ends=lasting)
-
-
-def _may_end(files: LabelFiles, snapshot_id: str) -> bool:
-    size = files.files[pin_filename(files.label, snapshot_id)].size
-    fit = size is None or size <= _MOST_PIN_BYTES
-    return fit and snapshot_id in files.manifests and size != len(pin_text(files.label, snapshot_id))

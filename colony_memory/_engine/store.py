@@ -1,15 +1,14 @@
-"""A backend seen through one typed, checked, asynchronous surface: what the verbs are written over.
-
-How a call is made, waiting or not, is for its two faces to say, see :mod:`colony_memory._engine.faces`.
-"""
+"""A backend seen through one typed, checked, asynchronous surface: what the verbs are written over."""
 
 from __future__ import annotations
 
 import itertools
 import threading
+import time
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from colony_memory._boundary import may_mean_absent, public_kind, translate, unwrap, was_refused
+from colony_memory._boundary import drive, may_mean_absent, public_kind, translate, unwrap, was_refused
 from colony_memory._engine.label import Listing, moment, proves, read_listing
 from colony_memory._engine.observe import tally
 from colony_memory._format import FORMAT, FORMAT_2
@@ -27,20 +26,20 @@ from colony_memory.vaults import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
     from datetime import datetime
 
     ReadFile = Callable[[str], Awaitable["StoredFile | None"]]
     Tell = Callable[[Literal["upload", "download", "delete"], str, int, int], None]
 
 _T = TypeVar("_T")
+#: Reads at once.
+READERS = 12
+# Seconds; a call that takes less is not worth a thread.
+_FAST = 0.002
 
 #: For :meth:`Vault.put`: write whatever is there; write only where nothing is there.
 ANY, ABSENT = "", "*"
-
-
-def nobody(_name: str) -> None:
-    """Hears of what was read where nobody asked."""
 
 
 class StoredFile(NamedTuple):
@@ -48,27 +47,9 @@ class StoredFile(NamedTuple):
     etag: str | None
 
 
-class _Room:
-    """Memory that files which are read at once may take: a manifest may name thousands, and any size may come."""
-
-    def __init__(self, left: int | None) -> None:
-        self._left, self._lock = left, threading.Lock()
-
-    def take(self, name: str, content: str = "") -> None:
-        """Raise a SnapshotCorrupt where there is none left, with this text or, before it is asked for, without."""
-        if self._left is None:
-            return
-        with self._lock:
-            # One wide character makes all of a text take four times as much.
-            self._left -= len(content) * (1 if content.isascii() else 4)
-            if self._left < 0:
-                raise SnapshotCorrupt(f"{name}, and what belongs to it, is larger than it may be", file=name)
-
-
 class Shelf:
-    """Packs that were read for one snapshot, for the others that need them: those used last, up to some characters.
-
-    ``ahead`` are files that were read before they were asked for, None for one that is not there; they are used up.
+    """Packs that were read, for the snapshots that need them too: those used last, up to some characters. ``ahead`` are
+    files that were read before they were asked for, None for one that is not there; they are used up.
     """
 
     def __init__(self, room: int, ahead: Mapping[str, StoredFile | None] | None = None) -> None:
@@ -93,15 +74,16 @@ class Shelf:
 
 
 class Vault:
+    """Over a backend of plain methods. No await here ever suspends, so that a verb is driven without an event loop."""
+
     def __init__(self, backend: Any) -> None:
-        self.backend = backend
+        self.backend, self._pace = backend, 0.0
         self.conditional = _offers(backend, ConditionalUpload)
         #: Whether there is no quota to ask for, which may cost a listing of everything.
         self.unlimited = getattr(backend, "unlimited", False) is True
         self._prefixes = _offers(backend, PrefixListing)
-        self._lookup = _offers(backend, FileLookup)
-        self._budget, self._resets = _offers(backend, OperationBudget), _offers(backend, OperationReset)
-        self._free, self._deletes_many = _offers(backend, FreeSpace), _offers(backend, ManyDeletion)
+        self._lookup, self._deletes_many = _offers(backend, FileLookup), _offers(backend, ManyDeletion)
+        self.counts_operations = _offers(backend, OperationBudget)
 
     @property
     def snapshot_format(self) -> str:
@@ -110,30 +92,66 @@ class Vault:
         return FORMAT_2 if told == 2 and self.conditional else FORMAT
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
+        begin = time.perf_counter()
+        try:
+            reply = getattr(self.backend, method)(*args, **kwargs)
+        finally:
+            self._pace = time.perf_counter() - begin
+        if hasattr(type(reply), "__await__"):
+            if hasattr(reply, "close"):
+                reply.close()
+            raise VaultUnavailable("this backend is asynchronous: use AsyncColonyMemory")
+        return reply
 
     def new_lock(self) -> threading.Lock:
-        raise NotImplementedError
+        return threading.RLock()  # type: ignore[return-value] # which is used as the other is
 
     async def acquire(self, lock: threading.Lock) -> None:
         """Wait for a lock, without keeping anything from going on that may have it."""
-        raise NotImplementedError
+        lock.acquire()
 
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         """Run something that takes long and waits for nothing."""
-        raise NotImplementedError
+        return function(*args, **kwargs)
 
     async def change(self, function: Callable[..., _T], *args: Any) -> _T:
         """Run something that changes what is elsewhere; its end is waited for, whoever is cancelled."""
         return await self.compute(function, *args)
 
-    async def gather(
-        self, names: list[str], told: Callable[[str], None] = nobody, read: ReadFile | None = None
-    ) -> list[StoredFile | None]:
-        """Read several files at once, in the order of the names, with ``read`` in place of :meth:`get`; ``told`` of
-        each that was read.
-        """
-        raise NotImplementedError
+    async def gather(self, names: list[str], told: Callable[[str], None], read: ReadFile) -> list[StoredFile | None]:
+        """Read several files at once, in the order of the names; ``told`` hears of each that was read."""
+        left, out = list(names), list[StoredFile | None]()
+        # Threads pay off where a read waits for a network; a vault in memory or on disk is read as fast in turn.
+        while left and (self._pace < _FAST or len(left) == 1):
+            name = left.pop(0)
+            out.append(await read(name))
+            told(name)
+        return out + self._read_at_once(left, told, read) if left else out
+
+    def _read_at_once(self, names: list[str], told: Callable[[str], None], read: ReadFile) -> list[StoredFile | None]:
+        def read_one(name: str) -> StoredFile | None:
+            return drive(read(name))  # type: ignore[arg-type] # which is a coroutine
+
+        try:
+            from concurrent.futures import ThreadPoolExecutor
+
+            pool = ThreadPoolExecutor(min(READERS, len(names)), "colony-memory-read")
+            # Each in a copy of this context, so that it counts for this verb.
+            futures = [pool.submit(copy_context().run, read_one, name) for name in names]
+        except (ImportError, RuntimeError):
+            # At the interpreter's exit no thread starts and nothing is imported; nor where a process gave up the right
+            # to read Python's own files. A backup still has to read.
+            return list(map(read_one, names))
+        with pool:
+            try:
+                out = []
+                for name, future in zip(names, futures, strict=True):
+                    out.append(future.result())
+                    told(name)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return out
 
     async def status(self) -> dict[str, Any]:
         reply = unwrap(await self._ask("asking for the quota", "vault_status"))
@@ -141,35 +159,29 @@ class Vault:
             raise VaultUnavailable("the vault's status is not readable, try again")
         return reply
 
-    async def list(self, prefix: str) -> Listing:
-        return read_listing(await self._list(prefix), prefix)
-
-    async def _list(self, prefix: str) -> Any:
-        doing = f"listing {prefix}*"
-        if self._prefixes:
-            return await self._ask(doing, "vault_list_prefix", prefix[:255])  # what the hosted vault takes at most
-        return await self._ask(doing, "vault_list_files")
+    async def list(self, prefix: str, *, only: Container[str] | None = None) -> Listing:
+        # What the hosted vault takes at most
+        call = ("vault_list_prefix", prefix[:255]) if self._prefixes else ("vault_list_files",)
+        return read_listing(await self._ask(f"listing {prefix}*", *call), prefix, only=only)
 
     async def look_up(self, names: Sequence[str]) -> Listing:
         """Those of certain files that are there, each at some moment after this was called."""
         prefix = common_start(names)
-        if self._lookup:
-            reply = await self._ask(f"looking up {prefix}*", "vault_look_up_files", names)
-        else:
-            reply = await self._list(prefix)  # of thousands of files only those of about the same age
+        if not self._lookup:
+            return await self.list(prefix, only={*names})  # of thousands of files only those of about the same age
+        reply = await self._ask(f"looking up {prefix}*", "vault_look_up_files", names)
         return read_listing(reply, prefix, only={*names})
 
     async def get(self, name: str) -> StoredFile | None:
-        """A file, or None where the vault has proven that it is not there.
-
-        Absence is a 404 with a code, or a complete listing without the name. Everything else raises.
-        """
+        """A file, or None where that it is not there is proven: by a 404 with a code, or a complete listing."""
         doing = f"reading {name}"
         try:
             reply = await self._ask(doing, "vault_get_file", name)
         except VaultError as error:
             if error.status == 404 and error.code is not None:
                 return None
+            if error.code in _UNREADABLE:
+                raise to_public(error, kind=Unreadable) from error.__cause__
             if not may_mean_absent(error):
                 raise
             # No word of the vault's own: a wrong address answers 404 too, and some backends know no status.
@@ -191,14 +203,19 @@ class Vault:
     async def get_many(
         self, names: Iterable[str], tell: Tell | None = None, *, at_most: int | None = None, shelf: Shelf | None = None
     ) -> dict[str, StoredFile | None]:
-        """Several files by name; ``tell`` hears ``("download", name, done, total)`` of each.
+        """Several files by name; ``tell`` hears of each. Packs are taken from the ``shelf``, and put on it."""
+        lock, left, names = threading.Lock(), at_most, dict.fromkeys(names)
 
-        Packs that are on the ``shelf`` are taken from there, and those that are read are put on it.
-        """
-        room, names = _Room(at_most), dict.fromkeys(names)
+        def take(name: str, content: str = "") -> None:
+            nonlocal left
+            with lock:  # one wide character makes all of a text take four times as much
+                left = None if left is None else left - len(content) * (1 if content.isascii() else 4)
+                if left is not None and left < 0:  # a manifest may name thousands, and any size may come
+                    raise SnapshotCorrupt(f"{name}, and what belongs to it, is larger than it may be", file=name)
+
         found = dict[str, StoredFile | None]() if shelf is None else shelf.find(names)
         for name, file in found.items():
-            room.take(name, "" if file is None else file.content)
+            take(name, "" if file is None else file.content)
         names, done = [name for name in names if name not in found], itertools.count(1)
 
         def told(name: str) -> None:
@@ -206,10 +223,10 @@ class Vault:
                 tell("download", name, next(done), len(names))
 
         async def read(name: str) -> StoredFile | None:
-            room.take(name)
+            take(name)
             file = await self.get(name)
             if file is not None:
-                room.take(name, file.content)
+                take(name, file.content)
             return file
 
         files = dict(zip(names, await self.gather(names, told, read), strict=True))
@@ -221,11 +238,8 @@ class Vault:
         """Write a file and give the vault's time of the write.
 
         It is done when the reply proves it: with the file's name, and the bytes that were sent as its size. Else the
-        file is read back and compared.
-
-        Args:
-            match: :data:`ANY`, :data:`ABSENT`, or the ``etag`` that it must still have. Without conditional upload
-                this is not looked at.
+        file is read back and compared. ``match`` is :data:`ANY`, :data:`ABSENT`, or the ``etag`` that it must still
+        have; without conditional upload it is not looked at.
         """
         doing = f"writing {name}"
         try:
@@ -237,14 +251,14 @@ class Vault:
         except VaultError as error:
             if was_refused(error):
                 raise
-            await self._settle(name, content, error)
-            return None
-        reply = unwrap(reply)
-        if not proves(reply, name, len(content.encode("utf-8", "surrogatepass")), doing):
-            unproven = VaultUnavailable(f"{doing} failed: the reply does not say that the file was stored")
-            await self._settle(name, content, unproven)
-            return None
-        return moment(reply.get("updated_at"))
+            unsure = error
+        else:
+            reply = unwrap(reply)
+            if proves(reply, name, len(content.encode("utf-8", "surrogatepass")), doing):
+                return moment(reply.get("updated_at"))
+            unsure = VaultUnavailable(f"{doing} failed: the reply does not say that the file was stored")
+        await self._settle(name, content, unsure)
+        return None
 
     async def _settle(self, name: str, content: str, error: VaultError) -> None:
         """Find out whether a write that got no clear answer was applied."""
@@ -285,22 +299,18 @@ class Vault:
         return True
 
     async def free_bytes(self) -> int | None:
-        return await self._number(self._free, "asking for the free space", "vault_free_bytes")
-
-    @property
-    def counts_operations(self) -> bool:
-        return bool(self._budget)
+        return await self._number(FreeSpace, "asking for the free space", "vault_free_bytes")
 
     async def operations_left(self) -> int | None:
         """Uploads and deletes that the vault still takes this hour, None where it does not tell."""
-        return await self._number(self._budget, "asking for the operations left", "vault_operations_left")
+        return await self._number(OperationBudget, "asking for the operations left", "vault_operations_left")
 
     async def operations_reset(self) -> int | None:
         """Seconds until all of them are back, None where it does not tell."""
-        return await self._number(self._resets, "asking when they are back", "vault_operations_reset")
+        return await self._number(OperationReset, "asking when they are back", "vault_operations_reset")
 
-    async def _number(self, offered: bool, doing: str, method: str) -> int | None:
-        number = await self._ask(doing, method) if offered else None
+    async def _number(self, offer: type, doing: str, method: str) -> int | None:
+        number = await self._ask(doing, method) if _offers(self.backend, offer) else None
         return number if isinstance(number, int) else None
 
     async def _ask(self, doing: str, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -317,24 +327,34 @@ class Vault:
 
 
 def _offers(backend: object, protocol: type) -> bool:
-    """True if a backend has the methods of a protocol: on its class, or put on it as its own.
-
-    What answers to every name that it is asked for, as a mock does, can do no more for that, even one of what can.
+    """True if a backend has the methods of a protocol: on its class, or put on it as its own; a mock, which answers to
+    every name, only what its class has.
     """
     own = [name for name, each in getattr(backend, "__dict__", {}).items() if not hasattr(each, "assert_called_with")]
     return all(hasattr(type(backend), name) or name in own for name in vars(protocol) if name.startswith("vault_"))
 
 
+#: Codes of a vault that has a file and cannot give it, though it can be asked for others.
+_UNREADABLE = frozenset({"UNFIT_FILE", "ELSEWHERE"})
+
+
+# None of these leaves the package
+
+
 class Unanswered(VaultUnavailable):
-    """A write got no answer and could not be read back. Never leaves the package."""
+    """A write got no answer and could not be read back."""
 
 
 class Changed(VaultError):
-    """A conditional write met another text than expected. Never leaves the package."""
+    """A conditional write met another text than expected."""
 
 
-def to_public(error: VaultError, more: str = "") -> VaultError:
+class Unreadable(VaultUnavailable):
+    """A file is there and cannot be given, though others can."""
+
+
+def to_public(error: VaultError, more: str = "", kind: type[VaultError] | None = None) -> VaultError:
     """The same error as it may leave the package, with more said at its end."""
-    kind: type[VaultError] = public_kind(error)
+    kind = kind or public_kind(error)
     msg = f"{error.message}; {more}" if more else error.message
     return kind(msg, status=error.status, code=error.code, retry_after=error.retry_after, hint=error.hint)

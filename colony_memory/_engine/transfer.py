@@ -7,10 +7,10 @@ from __future__ import annotations
 import copy as copying
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory._boundary import require_call, several
+from colony_memory._boundary import require_call, require_type, several
 from colony_memory._engine.deliver import Delivery, look_whole, needs_conditions
 from colony_memory._engine.files import require_room
-from colony_memory._engine.label import LabelFiles, pin_text, read_labels
+from colony_memory._engine.label import LabelFiles, pin_text, read_labels, require_complete
 from colony_memory._engine.load import Reader, nothing_saved
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.restore import latest
@@ -50,8 +50,7 @@ class CopyReport:
     Attributes:
         copied: Snapshots that were written and read back equal, by label and oldest first.
         already: Snapshots that were there with the same bytes.
-        left_out: Why a snapshot was not copied, by the name of its manifest: damaged or not trusted where it is, or
-            something is in its way where it was to go.
+        left_out: Why a snapshot was not copied, by the name of its manifest.
         latest: For each label the id that a restore gives at the destination now.
         dry_run: Nothing was written.
     """
@@ -80,10 +79,7 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
 
 @observed("import_snapshot", saved)
 async def import_snapshot(session: Session, exported: Export, *, label: str | None, dry_run: bool) -> SnapshotInfo:
-    if not isinstance(exported, Export):
-        raise ValueError(  # noqa: TRY004 - one type for every bad argument
-            f"exported must be an Export, not {type(exported).__name__}: load_export() and read_export() give one"
-        )
+    require_type("exported", exported, Export)
     if label is not None and require_label(label) != exported.label:
         raise ValueError(
             f"the export is of label {exported.label!r}, as its manifest says, and cannot be imported as {label!r}: "
@@ -134,7 +130,7 @@ async def copy(
     wanted = None if labels is None else [require_label(each) for each in several("labels", labels)]
     prefix = f"cmem.{wanted[0]}." if wanted is not None and len(wanted) == 1 else "cmem."
     listing = await source.vault.list(prefix)
-    listing.need_complete("copying")
+    require_complete(listing, f"{prefix}*", "copying")
     todo = {label: files for label, files in read_labels(listing).items() if files.manifests}
     for each in wanted or []:
         if each not in todo:
@@ -143,7 +139,7 @@ async def copy(
     if not todo:
         raise SnapshotNotFound("there is no snapshot to copy")
     total = sum(len(files.manifests) for files in todo.values())
-    job = _Copying(source, destination, total, progress, dry_run=dry_run)
+    job = _Copying(source, destination, total, progress, dry_run)
     try:
         there = read_labels(await destination.vault.list(prefix))
         need = sum(_missing_bytes(files, there.get(label)) for label, files in todo.items())
@@ -165,25 +161,18 @@ def _missing_bytes(files: LabelFiles, there: LabelFiles | None) -> int:
     return files.size(name for name in wanted if there is None or name not in there.files) or 0
 
 
+@dataclass
 class _Copying:
-    """A copy under way."""
-
-    def __init__(
-        self,
-        source: Session,
-        destination: Session,
-        total: int,
-        progress: Callable[[int, int], object] | None,
-        *,
-        dry_run: bool,
-    ) -> None:
-        self.dry_run = dry_run
-        self.source, self.destination, self.progress = source, destination, progress
-        self.total, self.done = total, 0
-        self.copied: list[SnapshotInfo] = []
-        self.already: list[SnapshotInfo] = []
-        self.left_out: dict[str, str] = {}
-        self.latest: dict[str, str] = {}
+    source: Session
+    destination: Session
+    total: int
+    progress: Callable[[int, int], object] | None
+    dry_run: bool
+    done: int = 0
+    copied: list[SnapshotInfo] = field(default_factory=list)
+    already: list[SnapshotInfo] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    latest: dict[str, str] = field(default_factory=dict)
 
     async def copy_label(self, label: str, *, planned: int) -> None:
         """Copy the snapshots of a label, oldest first."""
@@ -246,9 +235,7 @@ class _Copying:
 
 
 def _is_restore_point(state: State, snapshot_id: str) -> bool:
-    """True if a snapshot is to be copied: not what was removed there, nor a backup under way. What is damaged is looked
-    at, so that it is named.
-    """
+    """True if a snapshot is to be copied: not what was removed, nor a backup under way; what is damaged is named."""
     decision = state.decision
     if snapshot_id in decision.waiting:
         return not decision.pointer.generation

@@ -287,9 +287,7 @@ class Target:
         tree = tree_of_digests(digests)
         if not rows or self.basis.tree != tree:
             return frozenset()
-        read: dict[str, Any] = {}
-        self.memory._run(read_manifests, self._home_label, [snapshot_id], read)
-        manifest = read.get(snapshot_id)
+        manifest = self.memory._run(read_manifests, self._home_label, [snapshot_id])[snapshot_id]
         proves = isinstance(manifest, Manifest) and manifest.tree == tree
         return frozenset(row.digest for row in rows.values()) if proves else frozenset()
 

@@ -112,9 +112,9 @@ class Blocking(Memory):
         _require_vault(backend)
         if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
-        from colony_memory._engine.faces import SyncVault
+        from colony_memory._engine.store import Vault
 
-        return SyncVault(backend)
+        return Vault(backend)
 
     def _run(
         self,
@@ -124,12 +124,12 @@ class Blocking(Memory):
         **options: _P.kwargs,
     ) -> _T:
         from colony_memory._boundary import drive
-        from colony_memory._engine.store import Changed, Unanswered, to_public
+        from colony_memory._engine.store import Changed, Unanswered, Unreadable, to_public
 
         try:
             return drive(verb(self._session, *arguments, **options))
-        except (Changed, Unanswered) as error:
-            raise to_public(error) from error
+        except (Changed, Unanswered, Unreadable) as error:
+            raise to_public(error) from error.__cause__
 
 
 class Awaiting(Memory):
@@ -156,7 +156,7 @@ class Awaiting(Memory):
     ) -> _T:
         import asyncio
 
-        from colony_memory._engine.store import Changed, Unanswered, to_public
+        from colony_memory._engine.store import Changed, Unanswered, Unreadable, to_public
 
         try:
             asyncio.get_running_loop()
@@ -167,8 +167,8 @@ class Awaiting(Memory):
             ) from None
         try:
             return await verb(self._session, *arguments, **options)
-        except (Changed, Unanswered) as error:
-            raise to_public(error) from error
+        except (Changed, Unanswered, Unreadable) as error:
+            raise to_public(error) from error.__cause__
 
 
 def awaited(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:

@@ -143,14 +143,6 @@ def test_manifests_that_are_none_are_no_empty_vault(vault):
         ColonyMemory(backend=vault).history("a.md")
 
 
-def test_one_of_equal_digest_stands_in_for_no_other_that_is_damaged(vault):
-    ids = fill(vault, [STATES[0], STATES[1], STATES[0]])
-    spoil(vault, ids[2])
-    with pytest.warns(ColonyMemoryWarning, match=ids[2]):
-        changes = ColonyMemory(backend=vault).history("a.md")
-    assert [each.snapshot.snapshot_id for each in changes] == [ids[1], ids[0]]
-
-
 @pytest.fixture
 def signers():
     pytest.importorskip("cryptography")
@@ -270,15 +262,6 @@ def test_no_more_than_two_snapshots_are_in_memory(vault, monkeypatch):
         gc.unfreeze()
     assert len(there) == 6
     assert max(there) <= 2
-
-
-def test_what_comes_again_is_kept_within_bounds(vault):
-    fill(vault, [{"a": "x" * 400}, {"a": "y" * 400}, {"a": "z"}, {"a": "x" * 400}, {"a": "y" * 400}])
-    for room, reads in ((2000, 3), (420, 4), (410, 4)):
-        faulty = FaultyVault(vault)
-        memory = ColonyMemory(backend=faulty, max_bytes=room)
-        assert len(memory.history("a")) == 5
-        assert sum(".p0." in name for _, name in faulty.calls) == reads
 
 
 def test_patches_take_no_more_memory_than_there_is_for_them(vault, monkeypatch):

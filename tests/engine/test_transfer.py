@@ -116,7 +116,7 @@ def test_an_export_of_another_label_is_refused():
     with pytest.raises(ValueError, match="cannot be imported as 'home': restore it, and back that up under 'home'"):
         import_snapshot(memory, exported, label="home")
     assert import_snapshot(memory, exported, label=" Work ").label == "work"
-    with pytest.raises(ValueError, match="must be an Export, not str"):
+    with pytest.raises(ValueError, match="must be of type Export, not str"):
         import_snapshot(memory, "work.json")
 
 

@@ -1,14 +1,12 @@
 """What a client's memory is based on, and what happens where another one has saved meanwhile."""
 
 import asyncio
-import threading
 from datetime import datetime, timezone
 
 import pytest
 from faces import FORMATS, PlainVault
 
 from colony_memory import (
-    AsyncColonyMemory,
     BackupUncertain,
     ColonyMemory,
     ColonyMemoryError,
@@ -47,34 +45,6 @@ def test_the_same_conflict_is_told_again_and_stored_once(pair, vault):
     info = ours.backup(BASE)
     assert (info.reused, info.diverged_from) == (True, told[0][0])
     assert len(ids_of(vault)) == 3
-
-
-def test_a_save_that_is_called_off_ends_with_its_write_and_is_no_other_writer(vault):
-    """A thread cannot be stopped: it would write while the next save is under way."""
-    mem, begun, go = AsyncColonyMemory(backend=(faulty := FaultyVault(vault))), threading.Event(), threading.Event()
-
-    def wait():
-        begun.set()
-        go.wait(10)
-
-    async def save():
-        await mem.backup(BASE)
-        faulty.hook("upload", wait, match="latest")
-        late = asyncio.ensure_future(mem.backup({**BASE, "a.md": "late"}))
-        await asyncio.to_thread(begun.wait, 10)
-        late.cancel()
-        await asyncio.sleep(0.05)
-        assert not late.done()
-        go.set()
-        with pytest.raises(asyncio.CancelledError):
-            await late
-        assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "late"}
-        return await mem.backup({**BASE, "a.md": "next"})
-
-    info = asyncio.run(save())
-    assert info.head
-    assert info.diverged_from is None
-    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "next"}
 
 
 def test_a_save_that_may_be_the_latest_is_no_other_writer(open_memory, vault):

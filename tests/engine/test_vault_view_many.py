@@ -10,10 +10,10 @@ import pytest
 from small_vaults import BUSY, FILES, NAME, Coroutines, Decorated, Dictionary, view
 
 from colony_memory._boundary import drive
-from colony_memory._engine import faces
+from colony_memory._engine import store
 from colony_memory._engine.faces import AsyncVault
-from colony_memory._engine.store import StoredFile, Vault
-from colony_memory.exceptions import VaultError, VaultUnavailable
+from colony_memory._engine.store import StoredFile
+from colony_memory.exceptions import VaultUnavailable
 
 
 class Clock:
@@ -46,23 +46,23 @@ def test_slow_reads_go_side_by_side() -> None:
     found = drive(vault.get_many(FILES))
     assert list(found) == list(FILES)
     assert len(backend.threads) > 2
-    assert len(backend.threads - {threading.current_thread().name}) <= faces._READERS
+    assert len(backend.threads - {threading.current_thread().name}) <= store.READERS
     assert all(name.startswith(("MainThread", "colony-memory-read")) for name in backend.threads)
     assert not readers() - before
 
 
 @pytest.mark.parametrize(("step", "threaded"), [(0.0019, False), (0.0021, True)])
 def test_only_slow_reads_are_worth_a_thread(monkeypatch: pytest.MonkeyPatch, step: float, threaded: bool) -> None:
-    monkeypatch.setattr(faces, "time", Clock(step))
+    monkeypatch.setattr(store, "time", Clock(step))
     vault, backend = view(FILES)
-    found = drive(vault.gather(FILES))
+    found = drive(vault.gather(FILES, print, vault.get))
     assert [file.content for file in found if file] == list(FILES.values())
     assert (backend.threads != {threading.current_thread().name}) is threaded
 
 
 @pytest.mark.parametrize("step", [0.0, 1.0])
 def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
-    monkeypatch.setattr(faces, "time", Clock(step))
+    monkeypatch.setattr(store, "time", Clock(step))
     vault, _ = view({"a": "1", "c": "3"})
     found = drive(vault.get_many(["c", "b", "a", "c"]))
     assert list(found.items()) == [("c", StoredFile("3", None)), ("b", None), ("a", StoredFile("1", None))]
@@ -72,21 +72,21 @@ def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("kind", [VaultUnavailable, KeyboardInterrupt])
 def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]) -> None:
     before = readers()
-    monkeypatch.setattr(faces, "time", Clock(1.0))
+    monkeypatch.setattr(store, "time", Clock(1.0))
     vault, backend = view(FILES)
     drive(vault.list(""))
-    started = threading.Barrier(faces._READERS)
+    started = threading.Barrier(store.READERS)
 
     def get() -> BaseException:
-        if backend.calls.count("get") <= faces._READERS:
+        if backend.calls.count("get") <= store.READERS:
             started.wait(5)
         time.sleep(0.02)
         return KeyboardInterrupt() if kind is KeyboardInterrupt else BUSY
 
     backend.odd["get"] = get
     with pytest.raises(kind):
-        drive(vault.gather(FILES))
-    assert faces._READERS <= backend.calls.count("get") < len(FILES)
+        drive(vault.gather(FILES, print, vault.get))
+    assert store.READERS <= backend.calls.count("get") < len(FILES)
     assert not readers() - before
 
 
@@ -138,7 +138,7 @@ def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.Mo
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
-    monkeypatch.setattr(faces, "time", Clock(1.0))
+    monkeypatch.setattr(store, "time", Clock(1.0))
     if lacks == "threads":
         monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
     else:
@@ -157,7 +157,7 @@ def test_reads_wait_together_and_no_more_than_so_many_at_once() -> None:
         await AsyncVault(backend).get_many(FILES)
         return backend.most
 
-    assert asyncio.run(main()) == faces._READERS
+    assert asyncio.run(main()) == store.READERS
 
 
 @pytest.mark.parametrize("kind", [Dictionary, Coroutines])
@@ -169,7 +169,7 @@ def test_an_error_ends_the_other_reads(kind: type[Dictionary]) -> None:
         backend.pause = 0.001  # type: ignore[attr-defined]
         backend.odd["get"] = BUSY
         with pytest.raises(VaultUnavailable):
-            await AsyncVault(backend).gather(list(many))
+            await AsyncVault(backend).get_many(many)
         assert asyncio.all_tasks() == {asyncio.current_task()}
         assert backend.calls.count("get") < len(many)
 
@@ -181,7 +181,7 @@ def test_a_cancelled_reading_leaves_nothing_behind(kind: type[Dictionary], caplo
     async def main() -> None:
         backend = kind(FILES)
         backend.odd["get"] = lambda: time.sleep(0.01) or {"content": ""}
-        reading = asyncio.ensure_future(AsyncVault(backend).gather(FILES))
+        reading = asyncio.ensure_future(AsyncVault(backend).get_many(FILES))
         while not backend.calls:  # noqa: ASYNC110 - threads set no event of the loop
             await asyncio.sleep(0.001)
         reading.cancel()
@@ -190,17 +190,8 @@ def test_a_cancelled_reading_leaves_nothing_behind(kind: type[Dictionary], caplo
         assert asyncio.all_tasks() == {asyncio.current_task()}
         calls = len(backend.calls)
         await asyncio.sleep(0.05)
-        assert len(backend.calls) <= calls + faces._READERS  # what a thread has begun it ends
+        assert len(backend.calls) <= calls + store.READERS  # what a thread has begun it ends
         assert len(backend.calls) < len(FILES)
 
     asyncio.run(main())
     assert caplog.text == ""
-
-
-def test_the_view_itself_is_of_neither_kind() -> None:
-    bare = Vault(Dictionary())
-    with pytest.raises(VaultError, match="NotImplementedError"):
-        drive(bare.status())
-    for verb in (bare.compute(int), bare.gather([])):
-        with pytest.raises(NotImplementedError):
-            drive(verb)

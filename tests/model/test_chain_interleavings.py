@@ -122,11 +122,15 @@ def _commit_all(*given):
     return replace(found, committed=found.counted)
 
 
-async def _take_back_at_once(job, built, why=None):
-    await files.discard(job.session, built, why)
+async def _take_back_at_once(session, built, why=None):
+    await files.discard(session, built, why)
 
 
-_mark_committed = judging.mark_committed
+def _aged_or_a_pack(there, own, names, *, now):
+    return all(".k" in name for name in names) or _is_aged(there, own, names, now=now)
+
+
+_mark_committed, _is_aged = judging.mark_committed, LabelFiles.is_aged
 #: How each rule is left out, and clients, scene and seed of a schedule that loses something then.
 RULES = {
     "one listing after the manifests are gone": (
@@ -134,7 +138,7 @@ RULES = {
         (TOGETHER[1], "patch", 4),
     ),
     "packs go once they are a grace period old": (
-        [(LabelFiles, "old_packs", lambda files, *, now: {each: files.pack(each) for each in files.packs})],
+        [(LabelFiles, "is_aged", _aged_or_a_pack)],
         (TOGETHER[4], "patch", 16),
     ),
     "proof after the upload": (
@@ -142,7 +146,7 @@ RULES = {
         (TOGETHER[2], "patch", 2),
     ),
     "a manifest is taken back as any other is deleted": (
-        [(saving, "_give_up", _take_back_at_once)],
+        [(saving, "give_up", _take_back_at_once)],
         (TOGETHER[2], "patch", 5),
     ),
 }

@@ -206,7 +206,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written():
         ({}, "nothing to do"),
         ({"replace": {"": "x"}}, "not empty"),
         ({"replace": {"a": "ba"}}, "must not hold"),
-        ({"replace": {"a": 1}}, "must be text"),
+        ({"replace": {"a": 1}}, "must be a string"),
         ({"exclude": [""]}, "not empty"),
         ({"label": "a b", "format": 1}, "a b"),
     ):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_sdk import ColonyAPIError, ColonyNotFoundError, ColonyServerError, ColonyValidationError
 
-from colony_memory._engine.faces import SyncVault
+from colony_memory._engine.store import Vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,9 +69,9 @@ def applied(backend: Dictionary, error: BaseException) -> Callable[[], BaseExcep
     return upload
 
 
-def view(files: dict[str, str] | None = None, **odd: Any) -> tuple[SyncVault, Dictionary]:
+def view(files: dict[str, str] | None = None, **odd: Any) -> tuple[Vault, Dictionary]:
     backend = Dictionary(files, **odd)
-    return SyncVault(backend), backend
+    return Vault(backend), backend
 
 
 NO_ANSWER = [BUSY, ColonyServerError("oops", 500), TimeoutError("slow"), RuntimeError("odd"), ConnectionResetError()]

@@ -1,7 +1,6 @@
 """backup: save a memory as a new snapshot, unless the latest holds just that.
 
-The order is what keeps memory safe: parts, then the manifest, then the pointer. Files are immutable and only the
-pointer is overwritten, so wherever this stops, what is listed restores and the pointer names a whole snapshot.
+Parts, then the manifest, then the pointer: wherever this stops, what is listed restores.
 """
 
 from __future__ import annotations
@@ -18,10 +17,17 @@ from colony_memory._engine.backup.job import (
     merge_snapshot,
     merge_theirs,
 )
-from colony_memory._engine.backup.save import build, choose_victims, needed_bytes, plan_retention, save_snapshot
+from colony_memory._engine.backup.save import (
+    build,
+    choose_victims,
+    needed_bytes,
+    parent_of,
+    plan_retention,
+    save_snapshot,
+)
 from colony_memory._engine.basis import is_conflict
 from colony_memory._engine.files import bytes_freed, free_bytes, no_room, require_sizes
-from colony_memory._engine.load import parent_of, restores
+from colony_memory._engine.load import restores
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look, tell
@@ -43,13 +49,10 @@ from colony_memory.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
-    from colony_memory.retention import Retention
     from colony_memory.signing import Signer
-    from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
+    from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["Latest", "Plan", "backup", "merge_snapshot", "plan_backup", "read_latest"]
 
@@ -59,42 +62,25 @@ _TRIES = 3
 @observed("backup", saved)
 async def backup(
     session: Session,
+    /,
     documents: dict[str, str] | Unread,
     *,
-    label: str,
     signer: Signer | None = None,
-    prune_keep: int | None,
-    retention: Retention | None,
     skip_unchanged: bool = True,
-    on_conflict: str,
-    note: str | None = None,
-    incomplete: Iterable[str] | None = None,
-    tags: str | Iterable[str] = (),
     tree: str = "",
+    **asked_for: Any,
 ) -> SnapshotInfo:
-    """See :meth:`colony_memory.ColonyMemory.backup`.
-
-    The text of a memory that was not read is not asked for where it is as its basis, and that is the latest. ``tree``
-    is the digest of the documents, where the caller has it.
-    """
-    label, policy, facts = check_arguments(
-        label=label,
-        prune_keep=prune_keep,
-        retention=retention,
-        on_conflict=on_conflict,
-        note=note,
-        incomplete=incomplete,
-        tags=tags,
-    )
+    """See :meth:`colony_memory.ColonyMemory.backup`; ``tree`` is the digest of the documents, where it is known."""
+    label, policy, facts = check_arguments(**asked_for)
     unread = documents if isinstance(documents, Unread) else None
     given = {} if isinstance(documents, Unread) else exact_documents(documents)
     encrypts = session.recipients is not None
     if not session.vault.conditional and (encrypts or session.format == FORMAT_2):
-        what, rest = "format 2", "save in format 1"
-        if encrypts:
-            what, rest = "encryption needs format 2, which", "nothing was saved"
+        what = "encryption needs format 2, which" if encrypts else "format 2"
+        rest = "nothing was saved" if encrypts else "save in format 1"
         raise ColonyMemoryError(f"{what} needs a vault with conditional writes, and this one has none: {rest}")
-    signer = signer or session.signer
+    signer, on_conflict = signer or session.signer, asked_for.get("on_conflict", "raise")
+    tree = tree if unread is None else unread.tree
     job = Job(session, label, given, signer, policy, on_conflict, facts, tree=tree, unread=unread)
     session.trust.check_signer(job.issuer)
     async with session.writing(label):
@@ -153,10 +139,7 @@ async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None
 
 
 async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
-    """Store this memory, and then what it and the latest are merged to; None where it has to be done anew.
-
-    What was given is stored first, where it is not what is saved in the end: the next merge is made over it.
-    """
+    """Store this memory, over which the next merge is made, then what both are merged to; None to do it anew."""
     merged, equal = await merge_theirs(job, state)
     latest = state.decision.entry(job.theirs)
     if merged is None:
@@ -175,17 +158,13 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
         state = await look(job.session, job.label, everything=job.policy is not None, lenient=True, newer=False)
         if state.decision.follow != job.theirs:
             return None
-    names = tuple(merged.copies.values())
-    both = replace(
-        job, documents=merged.documents, memory=None, merged=names, combined=True, tree="", known={*known, job.stored}
-    )
-    return await save_snapshot(both, state)
+    both = replace(job, documents=merged.documents, memory=None, merged=tuple(merged.copies.values()), tree="")
+    return await save_snapshot(replace(both, combined=True, known={*known, job.stored}), state)
 
 
 def _tell_doubt(job: Job, state: State) -> None:
-    """Say what speaks against the label. The backup is made all the same, and then nothing is removed.
-
-    Memory that is not saved is lost; a rollback that goes unnoticed for one backup more is not.
+    """Say what speaks against the label. The backup is made all the same, and then nothing is removed: memory that is
+    not saved is lost; a rollback that goes unnoticed for one backup more is not.
     """
     why = _doubt(job, state)
     if why is not None:
@@ -196,10 +175,9 @@ def _tell_doubt(job: Job, state: State) -> None:
 
 
 def _doubt(job: Job, state: State) -> str | None:
-    if state.blind is not None:
-        return state.blind
-    if state.decision.doubt is not None:
-        return message_of(state.decision.doubt)
+    doubt = state.decision.doubt
+    if state.blind is not None or doubt is not None:
+        return state.blind or message_of(doubt)  # type: ignore[arg-type] # one of them is there
     cut = job.policy is not None and not state.listed.complete
     return f"the vault's list of label {job.label!r} is cut short" if cut else None
 
@@ -220,9 +198,7 @@ def _tell_weaker(job: Job, decision: Decision) -> None:
 
 
 async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
-    """The latest snapshot if it holds just these documents under the same trust, and is whole; and the label, as it was
-    looked at for that where something speaks against it.
-    """
+    """The latest if it is whole and holds just this under the same trust; and the label, looked at for that."""
     session, decision = job.session, state.decision
     latest = decision.follow
     named = decision.written if session.trust.accept_legacy_pointer else decision.pointer.snapshot_id
@@ -248,13 +224,10 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
     return state, session.known_info(entry, whole)
 
 
-# What a backup would do, found out without a trace
-
-
 @dataclass(frozen=True)
 class Latest:
     info: SnapshotInfo | None = None  # it, None where nothing is saved yet, or nothing can be restored
-    documents: dict[str, str] | None = None  # its documents
+    documents: dict[str, str] | None = None
     problem: str | None = None  # why it cannot be read, None where it can, or there is none
 
 
@@ -287,10 +260,7 @@ async def read_latest(session: Session, *, label: str) -> Latest:
 async def plan_backup(
     session: Session, /, documents: dict[str, str], *, damaged: bool = False, **asked_for: Any
 ) -> Plan:
-    """Do all of a backup but the writing. Arguments and errors are those of a backup, but for a want of room.
-
-    ``damaged`` says that the latest cannot be read: what holds the same is saved anew then.
-    """
+    """Do all of a backup but the writing; ``damaged``, the latest cannot be read, and an equal one is saved anew."""
     session = session.unnoticed()
     label, policy, facts = check_arguments(**asked_for)
     job = Job(session, label, exact_documents(documents), session.signer, policy, "raise", facts)
@@ -300,34 +270,23 @@ async def plan_backup(
         job.policy = None
     parent = await parent_of(session, state)
     built = await session.vault.compute(build, job, state, session.stream(label), parent)
-    entry = state.decision.entry(state.decision.follow)
-    sound = state.decision.doubt is None and not damaged
-    unchanged = sound and entry is not None and await job.holds(entry)
+    entry, free = state.decision.entry(state.decision.follow), await free_bytes(session)
+    if entry is not None and state.decision.doubt is None and not damaged and await job.holds(entry):
+        return Plan(built.info, True, 0, free)
     # What the pointer's next write shows of its age.
     state = replace(state, files=state.listed.as_of(session.now()))
     await plan_retention(job, state, built)
-    needed, free = needed_bytes(job, state, built), await free_bytes(session)
-    if unchanged:
-        return Plan(built.info, unchanged, 0, free)
-    problem, victims = await _make_room(job, state, built, needed, free)
-    removed = job.planned.removed if job.planned is not None else ()
-    return Plan(built.info, unchanged, needed, free, problem, tuple(dict.fromkeys((*victims, *removed))))
-
-
-async def _make_room(
-    job: Job, state: State, built: BuiltSnapshot, needed: int, free: int | None
-) -> tuple[str | None, list[str]]:
-    """Why the snapshot does not fit, None where it does, and what has to go for it beforehand."""
-    what = f"a snapshot of label {job.label!r}"
+    needed, what, problem = needed_bytes(job, state, built), f"a snapshot of label {label!r}", None
+    planned, victims = job.planned, list[str]()
     try:
         require_sizes(built.files, what)
+        if free is not None and needed > free:
+            room = free if planned is None else free + await bytes_freed(session, state.listed, (), needs=state.needs)
+            if needed > room and planned is not None:
+                victims = await choose_victims(session, state, planned, needed - room)
+            if needed > room and not victims:
+                raise no_room(needed, room, what, label)
     except QuotaExceeded as error:
-        return message_of(error), []
-    if free is None or needed <= free:
-        return None, []
-    if job.planned is None:
-        return message_of(no_room(needed, free, what, job.label)), []
-    free += await bytes_freed(job.session, state.listed, (), needs=state.needs)
-    victims = [] if needed <= free else await choose_victims(job.session, state, job.planned, needed - free)
-    fits = needed <= free or victims
-    return None if fits else message_of(no_room(needed, free, what, job.label)), victims
+        problem = message_of(error)
+    removed = planned.removed if planned is not None else ()
+    return Plan(built.info, False, needed, free, problem, tuple(dict.fromkeys((*victims, *removed))))

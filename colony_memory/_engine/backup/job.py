@@ -4,16 +4,16 @@ memory never held.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._boundary import several
+from colony_memory._boundary import require_text, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, MemoryHome, is_conflict, settled, stood_for, with_merged
 from colony_memory._engine.keep import policy_of
-from colony_memory._engine.load import load, restores
+from colony_memory._engine.load import load, restores, unsealed_info, would_do
 from colony_memory._engine.observe import observed
-from colony_memory._engine.sealed import unsealed_info, would_do
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files, look
 from colony_memory._format import FORMAT, FORMAT_2
@@ -68,17 +68,12 @@ def check_arguments(
     label = require_label(label)
     if on_conflict not in _CONFLICT:
         raise ValueError(f"on_conflict must be one of {', '.join(map(repr, _CONFLICT))}, not {on_conflict!r}")
-    if note is not None and not isinstance(note, str):
-        raise ValueError(f"note must be a string, not {type(note).__name__}")
-    if note is not None and len(note) > MAX_NOTE:
+    if note is not None and len(require_text("note", note)) > MAX_NOTE:
         raise ValueError(f"note must have at most {MAX_NOTE} characters, not {len(note)}")
     if isinstance(incomplete, str):
         raise ValueError("incomplete must be lines, not one string")  # noqa: TRY004 - one type for bad arguments
-    lines = tuple(several("incomplete", incomplete or ()))
-    if not all(isinstance(line, str) for line in lines):
-        raise ValueError("incomplete must be lines of text")
-    policy = None if prune_keep is None and retention is None else policy_of(prune_keep, retention)
-    return label, policy, {"note": note, "incomplete": lines, "tags": check_tags(tags)}
+    lines = tuple(texts("incomplete", incomplete or ()))
+    return label, policy_of(prune_keep, retention), {"note": note, "incomplete": lines, "tags": check_tags(tags)}
 
 
 @dataclass(frozen=True)
@@ -86,12 +81,9 @@ class Unread:
     """A memory whose text need not be read as long as its tree will do."""
 
     tree: str  # digest of its names and their contents
-    # Gives its documents, and what had to be left out of them, one line each
-    read: Callable[[], tuple[dict[str, str], Iterable[str]]]
-    # Digests of which the tree is made, as far as they are known without reading
-    digests: Mapping[str, str] = field(default_factory=dict)
-    # The contents that were read all the same, the record of files without these
-    fresh: Mapping[str, str | bytes] = field(default_factory=dict)
+    read: Callable[[], tuple[dict[str, str], Iterable[str]]]  # gives its documents, and lines on what was left out
+    digests: Mapping[str, str] = field(default_factory=dict)  # of which the tree is made, as far as they are known
+    fresh: Mapping[str, str | bytes] = field(default_factory=dict)  # contents that were read all the same
 
 
 @dataclass
@@ -106,8 +98,7 @@ class Job:
     basis: Basis = field(default_factory=Basis)  # what the memory is based on, as it was when the latest was looked at
     latest: str | None = None  # the latest snapshot that it goes on from
     theirs: str | None = None  # the one of another writer that it met, None where it met none
-    # One that it takes the place of, without having a basis, and does not hold all the text of
-    passed_over: str | None = None
+    passed_over: str | None = None  # the one that it overtakes without a basis, and lacks text of
     known: set[str] = field(default_factory=set)  # snapshots beside the basis that it is based on
     stored: str | None = None  # an own snapshot that met a conflict and holds just this memory
     merged: tuple[str, ...] = ()  # names under which the other's text is kept beside the own one's
@@ -120,19 +111,6 @@ class Job:
     unread: Unread | None = None  # what the caller gave, as long as it was not read; None where it was
     memory: Memory | None = None  # the same in bytes; None where all was given as documents
     _digest: str = field(default="", init=False)
-
-    def __post_init__(self) -> None:
-        self.tree = self.tree if self.unread is None else self.unread.tree
-
-    def begin(self, basis: Basis, latest: str | None) -> None:
-        """Compare with another latest, and forget what was found out of the one before."""
-        self.basis, self.latest = basis, latest
-        self.theirs = self.passed_over = self.stored = None
-        self.known = set()
-
-    @property
-    def names(self) -> Iterable[str]:
-        return self.documents if self.memory is None else self.memory.names
 
     def whole(self) -> dict[str, str]:
         if self.memory is not None and not self.documents:
@@ -161,14 +139,10 @@ class Job:
         return not self.basis or (self.basis.not_held and self.latest in self.basis.own)
 
     def based_on(self, state: State) -> tuple[str, ...]:
-        found = set(self.known)
-        if not self.combined:
-            found |= {
-                own
-                for own in (*self.basis.known, *self.basis.merged)
-                if own == self.basis.snapshot_id or state.lists(own)
-            }
-        return tuple(sorted(found, key=id_order))
+        basis = self.basis
+        own = () if self.combined else (*basis.known, *basis.merged)
+        listed = {each for each in own if each == basis.snapshot_id or state.lists(each)}
+        return tuple(sorted(self.known | listed, key=id_order))
 
     def unmerged(self, state: State, snapshot_id: str, *, refused: bool) -> tuple[Unmerged, ...]:
         based_on, stamp = self.based_on(state), self.session.stamp()
@@ -217,22 +191,19 @@ class Job:
     async def is_equal(self, entry: Entry | None) -> bool:
         """True if a snapshot holds equal memory, whoever wrote it, as far as this client can tell."""
         info = await unsealed_info(self.session, self.label, entry)
-        if info is None:
-            return False
-        if self.tree and self.basis.tree and info.snapshot_id == self.basis.snapshot_id:
+        if info is not None and self.tree and self.basis.tree and info.snapshot_id == self.basis.snapshot_id:
             return self.tree == self.basis.tree
-        if not info.plaintext_sha256:
+        if info is None or not info.plaintext_sha256:
             return False
         if not self._digest:
             self._digest = await self.session.vault.compute(digest, self.whole())
         return self._digest == info.plaintext_sha256
 
     async def note_saved(self, snapshot_id: str, state: State) -> None:
-        if self.combined:
-            return
-        self.tree = self.tree or await self.session.vault.compute(tree_of, self.whole())
-        shown = {*state.shown, snapshot_id}
-        self.note(events.saved, snapshot_id, stream=state.decision.stream, tree=self.tree, listed=shown)
+        if not self.combined:
+            self.tree = self.tree or await self.session.vault.compute(tree_of, self.whole())
+            shown = {*state.shown, snapshot_id}
+            self.note(events.saved, snapshot_id, stream=state.decision.stream, tree=self.tree, listed=shown)
 
     def note(self, event: Callable[..., Basis], *facts: Any, **more: Any) -> None:
         """Keep what comes of an event. What was merged is in no memory, and is no event."""
@@ -252,11 +223,12 @@ async def compare(job: Job, state: State) -> State:
     if basis and decision.follow not in basis.own:
         # Every page of the catalogue is opened for that, so not where the latest is the own one.
         newest = decision.entry(decision.follow)
-        basis = stood_for(basis, stand_ins([*state.infos, *([newest.info] if newest is not None else [])]))
+        basis = stood_for(basis, stand_ins([*state.infos, *([] if newest is None else [newest.info])]))
     if basis and decision.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
-    job.begin(basis, state.decision.follow)
+    job.basis, job.latest, job.known = basis, state.decision.follow, set()
+    job.theirs = job.passed_over = job.stored = None
     latest = state.decision.follow
     if latest is None or state.decision.doubt:
         return state
@@ -272,19 +244,8 @@ async def compare(job: Job, state: State) -> State:
     return state
 
 
-async def race(job: Job, now: State, theirs: str) -> None:
-    if await job.is_equal(now.decision.entry(theirs)):
-        job.known.add(theirs)
-    else:
-        job.theirs = theirs
-
-
 async def _go_on_without_basis(job: Job, state: State, latest: str) -> None:
-    """Where nothing is known of what the memory held, the save becomes the latest.
-
-    By value, all that is of this host is one writer's. What another has saved is read once: where the save has every
-    line of it, it counts as based on it, else that is told.
-    """
+    """The save becomes the latest. By value, a host is one writer; what another has that it lacks is told."""
     origin, entry = job.session.origin(job.label), state.decision.entry(latest)
     if isinstance(job.session.home(job.label), MemoryHome):
         rows = ((one, state.decision.entry(one.snapshot_id)) for one in state.unmerged)
@@ -330,14 +291,14 @@ async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
         return None
     for own in basis.own - {job.theirs}:
         entry = state.decision.entry(own) if state.lists(own) else None
-        if entry is not None and not entry.info.refused and await job.is_equal(entry):
-            if not job.session.knows_good(job.label, own) and (await restores(job.session, job.label, own)) is not None:
-                continue  # it is damaged, so that this memory is saved nowhere
+        if entry is None or entry.info.refused or not await job.is_equal(entry):
+            continue
+        # Where it is damaged, this memory is saved nowhere.
+        if job.session.knows_good(job.label, own) or await restores(job.session, job.label, own) is None:
             return job.session.known_info(entry)
-    if job.on_conflict == "raise":
-        stored = await _stored_refused(job, state)
-        if stored is not None:
-            raise conflict(job, stored)
+    stored = await _stored_refused(job, state) if job.on_conflict == "raise" else None
+    if stored is not None:
+        raise conflict(job, stored)
     return None
 
 
@@ -350,49 +311,45 @@ async def _stored_refused(job: Job, state: State) -> str | None:
 
 
 def conflict(job: Job, mine: str) -> ConflictDetected:
-    msg = (
+    return ConflictDetected(
         f"another client saved snapshot {job.theirs} of label {job.label!r}, which this memory is not based on: yours "
-        f"is stored and listed as {mine}, and the latest is theirs"
+        f"is stored and listed as {mine}, and the latest is theirs",
+        theirs=job.theirs,
+        snapshot_id=mine,
+        hint=Hint("backup", "on_conflict", "merge", label=job.label),
     )
-    hint = Hint("backup", "on_conflict", "merge", label=job.label)
-    return ConflictDetected(msg, theirs=job.theirs, snapshot_id=mine, hint=hint)
 
 
 async def merge_theirs(job: Job, state: State) -> tuple[Merged | None, bool]:
-    """The memory and the latest as one, None where the latest cannot be read, which is told; and whether the
-    latest is just that.
-    """
+    """The memory and the latest as one, None where that cannot be read, which is told; and if the latest is that."""
     theirs = str(job.theirs)
     try:
         other = (await load(job.session, job.label, theirs)).documents
-    except DecryptionError as error:
-        # Theirs may hold what is nowhere else: it stays the latest, and ours is stored without being it.
-        warn(f"snapshot {theirs} of label {job.label!r} is not merged, and stays the latest: {message_of(error)}")
-        job.on_conflict = "raise"
-        return None, False
     except _UNREADABLE as error:
-        warn(f"snapshot {theirs} of label {job.label!r} could not be merged, and is passed over: {message_of(error)}")
-        job.on_conflict = "continue"
+        # What is only closed may hold what is nowhere else: it stays the latest, and ours is stored without being it.
+        closed = isinstance(error, DecryptionError)
+        what = "is not merged, and stays the latest" if closed else "could not be merged, and is passed over"
+        warn(f"snapshot {theirs} of label {job.label!r} {what}: {message_of(error)}")
+        job.on_conflict = "raise" if closed else "continue"
         return None, False
     job.stored = job.stored or await _stored_refused(job, state)
     own = {*job.basis.known, *filter(None, (job.stored,))}
-    before = await _common(job.session, state, own, theirs)
-    from colony_memory._engine.merge import merge
-
-    merged = await job.session.vault.compute(merge, before, job.whole(), other, theirs_name=theirs)
+    merged = await _merge(job.session, state, own, job.whole(), other, name=theirs)
     return merged, merged.documents == other
 
 
-async def _common(session: Session, state: State, own: Iterable[str], theirs: str) -> Mapping[str, str] | None:
-    """The common ancestor of both sides, None where there is none, or it is not there any more."""
+async def _merge(
+    session: Session, state: State, own: Iterable[str], ours: dict[str, str], theirs: dict[str, str], *, name: str
+) -> Merged:
+    """Merge over the common ancestor of both sides, over nothing where it is not there, or not any more."""
+    from colony_memory._engine.merge import merge
+
     instead = stand_ins(state.infos)
-    over = merge_base(state.infos, state.unmerged, {instead.get(each, each) for each in own}, theirs)
-    if over is None:
-        return None
-    try:
-        return (await load(session, state.label, over)).documents
-    except _UNREADABLE:
-        return None
+    over, before = merge_base(state.infos, state.unmerged, {instead.get(each, each) for each in own}, name), None
+    if over is not None:
+        with suppress(*_UNREADABLE):
+            before = (await load(session, state.label, over)).documents
+    return await session.vault.compute(merge, before, ours, theirs, theirs_name=name)
 
 
 @observed("merge")
@@ -409,9 +366,6 @@ async def merge_snapshot(session: Session, documents: dict[str, str], *, label: 
         latest = await unsealed_info(session, label, state.decision.entry(follow))
         if latest is not None and latest.plaintext_sha256 == await session.vault.compute(digest, documents):
             own.add(latest.snapshot_id)
-        before = await _common(session, state, own, snapshot_id)
-        from colony_memory._engine.merge import merge
-
-        merged: Merged = await session.vault.compute(merge, before, documents, other, theirs_name=snapshot_id)
+        merged = await _merge(session, state, own, documents, other, name=snapshot_id)
         home.write(with_merged(home.read(), snapshot_id))
         return merged

@@ -4,10 +4,9 @@ follows, and what the retention gives up goes. Wherever that stops, what is list
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import basis as events
-from colony_memory._engine.backup.job import race
 from colony_memory._engine.files import (
     bytes_freed,
     discard,
@@ -22,18 +21,20 @@ from colony_memory._engine.files import (
     took_long,
     upload,
 )
-from colony_memory._engine.keep import ages, newest_good, note_shrink, open_shrunk, plan_for, withdraw
-from colony_memory._engine.load import keep_parent, parent_of
-from colony_memory._engine.publish import Move, Published, may_move, publish, touch
-from colony_memory._engine.sealed import builder, remember
+from colony_memory._engine.keep import ages, newest_good, note_shrink, open_shrunk, plan_for
+from colony_memory._engine.label import few
+from colony_memory._engine.load import builder, load, open_manifest, remember
+from colony_memory._engine.publish import Move, Published, publish, touch
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import look
 from colony_memory._engine.store import Unanswered, to_public
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
 from colony_memory._format.json import printable
-from colony_memory._format.names import new_id
+from colony_memory._format.names import id_order, manifest_filename, new_id
 from colony_memory._format.pointer import write_pointer
+from colony_memory._format.v2.build import BuiltChain, read_chain
+from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._values import NamedTuple, replace
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -55,15 +56,16 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.backup.job import Job
     from colony_memory._engine.keep import Planned
-    from colony_memory._engine.load import Parent
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
+    from colony_memory._format.age import Lock
+    from colony_memory._format.v2.chain import Chain
     from colony_memory._format.v2.state import State as Memory
-    from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
+    from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
 
 # Documents whose sizes a pointer tells; it is a file of bounded size.
 _MOST = 5_000
-_SHOWN = 5
+
 # What a signature adds to a pointer, at most.
 _SIGNATURE_CHARS = 300
 
@@ -74,20 +76,26 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     stream = state.decision.stream or session.stream(label)
     parent = None if job.as_base else await parent_of(session, state)
     built = await session.vault.compute(build, job, state, stream, parent)
-    inherited = [] if parent is None or not built.inherited else [*built.inherited, parent.manifest_file]
+    inherited = [*built.inherited]
+    if parent is not None and inherited:  # without whose manifest nothing keeps its packs
+        inherited.append(manifest_filename(label, parent.snapshot_id))
     what = f"snapshot of label {label!r}"
     require_sizes(built.files, what)
     state = await _make_room(job, state, built, what)
     # Before its manifest is there: where a pointer is missing, that alone may make it the latest.
     job.note(events.pending, built.info.snapshot_id)
-    written = await _write(job, built, inherited)
+    names = job.documents if job.memory is None else job.memory.names
+    written = await write_files(session, built, inherited, names)
     done = await _publish(job, state, built, stream, inherited) if written else None
     if done is None:
-        await _give_up(job, built)
+        await give_up(session, built)
         job.note(events.withdrawn, built.info.snapshot_id)
         job.as_base = True
         return None
-    keep_parent(session, built)
+    opens = isinstance(built, BuiltChain) and (built.lock is None or session.identities is not None)
+    if isinstance(built, BuiltChain) and built.chain is not None and opens:
+        mine = built.info.snapshot_id
+        session.parents[label] = Parent(mine, built.manifest_sha256, built.chain, built.lock)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
     info = session.known_info(Entry(built.info, built.manifest_sha256))
     info = replace(info, head=head, diverged_from=job.theirs or job.passed_over, merged=job.merged)
@@ -104,38 +112,81 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     whole = lost.before.snapshot_id
     if lost.smaller:
         return replace(info, shrunk_from=whole)
-    rest = f" and {len(job.ruined) - _SHOWN} more" if len(job.ruined) > _SHOWN else ""
     warn(
-        f"label {job.label!r}: hardly anything is left of {', '.join(job.ruined[:_SHOWN])}{rest}: empty, NUL bytes or "
-        f"less than a tenth. It is saved as it is; snapshot {whole} has all of it, and backups keep that for 30 days",
+        f"label {job.label!r}: hardly anything is left of {few(job.ruined)}: empty, NUL bytes or less than a tenth. It "
+        f"is saved as it is; snapshot {whole} has all of it, and backups keep that for 30 days",
         hint=Hint("restore", "snapshot_id", whole, label=job.label),
     )
     return info
 
 
-async def _write(job: Job, built: BuiltSnapshot, inherited: Sequence[str]) -> bool:
-    session, began = job.session, job.session.now()
+async def write_files(session: Session, built: BuiltSnapshot, inherited: Sequence[str], names: Iterable[str]) -> bool:
+    """Upload a snapshot, which needs what others have written too; false where some of it may have been removed."""
+    began, label = session.now(), built.info.label
     written = await upload(session, built)
     if built.info.format == FORMAT_2 and not inherited:
         try:
             await read_back(session, built)  # so much will stand on it
         except ColonyMemoryError:
-            await _give_up(job, built)
+            await give_up(session, built)
             raise
-    session.proved(job.label, built.info.snapshot_id)
-    remember(session, built, job.names)
+    session.proved(label, built.info.snapshot_id)
+    remember(session, built, names)
     if not inherited and not took_long(session, began, written):
         return True
-    return await prove(session, job.label, [*built.files, *inherited], own=built.files)
+    return await prove(session, label, [*built.files, *inherited], own=built.files)
+
+
+class Parent(NamedTuple):
+    snapshot_id: str
+    manifest_sha256: str
+    chain: Chain  # what it holds, as it was read or written by this client
+    lock: Lock | None  # what it is encrypted with, None where it is not
+
+
+async def parent_of(session: Session, state: State) -> Parent | None:
+    """The newest committed chain, every byte of it read; None, for a base, where that is damaged or not trusted."""
+    encrypted = session.recipients is not None
+    if session.format != FORMAT_2 or (encrypted and session.identities is None):
+        return None  # whoever cannot open what is below cannot go on from it
+    label = state.label
+    kept: Parent | None = session.parents.get(label)
+    like = (row for row in state.rows if row.info.format == FORMAT_2 and row.info.encrypted == encrypted)
+    entry = next(like, None) if state.decision.doubt is None else None
+    if entry is None:
+        return None
+    if kept is not None and (kept.snapshot_id, kept.manifest_sha256) == (entry.snapshot_id, entry.manifest_sha256):
+        return kept
+    chains: list[Chain] = []
+
+    def read(manifest: Manifest, texts: dict[str, str | None], **bounds: Any) -> None:
+        # No documents are made: beside the chain they would be the whole memory once more.
+        if isinstance(manifest, ChainManifest):
+            chains.append(read_chain(manifest, texts, by_tree=True, **bounds))
+
+    try:
+        manifest = (await load(session, label, entry.snapshot_id, unpack=read, state=state)).manifest
+        if not chains or manifest.sha256 != entry.manifest_sha256:
+            return None
+        lock = (await open_manifest(session, manifest)).lock if encrypted else None
+        if encrypted and lock is None:
+            return None  # whoever is to read the next one could not read what is below
+        session.proved(label, entry.snapshot_id)
+    except VaultError:
+        raise
+    except ColonyMemoryError as error:
+        log(f"{entry.snapshot_id} of {label!r} cannot be built on, so the next is stored whole: {message_of(error)}")
+        return None
+    return Parent(entry.snapshot_id, manifest.sha256, chains[0], lock)
 
 
 def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSnapshot:
     session, decision = job.session, state.decision
-    seen = {each for each in (session.newest.get(job.label), decision.follow) if each}
+    seen = {session.newest.get(job.label), decision.follow}
     # Anyone can put an id of any time into a vault, and ours must not follow it.
     believed = not session.trust.pins or decision.proven
     if believed:
-        seen |= {each for each in (decision.written, decision.pointer.went_back_from) if each}
+        seen |= {decision.written, decision.pointer.went_back_from}
         seen |= {entry.snapshot_id for entry in decision.pointer.catalog.front}
     if state.files is not None:
         seen |= {entry.snapshot_id for entry in decision.entries} if session.trust.pins else state.files.ids
@@ -144,7 +195,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     job.ruined, job.ruined_since = _ruined_in(job, state, parent), decision.follow
     chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
     write = builder(session, session.format, chain, lock)
-    mine = new_id(session.now(), session.token(), seen)
+    mine = new_id(session.now(), session.token(), filter(None, seen))
     built = write(
         job.memory if job.memory is not None and write is not build_parts else job.whole(),
         label=job.label,
@@ -165,10 +216,8 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
 async def _publish(
     job: Job, state: State, built: BuiltSnapshot, stream: str, inherited: Sequence[str]
 ) -> Published | None:
-    """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
-
-    None where other clients may have taken it for a leftover, or began the label at the same moment under another
-    stream, so that it has to be made anew.
+    """A row in the catalogue, and the latest, unless another client's is that; None where it has to be made anew:
+    others may have taken it for a leftover, or began the label at the same moment.
     """
     session, mine = job.session, built.info.snapshot_id
     before, given_up = state, False
@@ -187,17 +236,20 @@ async def _publish(
                 and follow not in (job.latest, mine, *job.basis.own, *session.home(job.label).read().own)
                 and state.decision.entry(follow) is None
             ):
-                await race(job, now, follow)
+                if await job.is_equal(now.decision.entry(follow)):
+                    job.known.add(follow)
+                else:
+                    job.theirs = follow
                 if job.merges:
                     given_up = True
                     return None
-            if decision.doubt is None and decision.pointer.stream not in (None, stream):
-                given_up = True
+            given_up = decision.doubt is None and decision.pointer.stream not in (None, stream)
+            if given_up:
                 return None
             await plan_retention(job, now, built)
         follow = None if decision.doubt else decision.follow
         # The pointer never moves to an older snapshot.
-        refused = follow is not None and (job.is_refused or not may_move(now, mine))
+        refused = follow is not None and (job.is_refused or id_order(mine) < id_order(follow))
         removed = job.planned.removed if job.planned is not None else ()
         lost = None if refused else _find_lost(job, now, built)
         rows = _rows_with(job, now, built, lost=lost, refused=refused)
@@ -208,39 +260,30 @@ async def _publish(
     try:
         done = await publish(session, state, change, signer=job.signer, lenient=True, doubted=True)
     except QuotaExceeded as error:
-        await _give_up(job, built, error)
+        await give_up(session, built, error)
         raise
-    except (ConflictDetected, VaultError) as error:
-        raise _with_snapshot(error, job.label, mine) from error
+    except Unanswered as error:
+        msg = f"snapshot {mine} of label {job.label!r} is stored, but may or may not be the latest now"
+        hint = Hint("list_snapshots", label=job.label)
+        raise BackupUncertain(f"{msg}: {error}; saving again is safe", snapshot_id=mine, hint=hint) from error
+    except ConflictDetected as error:
+        msg = f"{error.message}: snapshot {mine} is stored, but it is not the latest"
+        raise ConflictDetected(msg, theirs=error.theirs, snapshot_id=mine) from error
+    except VaultError as error:
+        more = f"snapshot {mine} is stored, but the pointer of label {job.label!r} was not moved to it"
+        raise to_public(error, more) from error
     return None if given_up else done
 
 
-def _with_snapshot(error: ConflictDetected | VaultError, label: str, mine: str) -> ColonyMemoryError:
-    if isinstance(error, Unanswered):
-        msg = (
-            f"snapshot {mine} of label {label!r} is stored, but may or may not be the latest now: "
-            f"{message_of(error)}; saving again is safe"
-        )
-        return BackupUncertain(msg, snapshot_id=mine, hint=Hint("list_snapshots", label=label))
-    if isinstance(error, ConflictDetected):
-        msg = f"{error.message}: snapshot {mine} is stored, but it is not the latest"
-        return ConflictDetected(msg, theirs=error.theirs, snapshot_id=mine)
-    return to_public(error, f"snapshot {mine} is stored, but the pointer of label {label!r} was not moved to it")
-
-
-async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None = None) -> None:
-    """Take back a snapshot whose manifest was there for others to see.
-
-    A chain that stood there for long may have been listed, or built on: it is deleted as any other, out of the
-    catalogue first, and its pack once nobody needs it.
-    """
+async def give_up(session: Session, built: BuiltSnapshot, why: ColonyMemoryError | None = None) -> None:
+    """Take back a snapshot that others may have seen: a chain, built on perhaps, is deleted as any other."""
     if built.info.format == FORMAT:
-        await discard(job.session, built, why)
+        await discard(session, built, why)
         return
     from colony_memory._engine.prune import delete_snapshot
 
     try:
-        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id, sweeps=False)
+        await delete_snapshot(session, label=built.info.label, snapshot_id=built.info.snapshot_id, sweeps=False)
     except ColonyMemoryError as error:
         log(f"snapshot {built.info.snapshot_id} was given up, and could not be removed: {message_of(error)}")
 
@@ -254,9 +297,7 @@ class _Lost(NamedTuple):
 
 
 def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]:
-    """Names of documents of the latest snapshot that are ruined in the memory to save, as far as that can be told
-    without reading it.
-    """
+    """Documents of the latest that are ruined in the memory to save, as far as that can be told without reading it."""
     pointer, latest = state.decision.pointer, state.decision.follow
     entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
     if parent is not None and parent.snapshot_id == latest:
@@ -280,9 +321,7 @@ def _bytes_in(memory: Memory) -> dict[str, int]:
 
 
 def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
-    """Sizes of documents for the pointer, for whoever saves next and does not read this snapshot. Who
-    goes on from a chain of packs reads it.
-    """
+    """Sizes of documents for the pointer, for whoever saves next without reading this snapshot."""
     names = built.listed.doc_names
     if not names or len(names) > _MOST:
         return None
@@ -322,9 +361,7 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
 def _rows_with(
     job: Job, state: State, built: BuiltSnapshot, *, lost: _Lost | None = None, refused: bool = False
 ) -> Iterable[Entry]:
-    """The catalogue with the new snapshot, and without what the retention gives up; what was lost since the one before
-    is noted with that.
-    """
+    """The catalogue with the new snapshot, without what the retention gives up; it notes what was lost."""
     info = replace(built.listed, refused=True) if refused else built.listed
     own = Entry(info, built.manifest_sha256, packs=built.packs, base_files=built.base_files)
     if state.files is None:
@@ -346,17 +383,14 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
     )
     pages = sum(len(text) + len('"", ') for text in moved.catalog.stored()[0])
     size = len(write_pointer(replace(moved, entries=()))) + pages + (_SIGNATURE_CHARS if job.signer else 0)
-    grows = size - len(state.text or "")
-    return built.info.stored_bytes + max(0, grows)
+    return built.info.stored_bytes + max(0, size - len(state.text or ""))
 
 
 async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> State:
-    """Refuse before the first write what cannot fit; with a retention, let go what has to, and give the label as it is
-    then.
+    """Refuse before the first write what cannot fit; with a retention, let go what has to, and give the label then.
 
-    Leftovers go first, where they are old. Age is told by the vault's clock, which a full vault may not show, as
-    nothing newer fits into it: the pointer is written anew then, and takes no room. After that goes what the retention
-    gives up, and then the oldest of what it would keep, no more than needed.
+    Old leftovers go first, then what the retention gives up, then the oldest of what it would keep, no more than
+    needed. Age is told by the vault's clock: where nothing newer fits to show it, the pointer is written anew.
     """
     session, label, policy = job.session, job.label, job.policy
     await plan_retention(job, state, built)
@@ -377,13 +411,16 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
         victims = await choose_victims(session, state, planned, need - free)
         if not victims:
             raise no_room(need, free, what, label, gain=0)
-        for own in (own for own in planned.unmerged if own in victims):
-            warn(
-                f"the vault is full: snapshot {own} of label {label!r} is removed, though the latest is not based on it"
-            )
-        for own in (own for own in victims if own in planned.shrunk):
-            warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though a much smaller one followed")
-        state = await withdraw(session, state, victims)
+        told = {own: "the latest is not based on it" for own in planned.unmerged if own in victims}
+        told |= {own: "a much smaller one followed" for own in victims if own in planned.shrunk}
+        for own, why in told.items():
+            warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though {why}")
+
+        async def withdraw(now: State) -> Move:
+            rows = [row for row in now.decision.building if row.snapshot_id not in victims]
+            return Move(now.decision.follow, rows, victims)
+
+        state = (await publish(session, state, withdraw, lenient=True)).state
         await remove_snapshots(session, state.listed, victims, needs=state.needs)
     left = await free_bytes(session)
     if left is not None and need > left:
@@ -418,11 +455,10 @@ async def _retire(job: Job, done: Published) -> None:
     try:
         await remove_snapshots(job.session, done.state.listed, removed, needs=done.state.needs, spare=spare)
     except ColonyMemoryError as error:
+        why = f"older snapshots could not be removed; the next one tries again: {message_of(error)}"
         if isinstance(error.__cause__ if isinstance(error, PruneIncomplete) else error, VaultDenied):
-            warn(
-                f"the backup is done, but these credentials may not delete: {', '.join(sorted(removed))} of label "
-                f"{job.label!r} is off the list, and its files stay until prune is run with the right to delete"
+            why = (
+                f"these credentials may not delete: {', '.join(sorted(removed))} of label {job.label!r} is off the "
+                "list, and its files stay until prune is run with the right to delete"
             )
-            return
-        again = "; the next one tries again" if isinstance(error, (PruneIncomplete, VaultError)) else ""
-        warn(f"the backup is done, but older snapshots could not be removed{again}: {message_of(error)}")
+        warn(f"the backup is done, but {why}")
