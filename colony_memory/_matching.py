@@ -6,6 +6,7 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
+from colony_memory._boundary import require_text
 from colony_memory._diff import each_line
 from colony_memory._format.json import shown
 from colony_memory._values import NamedTuple
@@ -43,9 +44,7 @@ class Pattern:
 
     def __init__(self, pattern: str, *, fixed: bool = False, ignore_case: bool = False) -> None:
         """Take a regular expression of :mod:`re`, or with ``fixed`` a text; a ValueError where it is none, or empty."""
-        if not isinstance(pattern, str):
-            raise ValueError(f"a pattern must be a string, not {type(pattern).__name__}")  # noqa: TRY004
-        if not pattern:
+        if not require_text("a pattern", pattern):
             raise ValueError("an empty pattern is in every line: say what to look for")
         if "\n" in pattern:
             raise ValueError("a pattern is looked for in one line, and there is a line feed in it")

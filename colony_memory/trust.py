@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import several
+from colony_memory._format.json import shown
 from colony_memory._format.names import id_order, read_head, require_id
 from colony_memory._values import dataclass, field
 from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument
@@ -43,7 +44,7 @@ class Trust:
         """
         if not verify:
             return None
-        named = f"snapshot {_shown(manifest.get('snapshot_id'))} of label {_shown(manifest.get('label'))}"
+        named = f"snapshot {shown(manifest.get('snapshot_id'))} of label {shown(manifest.get('label'))}"
         if manifest.get("signature") is None:
             if self.require_signature:
                 msg = (
@@ -65,7 +66,7 @@ class Trust:
 
     def judge_pointer(self, pointer: Mapping[str, Any]) -> str | None:
         """Decide on a pointer as :meth:`judge` does on a manifest."""
-        named = f"the pointer of label {_shown(pointer.get('label'))}"
+        named = f"the pointer of label {shown(pointer.get('label'))}"
         if pointer.get("signature") is None:
             if self.require_signature:
                 raise UntrustedSnapshot(f"{named} is not signed")
@@ -217,10 +218,6 @@ def _rolled_back(label: str, what: str) -> str:
         f"label {label!r} was rolled back: it {what}. Newer memory was removed or replaced. To accept what is there "
         "now, restore a snapshot by its id and back it up again"
     )
-
-
-def _shown(value: object) -> str:
-    return repr(value)[:80]
 
 
 #: Nobody is pinned.

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from colony_memory._boundary import require_text
 from colony_memory._format.json import shown
 from colony_memory._values import NamedTuple, pattern
 from colony_memory.exceptions import Hint, bad_argument
@@ -58,17 +59,12 @@ def _folded(label: str) -> str:
 
 
 def require_label(label: object) -> str:
-    if not isinstance(label, str):
-        raise ValueError(f"label must be a string, not {type(label).__name__}")  # noqa: TRY004
-    folded = label.strip().lower()
+    label = require_text("label", label)
     usable = sanitize_label(label)
-    if folded != usable:
-        msg = f"label {label!r} cannot be used as it is: only a-z, 0-9, '_' and '-' are kept; "
-        if usable != "default":
-            msg += f"use {usable!r} if that is what you mean"
-        else:
-            msg += "give the label a name in those characters"
-        raise ValueError(msg)
+    if label.strip().lower() != usable:
+        named = f"use {usable!r} if that is what you mean"
+        advice = "give the label a name in those characters" if usable == "default" else named
+        raise ValueError(f"label {label!r} cannot be used as it is: only a-z, 0-9, '_' and '-' are kept; {advice}")
     if not _IS_LABEL.fullmatch(usable):
         raise ValueError(f"label {label[:20]!r}… is too long: file names hold {MAX_LABEL} characters of one")
     return usable

@@ -67,10 +67,10 @@ def _in_place(old: bytes, new: bytes, where: Iterable[tuple[int, int]], shift: i
 
 
 def _moved(old: bytes, new: bytes, where: Iterable[tuple[int, int]]) -> Iterator[Match]:
-    known = {_digest(old[start:end]): start for start, end in pieces(old, 0, len(old))}
+    known = {hashlib.sha256(old[start:end]).digest(): start for start, end in pieces(old, 0, len(old))}
     for begin, last in where:
         for start, end in pieces(new, begin, last):
-            at = known.get(_digest(new[start:end]))
+            at = known.get(hashlib.sha256(new[start:end]).digest())
             if at is not None:
                 yield Match(start, at, end - start)
 
@@ -85,10 +85,6 @@ def pieces(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
         end = most if end < 0 else end + len(_END)
         yield start + at, start + end
         at = end
-
-
-def _digest(piece: bytes) -> bytes:
-    return hashlib.sha256(piece).digest()
 
 
 def _joined(found: Iterable[Match]) -> list[Match]:

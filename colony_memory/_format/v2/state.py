@@ -7,14 +7,13 @@ against the run before, of a long one against parts: what changed, and what is b
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.json import canonical, load_object, shown, utf8_pieces
 from colony_memory._format.names import TEXTS, expect, is_count, is_text
-from colony_memory._format.payload import digests_of, of_file
+from colony_memory._format.payload import digests_of, of_file, sha256
 from colony_memory._format.record import RECORD_NAME, joined_size, record_pieces, take_apart
 from colony_memory._format.v2.delta import gaps, match
 from colony_memory._format.v2.zstd import TooLarge
@@ -81,7 +80,7 @@ class State:
 
     @cached_property
     def marks(self) -> Mapping[str, str]:
-        return {name: _digest(content) for name, content in self.contents.items()}
+        return {name: sha256(content) for name, content in self.contents.items()}
 
     @cached_property
     def digests(self) -> Mapping[str, str]:
@@ -234,10 +233,6 @@ class _Rope:
 
 def _cut(content: Any, start: int, stop: int) -> Iterator[bytes | memoryview]:
     return content.cut(start, stop) if isinstance(content, _Rope) else iter((memoryview(content)[start:stop],))
-
-
-def _digest(content: bytes | bytearray) -> str:
-    return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
 EMPTY = State({})
