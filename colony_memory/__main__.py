@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from colony_memory.cli.output import print_version
-from colony_memory.words.errors import FAILED, USAGE, Asked, ignore_signals, report_failure, termination_raises
+from colony_memory.words.errors import (
+    FAILED,
+    USAGE,
+    Asked,
+    ignore_signals,
+    report_failure,
+    termination_raises,
+    warnings_as_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             if list(asked.argv) == ["--version"]:  # which needs nothing of what takes a command line apart
                 return print_version()
-            from colony_memory.cli.app import run
-
-            return run(asked)
+            return _run(asked)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - one line and a code, whatever it was
             if argv is None and isinstance(error, KeyboardInterrupt):
                 ignore_signals()
@@ -44,6 +51,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             if argv is None:
                 gc.freeze()  # what ends with the process need not be looked through once more
+
+
+def _run(asked: Asked) -> int:
+    from colony_memory.cli.app import COMPLETION, VERBS
+
+    verb, *argv = asked.argv or ("",)
+    with warnings_as_lines(asked):
+        if COMPLETION not in os.environ and verb in VERBS:
+            from colony_memory.cli.call import parse
+
+            call = parse(verb, argv)
+            if call is not None:
+                return call.run(asked)
+        from colony_memory.cli.program import run
+
+        return run(asked)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from colony_memory._format.names import require_label
 from colony_memory._os.files import read_file
 from colony_memory._os.machine import config_directory, expanded
 from colony_memory._values import dataclass, field, pattern
+from colony_memory.app.keys import settled_identities, settled_recipients
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.retention import Retention
 from colony_memory.vaults import VARIABLE
@@ -191,12 +192,6 @@ def expanded_path(path: str) -> str:
         raise ValueError(str(error)) from error
 
 
-def _keys() -> Any:
-    from colony_memory.app import open as keys
-
-    return keys
-
-
 #: What may stand in the file: by the name of the option.
 SETTINGS: dict[str, Callable[[Any], Any]] = {
     "vault": url_of,
@@ -204,8 +199,8 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "key_file": path_of,
     "trust": texts,
     "witness": path_of,
-    "encrypt_to": lambda given: _keys().settled_recipients(texts(given), path_of),
-    "identity": lambda given: _keys().settled_identities(texts(given), path_of),
+    "encrypt_to": lambda given: settled_recipients(texts(given), path_of),
+    "identity": lambda given: settled_identities(texts(given), path_of),
     "passphrase_file": path_of,
     "exclude": rules,
     "secrets": choice("stop", "warn", "mask", "allow"),

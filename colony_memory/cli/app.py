@@ -1,23 +1,19 @@
-"""The verbs of the program, their parameters, and the call that plain arguments make.
-
-What is not plain, such as an error, goes to click, which takes longer to load than most verbs take.
-"""
+"""The verbs of the program and their parameters."""
 
 from __future__ import annotations
 
-import os
 from contextvars import ContextVar
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import NamedTuple, names_of
 from colony_memory.cli.options import GROUPS, OPTIONS, UNSET, VARIABLES
-from colony_memory.words.errors import PROGRAM, UsageError, warnings_as_lines
+from colony_memory.words.errors import PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
-    from colony_memory.words.errors import Asked
+    from colony_memory.cli.call import Call
 
 COMPLETION = "_COLONY_MEMORY_COMPLETE"
 #: The default of what has to be given.
@@ -151,100 +147,3 @@ def option_of(verb: str, name: str, default: Any, group: str | None = None) -> P
     has_variable = name in VARIABLES and f"{verb}.{name}" not in UNSET
     variable = f"COLONY_MEMORY_{name.upper()}" if has_variable else None
     return Parameter(name, flags, None if len(flags) == len(words) else words[-1], text, default, group, variable)
-
-
-class Call:
-    """A verb with what it was given."""
-
-    def __init__(self, verb: str, params: dict[str, Any], given: Mapping[str, str]) -> None:
-        self.verb, self.parameters, self.params = verb, parameters_of(verb), params
-        self.given = given  # by parameter the option or variable that gave it, or for an argument its name
-
-    def run(self, asked: Asked) -> int:
-        """Run the verb."""
-        from colony_memory.cli.verbs.config import settled
-
-        flags = {flag for each in self.parameters for flag in each.flags}
-        asked.verb, asked.params, asked.flags = self.verb, self.params, frozenset(flags)
-        asked.from_environment = frozenset(name for name, source in self.given.items() if source.isupper())
-        self.params = asked.params = settled(self)
-        for each in self.parameters:
-            if each.default is NEEDED and self.params.get(each.name) in (None, ()):
-                what = f"missing argument '{str(each.metavar).removesuffix('...')}'"
-                raise UsageError(what, advice=f"{PROGRAM} {self.verb} --help")
-        given: dict[str, Any] = {}
-        grouped: dict[str, dict[str, Any]] = {each.group: {} for each in self.parameters if each.group}
-        for each in self.parameters:
-            value = self.params[each.name]
-            # Several of one are a list, and None where there is none.
-            value = (list(value) or None) if isinstance(value, tuple) else value
-            (grouped[each.group] if each.group else given)[each.name] = value
-        token = CURRENT.set(self)
-        try:
-            made = {name: GROUPS[name](**each) for name, each in grouped.items()}
-            code: int | None = run_of(self.verb)(**given, **made)
-        finally:
-            CURRENT.reset(token)
-        return code or 0
-
-
-def parse(verb: str, argv: Sequence[str]) -> Call | None:
-    """The call that plain arguments make, None where click has to look at them."""
-    parameters = parameters_of(verb)
-    flags = {flag: each for each in parameters for flag in each.flags}
-    words, given, texts = list[str](), dict[str, str](), dict[str, list[Any]]()
-    rest = iter(argv)
-    for word in rest:
-        if not word.startswith("-"):
-            words.append(word)
-            continue
-        flag, equals, text = word.partition("=")
-        if flag not in flags or (equals and (flags[flag].metavar is None or not flag.startswith("--"))):
-            return None
-        one = flags[flag]
-        value: Any = True if one.metavar is None else text if equals else next(rest, "")
-        if value is not True and (not value.strip() or value.startswith("-")):
-            return None
-        texts.setdefault(one.name, []).append(value)
-        given[one.name] = max(one.flags, key=len)
-    params: dict[str, Any] = {}
-    arguments = [each for each in parameters if not each.flags]
-    for each in parameters[len(arguments) :]:
-        if each.name not in given and each.variable and os.environ.get(each.variable):
-            texts[each.name], given[each.name] = [os.environ[each.variable]], each.variable
-        values = [_value(each, text, given[each.name]) for text in texts.get(each.name, ())]
-        if None in values or (each.default is NEEDED and not values):
-            return None
-        params[each.name] = tuple(values) if each.several else values[-1] if values else each.default
-    if len(arguments) == 1 and arguments[0].several:
-        params[arguments[0].name] = tuple(words)
-    elif len(words) > len(arguments):
-        return None
-    else:
-        defaults = (None if each.default is NEEDED else each.default for each in arguments[len(words) :])
-        params |= zip((each.name for each in arguments), (*words, *defaults), strict=True)
-    given |= {each.name: each.name for each in arguments[: len(words)]}
-    return Call(verb, params, given)
-
-
-def _value(each: Parameter, text: Any, source: str) -> Any:
-    """The value of an option, None for what is none, of which click tells."""
-    if (each.several and not source.startswith("-")) or (len(each.choices) > 1 and text not in each.choices):
-        return None
-    if each.metavar == "N":
-        whole = int(text) if text.isascii() and text.isdecimal() else None
-        return None if whole is None or whole < each.least else whole
-    return text
-
-
-def run(asked: Asked) -> int:
-    """Parse the arguments, do what they say, and return the exit code; errors are raised."""
-    argv = list(asked.argv)
-    with warnings_as_lines(asked):
-        if COMPLETION not in os.environ and argv and argv[0] in VERBS:
-            call = parse(argv[0], argv[1:])
-            if call is not None:
-                return call.run(asked)
-        from colony_memory.cli.program import run as run_with_click
-
-        return run_with_click(asked)

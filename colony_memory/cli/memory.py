@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._values import dataclass, field
 from colony_memory.app.agents import AGENTS, Host, locate_project, read_maps
-from colony_memory.app.open import choose_place, client_arguments
+from colony_memory.app.keys import client_arguments
+from colony_memory.app.open import choose_place
 from colony_memory.cli.app import CURRENT
 from colony_memory.cli.output import Progress
 from colony_memory.client import ColonyMemory

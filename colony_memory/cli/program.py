@@ -12,7 +12,8 @@ import click
 from colony_memory._values import names_of
 from colony_memory._version import __version__
 from colony_memory.cli import app
-from colony_memory.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, Call, Parameter, option_of
+from colony_memory.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, Parameter, option_of
+from colony_memory.cli.call import Call
 from colony_memory.cli.options import CommonOptions
 from colony_memory.cli.output import Output
 from colony_memory.words.errors import PROGRAM, UsageError

@@ -10,7 +10,8 @@ import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, VaultMissing, signing
 from colony_memory.app.config import read_setting
-from colony_memory.app.open import choose_place, client_arguments, load_signer, open_memory, refuse_vault_inside
+from colony_memory.app.keys import client_arguments, load_signer
+from colony_memory.app.open import choose_place, open_memory, refuse_vault_inside
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from colony_memory.app.config import Config
-    from colony_memory.cli.app import Call
+    from colony_memory.cli.call import Call
 
 _DEFAULT = ("default",)
 

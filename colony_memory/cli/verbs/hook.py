@@ -174,7 +174,7 @@ def _change(
 
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
-    from colony_memory.app.open import settled, settled_identities, settled_recipients
+    from colony_memory.app.keys import settled, settled_identities, settled_recipients
     from colony_memory.app.options import settled_command
     from colony_memory.hooks.install import program_words
 

@@ -288,7 +288,7 @@ def run_keygen(file: str | None = None, *, age: bool = False, as_json: bool = Fa
     colony-memory keygen --age ~/agent/identity.txt
     """
     from colony_memory._os.machine import config_directory
-    from colony_memory.app.open import settled
+    from colony_memory.app.keys import settled
 
     usual = "identity.txt" if age else "signing.pem"
     try:

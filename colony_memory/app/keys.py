@@ -1,0 +1,180 @@
+"""Trust and keys that options, variables and the configuration file give in plain arguments."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._boundary import read_written, require_as_meant, texts
+from colony_memory._format.age import looks_secret
+from colony_memory._os.files import read_file
+from colony_memory._ownfiles import read_key_file
+from colony_memory._values import pattern
+from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.vaults import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from colony_memory.encryption import Passphrase
+    from colony_memory.signing import Signer
+
+#: The word that stands for a passphrase, which no option takes itself.
+PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
+_MAX_BYTES = 65_536
+_ADDRESS = pattern(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def client_arguments(
+    *,
+    key_file: str | os.PathLike[str] | None = None,
+    trust: str | Iterable[str] = (),
+    witness: str | os.PathLike[str] | None = None,
+    require_signature: bool | None = None,
+    accept_legacy_pointer: bool = False,
+    encrypt_to: Iterable[str] = (),
+    identities: Iterable[str | os.PathLike[str]] = (),
+    passphrase_file: str | os.PathLike[str] | None = None,
+    ask: Callable[[bool], str] | None = None,
+) -> dict[str, Any]:
+    """The arguments of :class:`colony_memory.ColonyMemory` that these plain ones make, those that were given.
+
+    ``ask`` asks for a passphrase, for True twice.
+    """
+    given: dict[str, Any] = {}
+    if key_file:
+        given["signer"] = load_signer(settled(key_file) if isinstance(key_file, str) else key_file)
+    issuers: dict[str, str | None] = {}
+    for each in re.split(r"[\s,]+", " ".join(texts("trust", trust)).strip(" ,")):
+        did_key, _, last = each.partition("@")
+        issuers |= {did_key: last or None} if did_key else {}
+    if issuers:
+        given["trusted_issuers"] = {**({given["signer"].did_key: None} if "signer" in given else {}), **issuers}
+    if witness:
+        from colony_memory.witness import FileWitness
+
+        given["witness"] = FileWitness(settled(witness) if isinstance(witness, str) else witness)
+    if require_signature is not None:
+        given["require_signature"] = require_signature
+    if accept_legacy_pointer:
+        given["accept_legacy_pointer"] = True
+    wanted, opening = list(_split(encrypt_to)), [each if isinstance(each, str) else str(each) for each in identities]
+    words = list[Any]()
+    if PASSPHRASE in (*wanted, *opening) or passphrase_file is not None:
+        words.append(_passphrase(passphrase_file, ask, twice=PASSPHRASE in wanted))
+    recipients = [each for name in wanted for each in (words if name == PASSPHRASE else _recipients(name))]
+    keys = [*(_key_file(each) for each in opening if each != PASSPHRASE), *words]
+    return given | ({"encrypt_to": recipients} if recipients else {}) | ({"identities": keys} if keys else {})
+
+
+def load_signer(path: str | os.PathLike[str]) -> Signer:
+    from colony_memory.signing import Ed25519Signer, require_cryptography
+
+    require_cryptography("a key file is given")
+    try:
+        return Ed25519Signer.load(path)
+    except ColonyMemoryError as error:
+        raise ValueError(error.message) from error
+
+
+def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
+    """Whom to encrypt to, as :func:`key_arguments` takes it, in words that mean the same in any directory."""
+    try:
+        return [name if _is_recipient(name) else settled_identities([name], settle)[0] for name in _split(given)]
+    except ValueError as error:
+        raise ValueError(f"{error}, where it is no recipient (age1…, ssh-…)") from error
+
+
+def settled_identities(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
+    """Key files, likewise."""
+    return [name if name == PASSPHRASE or looks_secret(name) else (settle or settled)(name) for name in given]
+
+
+def settled(path: str) -> str:
+    """A path that means the same in any directory."""
+    if VARIABLE.search(path):
+        raise ValueError("a path holds a variable that was not expanded; within '' a shell expands none")
+    require_as_meant("a path", path)
+    if _ADDRESS.match(path):
+        raise ValueError("a path of a file is wanted, and an address is given")
+    return os.path.abspath(_home(path))  # noqa: PTH100 - a link stays
+
+
+def _is_recipient(name: str) -> bool:
+    return name.lower().startswith(("age1", "ssh-"))
+
+
+def _split(given: Iterable[str]) -> Iterator[str]:
+    """Each recipient. An SSH key is of two words, and a third one that says whose it is only where it is quoted."""
+    words = list[str]()
+    for text in given:
+        is_key = text.strip().startswith("ssh-") and len(text.split()) > 1
+        if is_key or os.path.isfile(_home(text)):  # noqa: PTH113 - never raises
+            yield text.strip()
+        else:
+            words += filter(None, re.split(r"[\s,]+", text))
+    while words:
+        word = words.pop(0)
+        yield f"{word} {words.pop(0)}" if word.startswith("ssh-") and words else word
+
+
+def _home(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - never raises
+
+
+def _recipients(name: str) -> list[str]:
+    if _is_recipient(name):
+        return [name]
+    if looks_secret(name):
+        raise ValueError("a private key was given to encrypt to: give the public one, age1…, that belongs to it")
+    place = Path(_home(name))
+    try:
+        found = read_file(place, _MAX_BYTES, follow=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no name of a file"
+        raise ValueError(f"the file of recipients cannot be read: {why}") from error
+    if found is None:
+        # Not repeated: it may be a passphrase.
+        raise ValueError(
+            "what is given to encrypt to is neither a recipient (age1…, ssh-…), the word passphrase, "
+            "nor a file of recipients that is there"
+        )
+    try:
+        lines = [line.strip() for line in read_written(found.data).splitlines()]
+    except ValueError:
+        raise ValueError(f"recipients file {name!r} is no text") from None
+    kept = [line for line in lines if line and not line.startswith("#")]
+    if not kept:
+        raise ValueError(f"recipients file {name!r} has no recipient")
+    if any("SECRET-KEY-" in line.upper() or "PRIVATE KEY" in line for line in kept):
+        raise ValueError(f"{name!r} holds a private key: recipients are public ones")
+    return kept
+
+
+def _key_file(name: str) -> Path:
+    if looks_secret(name):
+        raise ValueError("a private key itself was given to open with: put it into a file, and give that")
+    place = Path(_home(name))
+    try:
+        read_key_file(place)
+    except ColonyMemoryError as error:
+        raise ValueError(error.message) from error
+    return place
+
+
+def _passphrase(file: str | os.PathLike[str] | None, ask: Callable[[bool], str] | None, *, twice: bool) -> Passphrase:
+    from colony_memory.encryption import Passphrase
+
+    if file is None:
+        if ask is None:
+            raise ValueError("a passphrase is needed, and no file of it is given")
+        return Passphrase(ask(twice))
+    place = Path(_home(os.fspath(file)))
+    try:
+        return Passphrase(read_written(read_key_file(place)))
+    except ColonyMemoryError as error:
+        raise ValueError(error.message) from error
+    except ValueError:
+        raise ValueError(f"passphrase file {str(place)!r} is empty, or no text") from None
