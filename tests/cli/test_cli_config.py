@@ -169,8 +169,6 @@ def test_config_shows_what_counts_and_where_it_comes_from(cli, page, monkeypatch
     assert found["settings"]["label"] == {"value": "diary", "sources": ["label"]}
     assert found["settings"]["max_age"] == {"value": None, "sources": ["default"]}
     assert (found["path"], found["api_key"], found["exists"]) == (str(page), "set", True)
-    of_host = json.loads(cli("config", "--json", "--agent", "codex")[1])["settings"]
-    assert of_host["label"] == {"value": "codex", "sources": ["--agent"]}
     assert json.loads(cli("config", "--path", "--json")[1]) == {"path": str(page), "exists": True}
 
 

@@ -6,6 +6,7 @@ own. It does not have the agent's key, nor its witness.
 
 import base64
 import copy
+import itertools
 import json
 import warnings
 
@@ -433,6 +434,8 @@ def change(held, verb, policy):
         "prune": lambda: mem.prune(label="default", keep=1),
         "delete the first": lambda: mem.delete_snapshot(label="default", snapshot_id=held.ids[0]),
         "delete the third": lambda: mem.delete_snapshot(label="default", snapshot_id=held.ids[2]),
+        "delete the fourth": lambda: mem.delete_snapshot(label="default", snapshot_id=held.ids[3]),
+        "delete the last": lambda: mem.delete_snapshot(label="default", snapshot_id=held.ids[4]),
     }[verb]
     return outcome(lambda: {"m": str(run())})
 
@@ -481,13 +484,23 @@ def test_no_verb_loses_the_newest_or_signs_what_the_holder_chose(name, verb, pol
 
 
 @pytest.mark.parametrize("kind", ["full", "plain"])
-@pytest.mark.parametrize("verb", ["prune", "delete the first", "delete the third"])
-@pytest.mark.parametrize("name", ["put_pointer_back", "put_pointer_back_and_delete", "put_vault_back"])
-def test_a_pointer_that_was_put_back_is_not_signed_anew(name, verb, kind):
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    [
+        *itertools.product(
+            ["put_pointer_back", "put_pointer_back_and_delete", "put_vault_back", "delete_newest_two"],
+            ["prune", "delete the first", "delete the third"],
+        ),
+        ("delete_newest_two", "delete the fourth"),
+        ("delete_newest_two", "delete the last"),
+    ],
+)
+def test_no_verb_signs_over_a_pointer_that_is_refused(name, verb, kind):
     held = Held(kind=kind)
     ATTACKS[name][1](held)
-    before = dict(held.files)
+    before, head = dict(held.files), held.notes.read("default")
     assert change(held, verb, "witness")[0] == R
+    assert held.notes.read("default") == head
     with pytest.raises(RollbackDetected):
         held.client("witness").plan_prune(label="default", keep=1)
     assert held.files == before

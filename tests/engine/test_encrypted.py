@@ -277,62 +277,30 @@ def resealed(vault, info, data, **changes):
     del vault.files["cmem.default.latest.json"]
 
 
-@pytest.mark.parametrize("kind", ["cut", "altered", "clear", "bomb", "flood", "other's", "facts of another", "facts"])
+@pytest.mark.parametrize("kind", ["altered", "flood", "facts of another"])
 def test_a_hostile_vault(vault, kind):
-    from frames import compress
-
-    from colony_memory._format.age import Lock
-
+    """What is forged is built on by nobody, and is no reason not to save. Whether it is read the vectors tell."""
     other = client(vault, encrypt_to=keys.RECIPIENT).backup(HISTORY[2], label="other")
     info = client(vault).backup(HISTORY[0])
-    lock, error = Lock((keys.RECIPIENT,)), SnapshotCorrupt
-    sealed = base64.b64decode(json.loads(vault.files[pack_filename("default", info.snapshot_id, 0)])["data"])
-    changes = {}
-    if kind == "cut":
-        sealed = sealed[:-7]
-    elif kind == "altered":
+    sealed, changes = (
+        base64.b64decode(json.loads(vault.files[pack_filename("default", info.snapshot_id, 0)])["data"]),
+        {},
+    )
+    if kind == "altered":
         sealed = sealed[:-1] + bytes([sealed[-1] ^ 1])
-    elif kind == "clear":
-        sealed = compress(b'{"drop":[],"move":{},"put":{"a":1}}\nb', b"")
-    elif kind == "bomb":
-        size = 2**26
-        sealed = lock.seal(compress(b'{"drop":[],"move":{},"put":{"a":%d}}\n' % size + bytes(size), b""))
     elif kind == "flood":
         sealed = b"age-encryption.org/v1\n" + b"-> X25519 AAAA\nAAAA\n" * 2000 + b"--- x\n"
-    elif kind == "other's":
-        sealed, error = Lock((keys.OTHER_RECIPIENT,)).seal(b"x"), DecryptionError
-    elif kind == "facts of another":
-        changes["sealed"] = json.loads(vault.files[manifest_filename("other", other.snapshot_id)])["sealed"]
     else:
-        changes["sealed"] = base64.b64encode(lock.seal(b'{"byte_size": 1}')).decode()
+        changes["sealed"] = json.loads(vault.files[manifest_filename("other", other.snapshot_id)])["sealed"]
     resealed(vault, info, sealed, **changes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)
-        with pytest.raises(error, match=r"decrypt|encrypted|unpack"):
+        with pytest.raises(SnapshotCorrupt, match=r"decrypt|encrypted|unpack"):
             client(vault, max_bytes=2**20).restore(snapshot_id=info.snapshot_id)
         assert not client(vault, max_bytes=2**20).verify()
-        # What is forged is built on by nobody, and is no reason not to save.
         saved = client(vault, max_bytes=2**20).backup(HISTORY[0])
     assert manifest_of(vault, saved).packs == (saved.snapshot_id,)
     assert client(vault).restore(snapshot_id=saved.snapshot_id) == HISTORY[0]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"plaintext_sha256": "sha256:" + "0" * 64},
-        {"byte_size": 7},
-        {"sealed": "?"},
-        {"passphrase_key": 1},
-    ],
-    ids=str,
-)
-def test_a_manifest_that_is_wrong(vault, changes):
-    info = client(vault).backup(HISTORY[0])
-    name = manifest_filename("default", info.snapshot_id)
-    vault.files[name] = json.dumps({**json.loads(vault.files[name]), **changes})
-    with pytest.raises(SnapshotCorrupt):
-        client(vault).restore(snapshot_id=info.snapshot_id)
 
 
 def test_a_signature_covers_what_is_encrypted(vault):

@@ -240,14 +240,6 @@ def test_pins_that_cannot_be_read_count():
     assert len({name for _, name in at.vault.calls if name.endswith("pin.json")}) == 100
 
 
-def test_a_pin_keeps_its_end_in_another_vault():
-    at, other = Hosts(), ColonyMemory(backend=FakeVault(operations_per_hour=None))
-    info = at.save("0")
-    at.pin(info, 3000)
-    at.memory.copy_to(other)
-    assert [each.pinned_until for each in other.list_snapshots()] == list(at.ends().values())
-
-
 def test_only_what_is_there_is_pinned(open_memory, vault):
     with pytest.raises(SnapshotNotFound):
         open_memory(vault).pin(snapshot_id="20260101T000000000000Z-abcdef")
@@ -305,44 +297,6 @@ def test_a_full_vault_recovers_from_a_backup_that_stopped_half_way():
     # Nothing newer shows the vault's time, and nothing newer fits; the pointer can be written as it is.
     assert mem.backup({"m": noise(1)}, prune_keep=3).head
     assert not [name for name in vault.files if "abcdef" in name]
-
-
-def listed_by_the_pointer(vault):
-    from colony_memory._format.pointer import read_pointer
-
-    return {
-        entry.snapshot_id for entry in read_pointer(vault.files["cmem.default.latest.json"], label="default").entries
-    }
-
-
-@pytest.mark.parametrize("verb", ["prune", "backup", "full vault", "delete"])
-def test_what_a_catalogue_lists_is_never_deleted_and_no_part_before_its_manifest(verb):
-    quota = 8_000 if verb == "full vault" else 10_000_000
-    vault = FakeVault(operations_per_hour=None, quota_bytes=quota)
-    faulty = FaultyVault(vault)
-    mem = ColonyMemory(backend=faulty)
-    ids = [mem.backup({"m": noise(n)}).snapshot_id for n in range(4)]
-    deleted = []
-
-    def look():
-        _, name = faulty.calls[-1]
-        snapshot_id, kind = name.split(".")[2:4]
-        assert snapshot_id not in listed_by_the_pointer(vault)
-        assert kind == "manifest" or f"cmem.default.{snapshot_id}.manifest.json" not in vault.files
-        deleted.append(name)
-
-    faulty.hook("delete", look, times=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
-        if verb == "prune":
-            mem.prune(keep=2)
-        elif verb == "delete":
-            mem.delete_snapshot(label="default", snapshot_id=ids[3])
-        else:
-            for n in range(4, 7):
-                mem.backup({"m": noise(n)}, prune_keep=2 if verb == "backup" else 100)
-    assert deleted
-    assert ColonyMemory(backend=vault).verify()
 
 
 @pytest.mark.parametrize("wire", FORMATS)

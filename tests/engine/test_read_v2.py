@@ -5,7 +5,7 @@ import warnings
 from dataclasses import replace
 
 import pytest
-from chains import LABEL, build_all, growing, manifest_at, snapshot_id
+from chains import growing
 from transfers import POINTER
 
 from colony_memory import (
@@ -15,9 +15,8 @@ from colony_memory import (
     SnapshotCorrupt,
     SnapshotNotFound,
 )
-from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename
-from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
+from colony_memory._format.pointer import read_pointer, write_pointer
 from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory.export import Export
@@ -33,119 +32,129 @@ def _small_chains(monkeypatch):
     monkeypatch.setattr(chains, "_pays", lambda *_: True)
 
 
-class Held:
-    """A vault in which a client of format 2 saved a history, an hour or more ago."""
+HISTORY = growing(8)
 
-    def __init__(self, states=6, *, age=2 * HOUR):
-        self.history = growing(states)
-        self.files, self.built = build_all(self.history)
-        self.now = time.time() - age
+
+class Saved:
+    """A vault in which a client of format 2 saved a history, hours ago."""
+
+    def __init__(self, states=HISTORY, *, age=2 * HOUR, **options):
+        self.history, self.now = states, time.time() - age
         self.vault = FakeVault(operations_per_hour=None, clock=lambda: self.now)
-        for name, text in self.files.items():
-            self.vault.vault_upload_file(name, text)
-        rows = [Entry(built.info, built.manifest_sha256) for built in reversed(self.built)]
-        pointer = Pointer(LABEL, rows[0].snapshot_id, "2026-01-02T00:00:00Z", 1, "0" * 16, tuple(rows))
+        writer = ColonyMemory(backend=self.vault, format=2, **options)
+        self.infos = [writer.backup(documents) for documents in states]
+        self.ids = [info.snapshot_id for info in self.infos]
+        self.needs = {
+            each: read_manifest(self.vault.files[self.file(each)], label="default", snapshot_id=each).packs
+            for each in self.ids
+        }
         self.now = time.time()
-        self.vault.vault_upload_file(f"cmem.{LABEL}.latest.json", write_pointer(pointer))
+        self.vault.calls.clear()
         self.mem = ColonyMemory(backend=self.vault)
+
+    @staticmethod
+    def file(snapshot_id):
+        return manifest_filename("default", snapshot_id)
+
+    def prune(self, keep, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            return ColonyMemory(backend=self.vault, **options).prune(label="default", keep=keep)
 
     def packs(self):
         return {name.split(".")[2] for name in self.vault.files if ".k" in name}
 
-    def check(self, gone=()):
-        """Every snapshot that was not to go restores, and is whole."""
+    def needed(self, numbers):
+        return {pack for n in numbers for pack in self.needs[self.ids[n]]}
+
+    def reads(self):
+        return [name for verb, name in self.vault.calls if verb == "get"]
+
+    def check(self, numbers):
+        """These restore, and all that there is is whole."""
         mem = ColonyMemory(backend=self.vault)
-        assert {info.snapshot_id for info in mem.list_snapshots()} >= {
-            built.info.snapshot_id for n, built in enumerate(self.built) if n not in gone
-        }
-        for n, documents in enumerate(self.history):
-            if n not in gone:
-                assert mem.restore(snapshot_id=snapshot_id(n)) == documents
+        assert {info.snapshot_id for info in mem.list_snapshots()} >= {self.ids[n] for n in numbers}
+        for n in numbers:
+            assert mem.restore(snapshot_id=self.ids[n]) == self.history[n]
         assert mem.verify()
 
 
 def test_every_verb_that_looks():
-    held = Held()
-    mem, last = held.mem, held.built[-1].info
-    assert mem.restore() == held.history[-1]
-    assert mem.restore(names="notes/*") == {n: t for n, t in held.history[-1].items() if n.startswith("notes/")}
-    held.check()
+    saved = Saved()
+    mem = saved.mem
+    assert mem.restore() == HISTORY[-1]
+    assert mem.restore(names="notes/*") == {n: t for n, t in HISTORY[-1].items() if n.startswith("notes/")}
+    saved.check(range(8))
     listed = mem.list_snapshots()
-    assert [info.snapshot_id for info in listed] == [snapshot_id(n) for n in reversed(range(6))]
-    assert [info.stored_bytes for info in reversed(listed)] == [built.info.stored_bytes for built in held.built]
-    assert mem.latest().snapshot_id == last.snapshot_id
-    assert mem.latest().format == "colony-memory/2"
-    assert mem.diff(snapshot_id(4), snapshot_id(5))
-    assert mem.inspect().labels[0].snapshots == 6
+    assert [info.snapshot_id for info in listed] == saved.ids[::-1]
+    assert [info.stored_bytes for info in reversed(listed)] == [info.stored_bytes for info in saved.infos]
+    assert (mem.latest().snapshot_id, mem.latest().format) == (saved.ids[-1], "colony-memory/2")
+    assert mem.diff(*saved.ids[-2:])
+    assert mem.inspect().labels[0].snapshots == 8
     assert not mem.inspect().labels[0].orphans
     assert mem.plan_prune(keep=2).remove
 
 
 def test_a_damaged_base_is_told_of_all_that_stand_on_it():
-    held = Held()
-    mem = held.mem
-    saved = mem.backup({"MEMORY.md": "of format 1"})
-    base = pack_filename(LABEL, snapshot_id(0), 0)
-    held.vault.files[base] = held.vault.files[base].replace('"seq":0', '"seq":1')
-    report = ColonyMemory(backend=held.vault).verify()
-    assert {check.snapshot_id for check in report.snapshots if check.parts == "bad"} == {
-        snapshot_id(n) for n in range(6)
-    }
+    saved = Saved(HISTORY[:3])
+    mem = saved.mem
+    last = mem.backup({"MEMORY.md": "of format 1"})
+    base = pack_filename("default", saved.ids[0], 0)
+    saved.vault.files[base] = saved.vault.files[base].replace('"seq":0', '"seq":1')
+    report = ColonyMemory(backend=saved.vault).verify()
+    assert {check.snapshot_id for check in report.snapshots if check.parts == "bad"} == {*saved.ids}
     assert all(base in check.problem for check in report.snapshots if check.parts == "bad")
     with pytest.raises(SnapshotCorrupt) as raised:
-        mem.restore(snapshot_id=snapshot_id(5))
+        mem.restore(snapshot_id=saved.ids[2])
     assert raised.value.file == base
-    assert saved.snapshot_id == report.latest
+    assert last.snapshot_id == report.latest
 
 
 @pytest.mark.parametrize("spoil", [lambda files, name: files.pop(name), lambda files, name: files.update({name: "{}"})])
 def test_a_snapshot_whose_packs_are_not_all_there_is_not_listed(spoil):
-    held = Held(4)
-    spoil(held.vault.files, pack_filename(LABEL, snapshot_id(2), 0))
-    mem = ColonyMemory(backend=held.vault)
+    saved = Saved(HISTORY[:4])
+    spoil(saved.vault.files, pack_filename("default", saved.ids[2], 0))
+    mem = saved.mem
     with pytest.warns(ColonyMemoryWarning, match="needs"):
         listed = mem.prune(keep=9) or mem.list_snapshots()
-    assert snapshot_id(2) not in {info.snapshot_id for info in listed}
+    assert saved.ids[2] not in {info.snapshot_id for info in listed}
 
 
 def test_what_is_deleted_in_between_costs_nothing_else():
     for gone in range(6):
-        held = Held()
-        held.mem.delete_snapshot(label=LABEL, snapshot_id=snapshot_id(gone))
-        held.check(gone=[gone])
-        needed = {pack for n in range(6) if n != gone for pack in manifest_at(held.files, n).packs}
-        assert held.packs() == needed
+        saved, left = Saved(HISTORY[:6]), [n for n in range(6) if n != gone]
+        saved.mem.delete_snapshot(label="default", snapshot_id=saved.ids[gone])
+        saved.check(left)
+        assert saved.packs() == saved.needed(left)
         with pytest.raises(SnapshotNotFound):
-            held.mem.restore(snapshot_id=snapshot_id(gone))
+            saved.mem.restore(snapshot_id=saved.ids[gone])
 
 
 def test_a_pack_of_less_than_an_hour_stays_until_a_later_prune():
     """Another client may be building on it this very moment."""
-    held = Held(7, age=0)
-    held.mem.prune(keep=1)
-    assert len(held.packs()) == 7
-    held.now += 2 * HOUR
-    held.mem.backup({"MEMORY.md": "later"})
-    held.mem.prune(keep=2)
-    assert held.packs() == {*manifest_at(held.files, 6).packs}
-    held.check(gone=range(6))
+    saved = Saved(age=0)
+    saved.prune(1)
+    assert len(saved.packs()) == 8
+    saved.now += 2 * HOUR
+    saved.mem.backup({"MEMORY.md": "later"})
+    saved.mem.prune(keep=2)
+    assert saved.packs() == saved.needed([7])
+    saved.check([7])
 
 
 @pytest.mark.parametrize("text", ["{}", "not JSON", '{"format": "colony-memory/9"}'])
 def test_a_manifest_that_cannot_be_read_keeps_every_pack(text):
-    held = Held(7)
-    held.vault.files[manifest_filename(LABEL, "20250101T000000000000Z-abcdef")] = text
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
-        ColonyMemory(backend=held.vault).prune(keep=1)
-    assert len(held.packs()) == 7
+    saved = Saved()
+    saved.vault.files[saved.file("20250101T000000000000Z-abcdef")] = text
+    saved.prune(1)
+    assert len(saved.packs()) == 8
 
 
 def test_what_the_pointer_lists_is_asked_for_at_once(monkeypatch):
-    held = Held()
-    writer = ColonyMemory(backend=held.vault, format=2)
-    writer.backup({**held.history[-1], "one": "more"})
-    asked, reader = [], ColonyMemory(backend=held.vault, format=2)
+    saved = Saved()
+    writer = ColonyMemory(backend=saved.vault, format=2)
+    writer.backup({**saved.history[-1], "one": "more"})
+    asked, reader = [], ColonyMemory(backend=saved.vault, format=2)
     inner = reader._session.vault.get_many
 
     async def get_many(names, *args, **bounds):
@@ -156,10 +165,10 @@ def test_what_the_pointer_lists_is_asked_for_at_once(monkeypatch):
     newest = writer.latest().snapshot_id
     for verb in (reader.restore, lambda: reader.backup({"another": "memory"}, on_conflict="continue")):
         asked.clear()
-        packs = {name for name in held.vault.files if ".k" in name}
+        packs = {name for name in saved.vault.files if ".k" in name}
         verb()
-        together = next(names for names in asked if manifest_filename(LABEL, newest) in names)
-        assert pack_filename(LABEL, newest, 0) in together
+        together = next(names for names in asked if saved.file(newest) in names)
+        assert pack_filename("default", newest, 0) in together
         assert len(together) > 2
         assert not [name for names in asked if names is not together for name in names if name in packs]
 
@@ -183,38 +192,6 @@ def test_all_files_of_a_large_base_are_asked_for_with_the_manifest(monkeypatch):
     assert {*batches[0]} == {name for name in batches[0] if name in vault.files}
 
 
-HISTORY = growing(8)
-
-
-class Saved:
-    def __init__(self, states=HISTORY, **options):
-        self.now = time.time() - 7200
-        self.vault = FakeVault(operations_per_hour=None, clock=lambda: self.now)
-        mem = ColonyMemory(backend=self.vault, format=2, **options)
-        self.ids = [mem.backup(documents).snapshot_id for documents in states]
-        self.needs = {
-            each: read_manifest(self.vault.files[self.file(each)], label="default", snapshot_id=each).packs
-            for each in self.ids
-        }
-        self.now = time.time()
-        self.vault.calls.clear()
-
-    @staticmethod
-    def file(snapshot_id):
-        return manifest_filename("default", snapshot_id)
-
-    def prune(self, keep, **options):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
-            return ColonyMemory(backend=self.vault, **options).prune(label="default", keep=keep)
-
-    def packs(self):
-        return {name.split(".")[2] for name in self.vault.files if ".k" in name}
-
-    def reads(self):
-        return [name for verb, name in self.vault.calls if verb == "get"]
-
-
 def test_a_prune_reads_the_pointer_and_the_newest_alone():
     saved = Saved()
     assert saved.prune(4) == 4
@@ -222,7 +199,7 @@ def test_a_prune_reads_the_pointer_and_the_newest_alone():
     own = [f"cmem.default.{each}.k0.json" for each in saved.needs[newest]]
     assert sorted(saved.reads()) == sorted([POINTER, saved.file(newest), *own])
     assert [verb for verb, _ in saved.vault.calls].count("list") == 2
-    assert saved.packs() == {pack for each in saved.ids[4:] for pack in saved.needs[each]}
+    assert saved.packs() == saved.needed(range(4, 8))
     mem = ColonyMemory(backend=saved.vault)
     assert [mem.restore(snapshot_id=each) for each in saved.ids[4:]] == HISTORY[4:]
 
@@ -233,17 +210,9 @@ def test_a_damaged_manifest_that_is_listed_keeps_what_it_was_listed_with():
     text = saved.vault.files[file]
     saved.vault.files[file] = "x" * len(text)
     saved.prune(4)
-    assert saved.packs() == {pack for each in saved.ids[4:] for pack in saved.needs[each]}
+    assert saved.packs() == saved.needed(range(4, 8))
     saved.vault.files[file] = text
     assert ColonyMemory(backend=saved.vault).restore(snapshot_id=saved.ids[5]) == HISTORY[5]
-
-
-def test_what_is_not_listed_is_read_and_one_that_cannot_be_keeps_every_pack():
-    saved = Saved()
-    stranger = "20250101T000000000000Z-abcdef"
-    saved.vault.files[saved.file(stranger)] = "not JSON"
-    saved.prune(4)
-    assert len(saved.packs()) == 8
 
 
 def test_whom_nobody_trusts_tells_nothing():
@@ -255,7 +224,7 @@ def test_whom_nobody_trusts_tells_nothing():
     lies = tuple(replace(entry, packs=entry.packs[-1:]) for entry in pointer.entries)
     saved.vault.files[POINTER] = write_pointer(replace(pointer, entries=lies))
     saved.prune(4, signer=signer, accept_legacy_pointer=True)
-    assert {pack for each in saved.ids[4:] for pack in saved.needs[each]} <= saved.packs()
+    assert saved.needed(range(4, 8)) <= saved.packs()
     mem = ColonyMemory(backend=saved.vault)
     assert [mem.restore(snapshot_id=each) for each in saved.ids[4:]] == HISTORY[4:]
 

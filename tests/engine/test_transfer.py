@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from faces import PlainVault
 from transfers import (
-    LARGE,
     PART_CHARS,
     POINTER,
     backend_of,
@@ -76,19 +75,6 @@ def test_a_snapshot_that_goes_while_it_is_read_was_not_there():
 
 
 # --- import
-
-
-def test_the_pointer_never_moves_to_an_older_snapshot(vault):
-    source, ids = filled()
-    memory, own = filled([{"own": "memory"}], vault=vault)
-    info = import_snapshot(memory, export_snapshot(source, snapshot_id=ids[0]))
-    assert not info.head
-    assert memory.restore() == {"own": "memory"}
-    assert [each.snapshot_id for each in memory.list_snapshots()] == [own[0], ids[0]]
-    pointer = read_pointer(vault.files[POINTER], label="default")
-    assert (pointer.snapshot_id, pointer.generation) == (own[0], 2)
-    assert {entry.info.snapshot_id for entry in pointer.entries} == {own[0], ids[0]}  # else it were not committed
-    assert not memory.backup({"own": "memory"}, skip_unchanged=False).reused
 
 
 @pytest.mark.parametrize("spoil", [lambda files: files.pop(POINTER), lambda files: files.update({POINTER: "?"})])
@@ -188,24 +174,6 @@ def test_another_client_that_writes_the_same_id_first_is_noticed():
         import_snapshot(ColonyMemory(backend=vault), exported)
     assert vault.vault.files[manifest] == "another"
     assert POINTER not in vault.vault.files
-
-
-def test_what_an_interrupted_import_left_is_not_relied_upon(vault):
-    filled([{"own": "memory"}], vault=vault)
-    source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
-    part = f"cmem.default.{ids[1]}.p0.json"
-    ColonyMemory(backend=vault)._session.vault.backend.vault_upload_file(part, exported.files[part])
-    before = dict(vault.files)
-    with pytest.raises(ConflictDetected, match=r"no committed snapshot needs them.*prune, and try again") as caught:
-        import_snapshot(ColonyMemory(backend=vault), exported)
-    assert caught.value.theirs == ids[1]
-    assert vault.files == before
-    hours_later(vault)
-    ColonyMemory(backend=vault).prune()
-    assert not import_snapshot(ColonyMemory(backend=vault), exported).reused
-    assert ColonyMemory(backend=vault).restore(snapshot_id=ids[1]) == LARGE
-    assert len(ColonyMemory(backend=vault).list_snapshots()) == 2
 
 
 def test_a_whole_snapshot_that_nobody_committed_is_not_relied_upon_before_it_is_old(vault):

@@ -11,11 +11,9 @@ from transfers import (
     POINTER,
     VERSIONS,
     backend_of,
-    export_snapshot,
     fake,
     files,
     filled,
-    import_snapshot,
     no_pointers,
 )
 
@@ -23,7 +21,7 @@ from colony_memory import AsyncColonyMemory, ColonyMemory, QuotaExceeded, RateLi
 from colony_memory._boundary import drive
 from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer
-from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault, VaultServer
+from colony_memory.testing import FakeVault, FaultyVault, VaultServer
 from colony_memory.transfer import copy
 from colony_memory.vaults.local import LocalVault
 
@@ -33,46 +31,21 @@ def _three_parts(monkeypatch):
     monkeypatch.setattr(snapshot, "PART_CHARS", PART_CHARS)
 
 
-# --- both faces
-
-
-def in_loop(function, *args, **options):
-    async def inside():
-        return function(*args, **options)
-
-    return asyncio.run(inside())
-
-
-OPEN = {
-    "sync": (ColonyMemory, lambda function, *args, **options: function(*args, **options)),
-    "sync in a loop": (ColonyMemory, in_loop),
-    "async": (
-        lambda backend: AsyncColonyMemory(backend=AsyncFakeVault(backend)),
-        lambda function, *args, **options: asyncio.run(function(*args, **options)),
-    ),
-    "async over a plain vault": (
-        lambda backend: AsyncColonyMemory(backend=backend),
-        lambda function, *args, **options: asyncio.run(function(*args, **options)),
-    ),
-}
-
-
-@pytest.mark.parametrize("face", sorted(OPEN))
-def test_every_face_moves_snapshots(face, vault):
-    opening, call = OPEN[face]
+def test_every_face_moves_snapshots(open_memory, vault):
     source, ids = filled()
-    there, middle = opening(backend=backend_of(source)), opening(backend=vault)
-    exported = call(export_snapshot, there)
-    assert exported == call(export_snapshot, there, snapshot_id=ids[2])
-    planned = call(import_snapshot, middle, exported, dry_run=True)
+    there, middle = open_memory(backend_of(source)), open_memory(vault)
+    destination = getattr(middle, "memory", middle)
+    exported = there.export_snapshot()
+    assert exported == there.export_snapshot(snapshot_id=ids[2])
+    planned = middle.import_snapshot(exported, dry_run=True)
     assert (planned.snapshot_id, planned.head, planned.reused, vault.files) == (ids[2], "", False, {})
-    info = call(import_snapshot, middle, exported)
-    assert call(import_snapshot, middle, exported, dry_run=True).reused
+    info = middle.import_snapshot(exported)
+    assert middle.import_snapshot(exported, dry_run=True).reused
     before = dict(vault.files)
-    planned = call(copy, there, middle, dry_run=True)
+    planned = there.copy_to(destination, dry_run=True)
     assert vault.files == before
     assert (info.snapshot_id, bool(info.head), info.reused) == (ids[2], True, False)
-    report = call(copy, there, middle)
+    report = there.copy_to(destination)
     assert [info.snapshot_id for info in report.copied] == ids[:2]
     assert [info.snapshot_id for info in report.already] == ids[2:]
     assert (planned.copied, planned.already, planned.dry_run) == (report.copied, report.already, True)

@@ -3,6 +3,7 @@
 import json
 import warnings
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from transfers import (
@@ -27,6 +28,7 @@ from colony_memory import (
     RollbackDetected,
     UntrustedSnapshot,
 )
+from colony_memory._engine import prune
 from colony_memory._format.pointer import read_pointer, write_pointer
 from colony_memory.export import Export
 from colony_memory.signing import sign_manifest
@@ -190,27 +192,6 @@ def test_a_source_whose_pointer_is_not_trusted_gives_what_is_signed(vault):
     assert pinned(vault).restore() == VERSIONS[2]
 
 
-def test_no_moment_of_a_signed_copy_looks_like_a_rollback(tmp_path):
-    """Each snapshot names the one before, and a reader there must not take those for signs of a pointer put back."""
-    source, ids = signed(VERSIONS)
-    target, moments = fake(), []
-    owner = ColonyMemory(backend=target, signer=SIGNER)
-    copy(source, owner)
-    new = [source.backup({"MEMORY.md": f"new {n}"}).snapshot_id for n in range(3)]
-    vault = FaultyVault(target)
-
-    def read():
-        moments.append(pinned(target, witness=FileWitness(tmp_path / "witness.json")).restore()["MEMORY.md"])
-
-    vault.hook("*", read, times=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)  # of a snapshot that is not committed yet
-        assert len(copy(source, ColonyMemory(backend=vault, signer=SIGNER)).copied) == 3
-    assert moments == sorted(moments, key=["version 2", "new 0", "new 1", "new 2"].index)
-    assert owner.restore() == {"MEMORY.md": "new 2"}
-    assert [info.snapshot_id for info in owner.list_snapshots()] == [*reversed(new), *reversed(ids)]
-
-
 def test_a_pointer_of_a_lower_generation_is_not_copied_as_it_is(vault):
     filled([{"own": str(n)} for n in range(3)], vault=vault)
     source, ids = signed(VERSIONS[:2])
@@ -275,10 +256,15 @@ def test_what_the_source_deleted_is_not_copied(vault):
 
 def test_a_pin_goes_along_once(vault):
     source, ids = filled()
-    source.pin(snapshot_id=ids[0])
+    source._run(prune.pin, label="default", snapshot_id=ids[0], lasts=timedelta(days=3000))
     memory = ColonyMemory(backend=vault)
     copy(source, memory)
     assert [info.pinned for info in memory.list_snapshots()] == [False, False, True]
+    assert [info.pinned_until for info in memory.list_snapshots()] == [
+        None,
+        None,
+        source.list_snapshots()[2].pinned_until,
+    ]
     memory.unpin(snapshot_id=ids[0])
     copy(source, memory)
     assert not any(info.pinned for info in memory.list_snapshots())
@@ -377,13 +363,3 @@ def test_an_import_of_another_history_outlives_the_pointer_that_listed_it(vault,
         again.import_snapshot(again.export_snapshot(snapshot_id=brought.snapshot_id))
     assert listed()
     assert client().verify()
-
-
-def test_what_was_deleted_under_a_signed_pointer_is_not_brought_back_without_the_key(vault):
-    source, ids = filled(signer=SIGNER)
-    copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
-    ColonyMemory(backend=vault, signer=SIGNER).delete_snapshot(label="default", snapshot_id=ids[0])
-    before = dict(vault.files)
-    with pytest.raises(ConflictDetected, match="only a client that signs may do"):
-        copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
-    assert vault.files == before

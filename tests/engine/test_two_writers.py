@@ -66,19 +66,6 @@ def merged(memory, documents):
     return memory.backup(documents, on_conflict="merge")
 
 
-def test_both_sides_are_joined_by_document_and_by_line(pair, vault):
-    ours, theirs = pair
-    other = theirs.backup({"MEMORY.md": "one\ntwo\nthree\nfour\n", "b.md": "theirs"})
-    info = merged(ours, {"MEMORY.md": "zero\none\ntwo\nthree\n", "a.md": "ours"})
-    assert (info.diverged_from, info.merged) == (other.snapshot_id, ())
-    assert info.head
-    assert ColonyMemory(backend=vault).restore() == {
-        "MEMORY.md": "zero\none\ntwo\nthree\nfour\n",
-        "a.md": "ours",
-        "b.md": "theirs",
-    }
-
-
 def test_an_agent_that_goes_on_with_its_own_text_loses_nothing_of_the_others(pair, vault):
     ours, theirs = pair
     theirs.backup({**BASE, "b.md": "theirs"})

@@ -320,12 +320,10 @@ def test_another_client_at_every_call(verb, hours, other):
     while not finished:
         n += 1
         world.begin()
-        calls = 0
+        vault = FaultyVault(world.vault)
 
-        def between(n=n):
-            nonlocal calls
-            calls += 1
-            if calls != n:
+        def between(vault=vault, n=n):
+            if vault.count != n:
                 return
             world.now += hours * 3600
             second = world.client()
@@ -337,8 +335,9 @@ def test_another_client_at_every_call(verb, hours, other):
                 for each in second.list_snapshots():
                     second.delete_snapshot(label="default", snapshot_id=each.snapshot_id)
 
-        answer = attempt(run, world.client(Between(world.vault, between)), world)
-        finished = calls < n
+        vault.hook("*", between, times=None)
+        answer = attempt(run, world.client(vault), world)
+        finished = vault.count < n
         found = world.find_all()
         assert all(world.contents.get(snapshot_id, documents) == documents for snapshot_id, documents in found.items())
         if answer is True:
@@ -346,28 +345,3 @@ def test_another_client_at_every_call(verb, hours, other):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ColonyMemoryWarning)
             heal(world)
-
-
-class Between:
-    """The vault, with something done before each call."""
-
-    def __init__(self, vault, before):
-        self._vault, self._before, self._busy = vault, before, False
-
-    def __getattr__(self, name):
-        method = getattr(self._vault, name)
-        if not name.startswith("vault_"):
-            return method
-
-        def call(*args, **kwargs):
-            if not self._busy:
-                self._busy = True
-                try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore", ColonyMemoryWarning)
-                        self._before()
-                finally:
-                    self._busy = False
-            return method(*args, **kwargs)
-
-        return call

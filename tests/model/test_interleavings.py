@@ -1,4 +1,4 @@
-"""Two backups and a prune at once, in every order of their vault calls, each able to die anywhere.
+"""Two backups and a prune at once, in every order of their vault calls, each able to die anywhere; signed too.
 
 Each verb is a coroutine that hands out one vault call at a time. The calls of three of them are applied to one vault in
 every possible order. What a verb does next depends only on the replies it has had, so states in which the vault and all
@@ -10,6 +10,7 @@ never given its next turn.
 from __future__ import annotations
 
 import itertools
+import json
 import warnings
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -19,11 +20,13 @@ from counts import TRIED
 from faces import PlainVault
 from stepped import Stepped
 
-from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, ConflictDetected
+from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, ConflictDetected, RollbackDetected
 from colony_memory._engine.backup import backup
 from colony_memory._engine.prune import prune
 from colony_memory._engine.session import Session
+from colony_memory._format.names import latest_filename, manifest_filename, new_id
 from colony_memory.retention import Retention
+from colony_memory.snapshot import build
 from colony_memory.testing import FakeVault
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
@@ -182,80 +185,172 @@ def thaw(reply):
     return rest[0]
 
 
-CLOCKS = {"A is ahead": {"A": 7, "B": 5}, "B is ahead": {"A": 5, "B": 7}}
-
-
-@pytest.mark.parametrize(
-    ("kind", "clocks", "keep"),
-    [
-        ("full", "A is ahead", None),
-        ("plain", "A is ahead", None),
-        ("plain", "B is ahead", None),
-        ("full", "A is ahead", 1),
-        ("plain", "B is ahead", 1),
-    ],
-)
-def test_every_interleaving(kind, clocks, keep):
+def prepared(**options):
     fake = FakeVault(operations_per_hour=None, clock=NOW.timestamp)
-    old = ColonyMemory(backend=fake)
-    old._session.now = lambda: NOW
-    for docs in OLD:
-        old.backup(docs)
-    search = Search(lambda: verbs(kind, keep, CLOCKS[clocks]), keeps=keep is None)
-    states = search.run(fake.files)
-    checked: dict[frozenset, tuple] = {}
-    ends = 0
-    for state in states:
-        if state.files not in checked:
-            checked[state.files] = what_a_new_client_finds(state.files)
-        listed, latest = checked[state.files]
-        outcomes = search.outcomes(state)
-        judge(kind, outcomes, listed, latest)
-        ends += all(what != "call" for what, _ in outcomes.values())
-    for state in itertools.islice(reversed(states), 50):
-        recover(state.files)
-    TRIED["interleavings: states of two backups and a prune"] += len(states)
-    TRIED["interleavings: different vaults that a crash leaves"] += len(checked)
-    assert ends
-    assert len(states) > 500
+    mem = ColonyMemory(backend=fake, **options)
+    mem._session.now = lambda: NOW
+    for documents in OLD:
+        mem.backup(documents)
+    return fake
 
 
-def what_a_new_client_finds(files):
+def find(files, *, told="error", **options):
+    """What a client finds that has just started: every snapshot that it lists, and the latest, None where it refuses.
+
+    ``told`` is what becomes of a warning.
+    """
     vault = vault_of(files)
-    new = ColonyMemory(backend=vault)
-    infos = new.list_snapshots()  # a warning would be an error: nothing listed may be broken
-    listed = {info.snapshot_id: new.restore(snapshot_id=info.snapshot_id) for info in infos}
-    assert listed
-    latest = new.restore()
+    new = ColonyMemory(backend=vault, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if options else told, ColonyMemoryWarning)  # one may be newer than the pointer
+        warnings.filterwarnings(told, "a snapshot of label .* is left out", ColonyMemoryWarning)
+        listed = {info.snapshot_id: new.restore(snapshot_id=info.snapshot_id) for info in new.list_snapshots()}
+        try:
+            latest = (ColonyMemory(backend=vault, **options) if options else new).restore()
+        except RollbackDetected:
+            return listed, None
     assert latest in listed.values()
     return listed, latest
 
 
-def judge(kind, outcomes, listed, latest):
-    """The newest memory that was acknowledged is there; where the vault has conditional uploads it is the latest."""
-    acknowledged = {}
-    for who in "AB":
+def recover(files, **options):
+    vault = vault_of(files)
+    new = ColonyMemory(backend=vault, **options)
+    new._session.now = lambda: NOW.replace(minute=30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        # A retention looks at what is there, and lists no more: without conditional uploads a row may come back.
+        new.backup({"m": "next"}, prune_keep=9)
+        new.prune(label="default", keep=1)
+    assert ColonyMemory(backend=vault, **options).restore() == {"m": "next"}
+    assert ColonyMemory(backend=vault, **options).verify()
+
+
+def acknowledged(outcomes, names):
+    """Id of what each verb saved, without those that did not come to their end, or met a conflict."""
+    saved = {}
+    for who in names:
         what, value = outcomes[who]
         if what == "done":
-            acknowledged[value.snapshot_id] = MINE[who]
+            saved[who] = value.snapshot_id
         elif what == "raised":
             assert isinstance(value, ConflictDetected), value
             # Told that another one is the latest; this one is stored, until a retention finds it older.
             assert value.theirs is not None
-    if acknowledged:
-        newest = max(acknowledged)
-        assert max(listed) >= newest  # a retention may have taken it for a newer one
-        allowed = [docs for snapshot_id, docs in listed.items() if snapshot_id >= newest]
-        # Without conditional uploads the later of two pointer writes wins. Both snapshots are listed all the same.
-        assert kind == "plain" or latest in allowed
-    if outcomes["P"][0] == "raised":
-        assert isinstance(outcomes["P"][1], ConflictDetected), outcomes["P"][1]
+    return saved
 
 
-def recover(files):
-    vault = vault_of(files)
-    new = ColonyMemory(backend=vault)
-    new._session.now = lambda: NOW.replace(minute=30)
-    new.backup({"m": "next"})
-    new.prune(label="default", keep=1)
-    assert ColonyMemory(backend=vault).restore() == {"m": "next"}
+def count(search, states, vaults, kind):
+    TRIED[f"interleavings, {kind}: states"] += len(states)
+    TRIED[f"interleavings, {kind}: different vaults that a crash leaves"] += len(vaults)
+    assert len(states) > 500
+    assert any(all(what != "call" for what, _ in search.outcomes(state).values()) for state in states)
+
+
+def signing(monkeypatch):
+    pytest.importorskip("cryptography")
+    from signed_histories import OWN, check_each_signature_once
+
+    check_each_signature_once(monkeypatch)
+    return {"signer": OWN}
+
+
+A_AHEAD, B_AHEAD = {"A": 7, "B": 5}, {"A": 5, "B": 7}
+
+
+@pytest.mark.parametrize(
+    ("kind", "clocks", "keep", "signed"),
+    [
+        ("full", A_AHEAD, None, False),
+        ("plain", A_AHEAD, None, False),
+        ("plain", B_AHEAD, None, False),
+        ("full", A_AHEAD, 1, False),
+        ("plain", B_AHEAD, 1, False),
+        ("full", A_AHEAD, None, True),
+        ("plain", B_AHEAD, None, True),
+    ],
+)
+def test_two_backups_and_a_prune(kind, clocks, keep, signed, monkeypatch):
+    """The newest memory that was acknowledged is there; where the vault has conditional uploads it is the latest."""
+    options = signing(monkeypatch) if signed else {}
+    search = Search(lambda: verbs(kind, keep, clocks, **options), keeps=keep is None)
+    states = search.run(prepared(**options).files)
+    found = {}
+    for state in states:
+        if state.files not in found:
+            # Without conditional uploads the later pointer may name what a retention has removed since.
+            told = "error" if kind == "full" or keep is None else "ignore"
+            found[state.files] = find(state.files, told=told, **options)
+        listed, latest = found[state.files]
+        outcomes = search.outcomes(state)
+        saved = acknowledged(outcomes, "AB").values()
+        assert outcomes["P"][0] != "raised" or isinstance(outcomes["P"][1], ConflictDetected), outcomes["P"]
+        if saved:
+            assert max(listed) >= max(saved)  # a retention may have taken it for a newer one
+            # Without conditional uploads the later of two pointer writes wins; both snapshots are listed all the same.
+            assert kind == "plain" or latest in [docs for each, docs in listed.items() if each >= max(saved)]
+        # The prune wrote over the pointer of a backup on top of which another one was made: that shows.
+        assert latest is not None or (signed and kind == "plain" and saved)
+    for state in itertools.islice(reversed(states), 0, None, 97):
+        recover(state.files, **options)
+    count(search, states, found, "signed" if signed else "two backups and a prune")
+
+
+async def published_backup(session, documents):
+    """What 0.1.1 does, as far as a vault can tell: part, manifest, and a bare pointer over whatever is there."""
+    await session.vault.status()
+    snapshot_id = new_id(session.now(), session.token(), [])
+    built = build(
+        documents,
+        label="default",
+        snapshot_id=snapshot_id,
+        created_at=session.stamp(),
+        signer=None,
+        previous=None,
+        max_bytes=10**6,
+    )
+    for name, text in built.files.items():
+        await session.vault.put(name, text)
+    pointer = {
+        "format": "colony-memory/latest/1",
+        "label": "default",
+        "snapshot_id": snapshot_id,
+        "manifest_file": manifest_filename("default", snapshot_id),
+        "updated_at": session.stamp(),
+    }
+    await session.vault.put(latest_filename("default"), json.dumps(pointer))
+    return built.info
+
+
+def three_writers(policy):
+    """One that signs, one of this package that does not, and 0.1.1."""
+    return {
+        "A": backup(client("full", "a", 5, **policy), MINE["A"], prune_keep=None, **OPTIONS),
+        "B": backup(client("full", "b", 7), MINE["B"], prune_keep=None, **OPTIONS),
+        "L": published_backup(client("full", "c", 9), {"m": "of 0.1.1"}),
+    }
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["signed snapshots only", "unsigned snapshots too"])
+@pytest.mark.parametrize("bare", [False, True], ids=["pointer signed", "pointer of 0.1.1"])
+def test_a_signing_client_beside_others(strict, bare, monkeypatch):
+    signs = signing(monkeypatch)
+    policy = {**signs, "accept_legacy_pointer": True, **({} if strict else {"require_signature": False})}
+    fake = prepared(**signs)
+    if bare:
+        from signed_histories import as_0_1_1_leaves_them
+
+        as_0_1_1_leaves_them(fake, signs["signer"])
+    search = Search(lambda: three_writers(policy), "ABL", keeps=True)
+    states = search.run(fake.files)
+    found = {}
+    for state in states:
+        if state.files not in found:
+            found[state.files] = find(state.files, told="ignore", **policy), find(state.files, told="ignore")
+        (listed, latest), (everything, _) = found[state.files]
+        saved = acknowledged(search.outcomes(state), "ABL")
+        assert set(saved.values()) <= everything.keys()
+        if "A" in saved:
+            assert saved["A"] in listed
+            assert not strict or latest == MINE["A"]
+    count(search, states, found, "beside 0.1.1")

@@ -313,13 +313,6 @@ def test_a_signature_covers_what_either_wrote(peer: PublishedPeer) -> None:
         peer.call("restore", alter(vault.files))
 
 
-def test_pinning_client_takes_what_its_key_signed_in_theirs(peer: PublishedPeer) -> None:
-    files = peer.call("backup", {}, documents=DOCUMENTS, signer_seed=SEED).files
-    ours, _ = our_client(files, SEED)
-    with warnings_allowed():
-        assert ours.restore() == DOCUMENTS
-
-
 def test_peer_lives_at_the_time_it_is_told(peer: PublishedPeer) -> None:
     moment = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
     reply = peer.call("backup", {}, documents={"n": "1"}, now=moment)

@@ -142,8 +142,6 @@ def _settings(config: Config, given: Mapping[str, Setting]) -> dict[str, Setting
     label = os.environ.get("COLONY_MEMORY_LABEL")
     if label is not None:
         found["label"] = Setting(label, ("COLONY_MEMORY_LABEL",))
-    elif "agent" in given:
-        found["label"] = given["agent"]
     usual = {each.name: each.default or None for verb in ("status", "watch") for each in parameters_of(verb)}
     usual["vault"] = choose_place().url if "vault" not in found else None
     return {name: found.get(name) or Setting(usual.get(name), _DEFAULT) for name in settings.SETTINGS}
