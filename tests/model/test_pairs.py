@@ -115,7 +115,7 @@ LOOKS = {
     "latest": lambda mem: mem.latest(),
     "list": lambda mem: mem.list_snapshots(),
     "verify": lambda mem: mem.verify(),
-    "plan a prune": lambda mem: mem.plan_prune(keep=2).keep,
+    "plan a prune": lambda mem: mem.plan_prune(keep=2) is not None,
 }
 #: What a verb may say in the face of another client. Nothing of it is a refusal of what anybody saved.
 TOLD = (ConflictDetected, SnapshotNotFound, PruneIncomplete)
