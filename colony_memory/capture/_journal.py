@@ -9,22 +9,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.payload import sha256
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import locked, locked_in, make_directory, open_files, read_file, replace_file
 from colony_memory._os.machine import state_directory
-from colony_memory._os.paths import Identity
-from colony_memory._values import NamedTuple, dataclass, getLogger, names_of, replace
+from colony_memory._os.paths import Identity, local_bytes
+from colony_memory._values import NamedTuple, dataclass, getLogger, names_of, pattern, replace
+from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._identity import boot_id
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 logger = getLogger(__name__)
 
@@ -33,6 +35,8 @@ _FORMAT = "colony-memory/restore/3"
 # Only the staging directory changes; the folder does, and would have to be put back; all is in place.
 PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
+_STAGING = pattern(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
+_NUMBER = pattern("[0-9]+(-[a-z]+)?")
 _LOCK, _DRAFT, _ALONE = ".lock", ".draft", "lock"
 _LARGEST = 1 << 30  # bytes: a hundred or so for each file of a folder
 
@@ -132,16 +136,43 @@ def load_journal(data: bytes) -> Journal:
     body = data[data.find(b"\n") + 1 :]
     if not data.startswith(_head(body)):
         raise ValueError("damaged, or of another version")
-    known = json.loads(body)
-    known["identity"] = Identity(*known["identity"])
-    known["steps"] = tuple(
-        Step(name, new and Version(*new), old and Version(*old), *where) for name, new, old, *where in known["steps"]
+    try:
+        known = json.loads(body)
+        known["identity"] = Identity(*known["identity"])
+        known["steps"] = tuple(
+            Step(name, new and Version(*new), old and Version(*old), *where)
+            for name, new, old, *where in known["steps"]
+        )
+        for changes in ("modes", "lent"):
+            known[changes] = tuple(ModeChange(*each) for each in known[changes])
+        for names in ("made", "volumes", "emptied"):
+            known[names] = tuple(known[names])
+        journal = Journal(**known)
+        if not _is_sound(journal):
+            raise ValueError("a path, name or number that no restore has")
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a journal: {error!r}") from error
+    return journal
+
+
+def _is_sound(journal: Journal) -> bool:
+    """Nothing in it leads out of its directory, or to anything there but what a restore has made or may change."""
+    changes, paths = [*journal.modes, *journal.lent], (journal.folder, journal.place)
+    names = [*journal.names(), *journal.emptied, *journal.volumes, *(step.volume for step in journal.steps)]
+    names += [change.name.removesuffix("/") for change in changes]
+    numbers = [*journal.identity, *(number for change in changes for number in change[1:])]
+    numbers += [number for step in journal.steps for version in step[1:3] for number in version or ()]
+    for text in (*paths, *names):
+        local_bytes(text)
+    return (
+        _STAGING.fullmatch(journal.staging) is not None
+        and journal.phase in (PREPARING, MOVING, DONE)
+        and all(Path(path).is_absolute() and os.path.normpath(path) == path and "\0" not in path for path in paths)
+        and not any(map(name_problem, filter(None, names)))
+        and all(type(number) is int for number in numbers)
+        and all(0 <= mode <= 0o7777 for change in changes for mode in change[2:])
+        and all(any(step[1:3]) and _NUMBER.fullmatch(step.number) for step in journal.steps)
     )
-    for changes in ("modes", "lent"):
-        known[changes] = tuple(ModeChange(*each) for each in known[changes])
-    for names in ("made", "volumes", "emptied"):
-        known[names] = tuple(known[names])
-    return Journal(**known)
 
 
 def _head(body: bytes) -> bytes:
@@ -199,7 +230,7 @@ class Record:
                 yield
             finally:
                 if not os.path.lexists(self.path):
-                    with contextlib.suppress(OSError):  # an empty file, that nobody asks for again
+                    with contextlib.suppress(OSError):  # an empty file that the next restore removes
                         lock.unlink(missing_ok=True)
 
 
@@ -229,10 +260,17 @@ def start_lock() -> Iterator[None]:
     """Keep other processes of this user from beginning a restore at the same moment."""
     with contextlib.ExitStack() as stack:
         try:
-            directory = stack.enter_context(open_files(_records(making=True), keep_owner=True))
+            place = _records(making=True)
+            directory = stack.enter_context(open_files(place, keep_owner=True))
             stack.enter_context(locked_in(directory, _ALONE))
         except TimeoutError as error:
             raise ColonyMemoryError(f"another restore is about to begin: {error}; try again") from error
+        # Processes that were killed have left locks and drafts of restores that never began, or had ended.
+        for lock in place.glob(f"*{_LOCK}"):
+            record = Record(lock.with_suffix(".json"))
+            if not os.path.lexists(record.path):
+                with contextlib.suppress(TimeoutError), record.locked():
+                    record.remove()
         yield
 
 

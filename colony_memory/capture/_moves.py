@@ -85,9 +85,12 @@ class Moves:
             if step.old is not None:
                 kept = self._places[step.volume].kept
                 there = kept.look(step.number)
-                if not is_directory(there):
-                    if there is None or not step.old.fits(there):
+                if is_directory(there):
+                    if not _is_empty(kept, step.number):  # who stands in it goes on writing there
                         raise self._changed(step.name)
+                elif there is None or not step.old.fits(there):
+                    raise self._changed(step.name)
+                else:
                     found.append(Displaced(step.name, Reach(kept), step.number, there))
         return found
 
@@ -191,6 +194,8 @@ class Moves:
         directory, last = _nearest(reach, step.name)
         if there is not None and not is_new:
             _set_aside(directory, last)
+        if is_new and is_directory(out):
+            directory.clear(last)
         source.move(step.number, directory, last)
 
 

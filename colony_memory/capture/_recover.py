@@ -215,8 +215,11 @@ def clear(record: Record, place: Directory) -> None:
         return
     cleared = discard(place, journal)
     with Reach(place) as reach:
-        for name in journal.emptied:
-            cleared &= succeeds(name, remove_empty, reach, name)
+        for name in journal.emptied:  # once: what is empty and stays harms nobody, and may be wanted by then
+            try:
+                remove_empty(reach, name)
+            except OSError as error:
+                logger.warning("%s is empty, and could not be removed: %s", place.path / name, error)
         for change in journal.lent:
             cleared &= succeeds(change.name, set_mode, reach, change, True)
     if cleared:

@@ -155,7 +155,8 @@ def _journal(plan: Plan, place: Directory) -> Journal:
 def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> Record:
     """Write down that a restore begins, and have its traces removed when the stack unwinds."""
     with start_lock():
-        recover(plan.target)  # another may have begun since the plan was made, and been cut off by now
+        if recover(plan.target):  # another has begun since the plan was made, and been cut off by now
+            raise ColonyMemoryError(f"{str(plan.target)!r} was changed in the meantime; nothing was written; try again")
         record = stack.enter_context(begin_record(journal))
     stack.callback(clear, record, place)
     return record

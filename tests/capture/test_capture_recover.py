@@ -410,6 +410,49 @@ def test_two_restores_that_begin_at_once_do_not_meet(tmp_path: Path, monkeypatch
     assert files(dst) == {**OLD, "a.md": b"new a"}
 
 
+def test_a_restore_that_was_cut_off_since_the_plan_was_made_is_undone_and_stops_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dst = kill(make(tmp_path / "dst", OLD), "mine/c.md")
+    monkeypatch.setattr("colony_memory.capture._write.recover", lambda _: False)
+    for _ in range(2):
+        with (
+            pytest.warns(ColonyMemoryWarning, match="as they were before it"),
+            pytest.raises(ColonyMemoryError, match="changed in the meantime; nothing was written; try again"),
+        ):
+            write_folder(DOCUMENTS, dst)
+        assert files(dst) == OLD
+        assert traces() == []
+        kill(dst, "mine/c.md")
+
+
+def test_locks_and_drafts_of_what_was_killed_before_it_began_go_with_the_next(tmp_path: Path) -> None:
+    dst, place, left = make(tmp_path / "dst", OLD), state_directory() / "restores", set()
+    for at in range(4, 16):
+        cut_off(lambda: write_folder({"a.md": "new a"}, dst), at=at)
+        quietly_recover(dst)
+        left |= {path.suffix for path in place.iterdir()}
+        write_folder({"a.md": f"{at}"}, dst)
+        assert names(place) == ["lock"], at
+    assert left == {"", ".draft", ".lock"}
+
+
+def test_what_is_emptied_and_stays_is_told_and_not_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def closed(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    dst = make(tmp_path / "dst", {"a.md": b"a", "x/y.md": b"y"})
+    with monkeypatch.context() as patch:
+        patch.setattr("colony_memory.capture._recover.remove_empty", closed)
+        write_folder({"a.md": "new a"}, dst, delete=True)
+    assert "x is empty, and could not be removed" in caplog.text
+    assert traces() == []
+    read_folder(dst)
+    assert names(dst) == ["a.md", "x"]
+
+
 def test_a_folder_that_was_moved_is_put_back_where_it_is(half: Path) -> None:
     moved = half.rename(half.with_name("moved"))
     with pytest.warns(ColonyMemoryWarning, match=r"moved': all files are as they were before it"):
@@ -530,6 +573,45 @@ def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half: Path, spo
     with pytest.warns(ColonyMemoryWarning, match=r"its state .* cannot be read .* rm /"):
         assert "a.md" in read_folder(half).documents
     assert tree(half) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"folder": 1},
+        {"folder": "/a\0"},
+        {"place": "relative"},
+        {"place": "/a/../b"},
+        {"identity": (1,)},
+        {"identity": ("a", 1)},
+        {"staging": "notes"},
+        {"staging": ".colony-memory-restoring-../x"},
+        {"phase": "other"},
+        {"made": ("../x",)},
+        {"made": (1,)},
+        {"made": ("\ud800",)},
+        {"emptied": ("a/.git",)},
+        {"emptied": ("/a",)},
+        {"volumes": ("", "../x")},
+        {"modes": (("a", 1, 2),)},
+        {"modes": (("a", 1, 0o640, 0o10000),)},
+        {"lent": (("../a/", 1, 0o500, 0o700),)},
+        {"steps": (("../a", (1, 1, 1), None, "0", ""),)},
+        {"steps": (("a", None, None, "0", ""),)},
+        {"steps": (("a", (1, 1, True), None, "0", ""),)},
+        {"steps": (("a", (1, 1, 1), None, "../0", ""),)},
+        {"steps": (("a", (1, 1, 1), None, "0", "../a"),)},
+        {"steps": (("a", (1, 1, 1)),)},
+    ],
+)
+def test_no_path_name_or_number_of_the_state_leads_elsewhere(half: Path, change: dict[str, object]) -> None:
+    change_record(**change)
+    with pytest.raises(ValueError, match=r"no restore has|not a journal|surrogates|unpack"):
+        load_journal(half_record().read_bytes())
+    before = tree(half.parent)
+    with pytest.warns(ColonyMemoryWarning, match=r"its state .* cannot be read .* rm /"):
+        assert "a.md" in read_folder(half).documents
+    assert tree(half.parent) == before
 
 
 def test_nothing_is_put_back_through_a_link(half: Path, tmp_path: Path) -> None:

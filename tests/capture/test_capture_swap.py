@@ -124,6 +124,55 @@ def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(
     assert traces() == []
 
 
+@linux
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_directory_that_comes_out_at_the_last_moment_goes_back_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    exchange, move = Directory.exchange, Directory.move
+
+    def late(act: Any) -> Any:
+        def acts(*args: Any) -> None:
+            if args[1 if act is move else 3] == "a.md":
+                (dst / "a.md").unlink()
+                make(dst / "a.md", {"theirs": b"theirs"})
+                act(*args)
+                os._exit(7)
+            act(*args)
+
+        return acts
+
+    def restore() -> None:
+        monkeypatch.setattr(Directory, "exchange", late(exchange) if exchanges else lambda *_: False)
+        monkeypatch.setattr(Directory, "move", late(move))
+        write_folder(NEW, dst)
+
+    assert as_user(os.geteuid(), restore) == 7
+    with pytest.warns(ColonyMemoryWarning, match="all files are as they were before it"):
+        assert recover(dst)
+    assert files(dst) == {**{name: data for name, data in OLD.items() if name != "a.md"}, "a.md/theirs": b"theirs"}
+    assert traces() == []
+
+
+@posix
+def test_what_is_written_in_a_directory_that_makes_way_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dst = make(tmp_path / "dst", {"l/m.md": b"old m"})
+    real = Moves.sync
+    with Directory.open(dst / "l") as inside:
+
+        def late(*args: Any) -> None:
+            os.close(inside.make_file("n.md"))
+            real(*args)
+
+        monkeypatch.setattr(Moves, "sync", late)
+        with pytest.raises(ColonyMemoryError, match="was changed in the meantime; nothing was written"):
+            write_folder({"l": "new l"}, dst, delete=True)
+    assert files(dst) == {"l/m.md": b"old m", "l/n.md": b""}
+
+
 @pytest.mark.parametrize("another", [True, False])
 def test_a_folder_that_goes_after_it_was_looked_at_is_not_made_of_what_it_lacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, another: bool
