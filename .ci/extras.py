@@ -151,7 +151,7 @@ def compress_fast(here: Path, made: Path) -> None:
 
 
 def find_default_vault(here: Path, made: Path) -> None:
-    from colony_memory.app.open import choose_place
+    from colony_memory.shell.app.open import choose_place
 
     assert choose_place().url
 
@@ -163,12 +163,12 @@ def read_last_run(here: Path, made: Path) -> None:
 
 
 def serve(here: Path, made: Path) -> None:
-    from colony_memory.mcp import require_mcp
+    from colony_memory.shell.mcp import require_mcp
 
     require_mcp()
-    from colony_memory.app.open import choose_place
-    from colony_memory.mcp.served import Served, real_folder
-    from colony_memory.mcp.server import MemoryServer
+    from colony_memory.shell.app.open import choose_place
+    from colony_memory.shell.mcp.served import Served, real_folder
+    from colony_memory.shell.mcp.server import MemoryServer
     from mcp import Client
 
     async def ask() -> None:

@@ -38,9 +38,6 @@ from colony_memory.exceptions import (
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend, open_vault
 
 if TYPE_CHECKING:
-    from colony_memory.app.restore import restore_folder
-    from colony_memory.app.run import guard
-    from colony_memory.app.save import save_folder, save_paths
     from colony_memory.encryption import Passphrase
     from colony_memory.reports import (
         Change,
@@ -53,6 +50,9 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from colony_memory.retention import PrunePlan, Retention
+    from colony_memory.shell.app.restore import restore_folder
+    from colony_memory.shell.app.run import guard
+    from colony_memory.shell.app.save import save_folder, save_paths
     from colony_memory.signing import Ed25519Signer, Signer
     from colony_memory.snapshot import SnapshotInfo
     from colony_memory.witness import FileWitness, Witness
@@ -113,11 +113,11 @@ _LATE = {
     **dict.fromkeys(["Ed25519Signer", "Signer"], "signing"),
     **dict.fromkeys(["FileWitness", "Witness"], "witness"),
     **dict.fromkeys(["PrunePlan", "Retention"], "retention"),
-    **dict.fromkeys(["save_folder", "save_paths"], "app.save"),
+    **dict.fromkeys(["save_folder", "save_paths"], "shell.app.save"),
     "Passphrase": "encryption",
     "SnapshotInfo": "snapshot",
-    "guard": "app.run",
-    "restore_folder": "app.restore",
+    "guard": "shell.app.run",
+    "restore_folder": "shell.app.restore",
 }
 
 

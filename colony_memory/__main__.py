@@ -7,8 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.output import print_version
-from colony_memory.words.errors import (
+from colony_memory.shell.cli.output import print_version
+from colony_memory.shell.words.errors import (
     FAILED,
     USAGE,
     Asked,
@@ -54,17 +54,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(asked: Asked) -> int:
-    from colony_memory.cli.app import COMPLETION, VERBS
+    from colony_memory.shell.cli.app import COMPLETION, VERBS
 
     verb, *argv = asked.argv or ("",)
     with warnings_as_lines(asked):
         if COMPLETION not in os.environ and verb in VERBS:
-            from colony_memory.cli.call import parse
+            from colony_memory.shell.cli.call import parse
 
             call = parse(verb, argv)
             if call is not None:
                 return call.run(asked)
-        from colony_memory.cli.program import run
+        from colony_memory.shell.cli.program import run
 
         return run(asked)
 

@@ -73,8 +73,8 @@ def furnished() -> Iterator[None]:
             name: value for name, value in kept.items() if name not in ("NO_COLOR", "FORCE_COLOR", "XDG_STATE_HOME")
         }
         stack.enter_context(mock.patch.dict(os.environ, {**kept, **settings}, clear=True))
-        stack.enter_context(mock.patch("colony_memory.app.open.open_vault", return_value=vault))
-        stack.enter_context(mock.patch("colony_memory.words._clock", return_value=_NOW))
+        stack.enter_context(mock.patch("colony_memory.shell.app.open.open_vault", return_value=vault))
+        stack.enter_context(mock.patch("colony_memory.shell.words._clock", return_value=_NOW))
         _fill(vault)
         _write_folders(here)
         yield

@@ -9,7 +9,7 @@ import re
 from html.parser import HTMLParser
 
 from colony_memory import exceptions
-from colony_memory.words.errors import part_for
+from colony_memory.shell.words.errors import part_for
 
 #: What is looked for by another word than the pages have. Each word leads to those behind it too.
 SYNONYMS = {

@@ -28,7 +28,7 @@ from colony_memory.snapshot import SnapshotInfo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from colony_memory.app.save import Saved
+    from colony_memory.shell.app.save import Saved
 
 
 _NAMED = 3

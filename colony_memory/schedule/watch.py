@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from colony_memory.app.save import Saved
+    from colony_memory.shell.app.save import Saved
     from colony_memory.snapshot import SnapshotInfo
 
     Backup = SnapshotInfo | Saved | None

@@ -9,8 +9,8 @@ import pytest
 from agent_hosts import HOSTS, make_host
 
 from colony_memory import ColonyMemory, open_vault, save_folder
-from colony_memory.app.agents import AGENTS, folder_of_project, locate_project, read_maps, rename_projects
 from colony_memory.capture._metadata import METADATA_NAME, METADATA_NAMES, Metadata, described_by, dump_metadata
+from colony_memory.shell.app.agents import AGENTS, folder_of_project, locate_project, read_maps, rename_projects
 
 
 @pytest.fixture

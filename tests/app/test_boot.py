@@ -23,9 +23,9 @@ from colony_memory import (
     restore_folder,
     save_folder,
 )
-from colony_memory.app.run import begin
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moves import Moves
+from colony_memory.shell.app.run import begin
 from colony_memory.testing import FaultyVault
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
@@ -300,8 +300,8 @@ def test_under_what_a_program_has_open_the_folder_stays_and_that_is_told(world):
 
 
 def test_a_restore_that_cannot_be_put_back_keeps_no_agent_from_starting(world, monkeypatch):
-    from colony_memory.app import target
     from colony_memory.capture._recover import Unsettled
+    from colony_memory.shell.app import target
 
     clean(world)
 

@@ -10,10 +10,10 @@ import time
 import pytest
 
 from colony_memory import ColonyMemory, Retention, open_vault, save_folder, save_paths
-from colony_memory.app import options
-from colony_memory.app.options import BackupOptions
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.schedule.watch import mends_itself
+from colony_memory.shell.app import options
+from colony_memory.shell.app.options import BackupOptions
 
 
 def python(code: str, *arguments: object) -> str:

@@ -19,13 +19,20 @@ from colony_memory import (
     SnapshotCorrupt,
     SnapshotInfo,
 )
-from colony_memory.app.compare import file_history, find_unsaved, patch_of, preview_capture, read_side, search_files
-from colony_memory.app.content import content_of
-from colony_memory.app.options import BackupOptions
-from colony_memory.app.pick import count_left_out, left_out, made_at
-from colony_memory.app.save import read_for, save_folder, save_paths
 from colony_memory.capture import Capture, read_folder
 from colony_memory.capture._metadata import METADATA_NAME
+from colony_memory.shell.app.compare import (
+    file_history,
+    find_unsaved,
+    patch_of,
+    preview_capture,
+    read_side,
+    search_files,
+)
+from colony_memory.shell.app.content import content_of
+from colony_memory.shell.app.options import BackupOptions
+from colony_memory.shell.app.pick import count_left_out, left_out, made_at
+from colony_memory.shell.app.save import read_for, save_folder, save_paths
 from colony_memory.testing import FakeVault
 from colony_memory.vaults.memory import MemoryVault
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from colony_memory.app.config import SETTINGS, Setting, effective, load_config, make_retention, read_config
 from colony_memory.retention import Retention
+from colony_memory.shell.app.config import SETTINGS, Setting, effective, load_config, make_retention, read_config
 
 if sys.version_info < (3, 11):
     pytest.importorskip("tomli")
@@ -18,7 +18,7 @@ if sys.version_info < (3, 11):
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory.app.config import parse_duration, show_duration
+from colony_memory.shell.app.config import parse_duration, show_duration
 
 PATH = Path("/etc/x.toml")
 

@@ -12,9 +12,9 @@ from capture_trees import linux, make, posix
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, open_vault, restore_folder, save_folder
 from colony_memory._os.paths import UnfitFile
-from colony_memory.app.run import begin
 from colony_memory.capture import _reading, read_folder
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.shell.app.run import begin
 
 pytestmark = posix
 MOVES = "never stood still"
@@ -137,7 +137,7 @@ def test_only_what_is_asked_for(world, options, files, filled):
 
 
 def test_few_snapshots_are_read(world, monkeypatch):
-    from colony_memory.app.target import Target
+    from colony_memory.shell.app.target import Target
 
     for number in range(9):
         world.saved({"a.md": str(number), "store/x": "x"}, unread=[f"store/{each}" for each in range(40)])
@@ -221,8 +221,8 @@ def test_what_is_saved_nowhere_and_open_asks_to_stop_the_program(world, first):
 
 @pytest.mark.parametrize("kept", ["store/x", "store/"])
 def test_what_a_safety_copy_lacks_is_not_replaced(world, monkeypatch, kept):
-    from colony_memory.app import restore
     from colony_memory.capture.folder import LeftOut
+    from colony_memory.shell.app import restore
 
     world.saved(ONE)
     restore_folder(world.memory, world.here)
@@ -278,7 +278,7 @@ def test_what_was_written_after_it_was_filled_is_never_lost(world):
 
 
 def test_a_host_with_a_shape_of_its_own(world):
-    from colony_memory.app.content import reshape
+    from colony_memory.shell.app.content import reshape
 
     def shape(documents):
         return reshape(documents, rename=lambda name: f"host/{name}")

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, VaultMissing, signing
-from colony_memory.app.config import read_setting
-from colony_memory.app.keys import client_arguments, load_signer
-from colony_memory.app.open import choose_place, open_memory, refuse_vault_inside
+from colony_memory.shell.app.config import read_setting
+from colony_memory.shell.app.keys import client_arguments, load_signer
+from colony_memory.shell.app.open import choose_place, open_memory, refuse_vault_inside
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
@@ -158,15 +158,15 @@ def test_no_witness_is_made_under_a_name_that_nobody_meant(tmp_path, monkeypatch
 
 CODE = """
 import sys, pathlib, pkgutil, importlib
-for name in ("click", "colony_memory.cli"):
+for name in ("click", "colony_memory.shell.cli"):
     sys.modules[name] = None  # as where it is not installed
-import colony_memory.app
-for module in pkgutil.iter_modules(colony_memory.app.__path__):
-    importlib.import_module(f"colony_memory.app.{module.name}")
+import colony_memory.shell.app
+for module in pkgutil.iter_modules(colony_memory.shell.app.__path__):
+    importlib.import_module(f"colony_memory.shell.app.{module.name}")
 from colony_memory import restore_folder, save_folder
-from colony_memory.app.open import open_memory
-from colony_memory.app.open import choose_place
-from colony_memory.app.protection import check_protection
+from colony_memory.shell.app.open import open_memory
+from colony_memory.shell.app.open import choose_place
+from colony_memory.shell.app.protection import check_protection
 here = pathlib.Path(sys.argv[1])
 (here / "memory").mkdir()
 (here / "memory" / "a.md").write_text("x")

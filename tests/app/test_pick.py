@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from colony_memory import ColonyMemory, SnapshotInfo, SnapshotNotFound
-from colony_memory.app import pick
-from colony_memory.app.pick import made_at, stamp
+from colony_memory.shell.app import pick
+from colony_memory.shell.app.pick import made_at, stamp
 from colony_memory.vaults.memory import MemoryVault
 
 NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)

@@ -13,10 +13,10 @@ from snapshots import NOON, damage, label_map, save, snapshot, vault_map
 
 from colony_memory import ColonyMemory, QuotaExceeded
 from colony_memory._format.v2.zstd import is_installed
-from colony_memory.app.protection import Newest, assess, check_protection, read_newest
 from colony_memory.exceptions import ConflictDetected
 from colony_memory.schedule import last_run
 from colony_memory.schedule.last_run import LastRun, RunLog
+from colony_memory.shell.app.protection import Newest, assess, check_protection, read_newest
 from colony_memory.testing import FakeVault
 from colony_memory.vaults.local import LocalVault
 

@@ -8,11 +8,11 @@ import pytest
 from capture_trees import posix
 
 from colony_memory import AsyncColonyMemory, ColonyMemory, open_vault, restore_folder, save_folder, save_paths
-from colony_memory.app.compare import file_history, find_unsaved, search_files
-from colony_memory.app.options import BackupOptions
-from colony_memory.app.run import begin
-from colony_memory.app.save import read_for
 from colony_memory.capture import write_folder
+from colony_memory.shell.app.compare import file_history, find_unsaved, search_files
+from colony_memory.shell.app.options import BackupOptions
+from colony_memory.shell.app.run import begin
+from colony_memory.shell.app.save import read_for
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 

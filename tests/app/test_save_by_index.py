@@ -18,13 +18,13 @@ from colony_memory._format.v2.zstd import is_installed
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
 from colony_memory._os.machine import state_directory
-from colony_memory.app.options import BackupOptions
-from colony_memory.app.save import FolderSave
 from colony_memory.capture import _survey
 from colony_memory.capture import folder as reading
 from colony_memory.capture._metadata import METADATA_NAMES
 from colony_memory.capture.index import open_index
 from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.shell.app.options import BackupOptions
+from colony_memory.shell.app.save import FolderSave
 from colony_memory.vaults.local import LocalVault
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")

@@ -17,12 +17,12 @@ import pytest
 from capture_trees import make, metadata, posix
 from secret_samples import sample
 
-from colony_memory.app.options import BackupOptions
 from colony_memory.capture import SecretFinding, find_secrets, mask_secrets, masked_names, read_folder, read_paths
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 from colony_memory.capture._secret_kinds import KINDS, Kind
 from colony_memory.capture.secrets import RULES
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SecretsFound
+from colony_memory.shell.app.options import BackupOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,11 +9,11 @@ import pytest
 from capture_trees import posix
 
 from colony_memory import ColonyMemory, open_vault, restore_folder, save_folder
-from colony_memory.app.content import content_of
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 from colony_memory.capture._steady import HOLES, MAGIC, Sparse, read_sparse
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
+from colony_memory.shell.app.content import content_of
 
 if TYPE_CHECKING:
     from pathlib import Path

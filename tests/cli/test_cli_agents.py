@@ -16,7 +16,7 @@ from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import _walk
-from colony_memory.hooks import turn
+from colony_memory.shell.hooks import turn
 
 vault = cli_runs.vault_of_1
 MEMORY = "projects/-home-ada-work-app/memory"

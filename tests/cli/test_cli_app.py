@@ -12,14 +12,14 @@ from random import Random
 import pytest
 from cli_runs import POSIX
 
-from colony_memory.cli import app, program
-from colony_memory.cli.call import parse
+from colony_memory.shell.cli import app, program
+from colony_memory.shell.cli.call import parse
 
 
 def test_the_help_loads_no_verb_and_nothing_heavy():
     code = (
         "import sys; from colony_memory.__main__ import main; main(['--help']); "
-        "print([m for m in sys.modules if m.startswith(('colony_memory.cli.verbs',))])"
+        "print([m for m in sys.modules if m.startswith(('colony_memory.shell.cli.verbs',))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -111,7 +111,7 @@ def test_keys_that_windows_wrote_are_the_same_keys(cli, folder, vault, tmp_path,
 
 @pytest.mark.usefixtures("quick_passphrases")
 def test_a_passphrase_is_asked_for_once(cli, folder, vault, tmp_path, monkeypatch):
-    from colony_memory.cli import memory
+    from colony_memory.shell.cli import memory
 
     said = iter(["correct horse", "correct horse", "correct horse", "other", "one more"])
     monkeypatch.setattr("getpass.getpass", lambda *_: next(said))

@@ -13,7 +13,7 @@ import pytest
 from cli_runs import NOON, POSIX, save
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import app
+from colony_memory.shell.cli import app
 from colony_memory.transfer import save_export
 from colony_memory.vaults.local import LocalVault
 
@@ -90,7 +90,7 @@ def test_an_example_of_the_help_works(cli, furnished, example, monkeypatch):
 def serve_nothing(monkeypatch):
     """Servers would go on."""
     pytest.importorskip("mcp")
-    from colony_memory.mcp import server
+    from colony_memory.shell.mcp import server
 
     monkeypatch.setattr(server, "serve_stdio", lambda server: None)
 

@@ -17,7 +17,6 @@ from snapshots import content_file
 
 import colony_memory
 from colony_memory import ColonyMemory, Hint
-from colony_memory.cli import app, program
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     QuotaExceeded,
@@ -27,9 +26,10 @@ from colony_memory.exceptions import (
     VaultUnavailable,
     bad_argument,
 )
+from colony_memory.shell.cli import app, program
+from colony_memory.shell.words import errors as said
+from colony_memory.shell.words.errors import OPTIONS, SETTINGS, Asked, address_for, quoted, worded
 from colony_memory.vaults.local import LocalVault
-from colony_memory.words import errors as said
-from colony_memory.words.errors import OPTIONS, SETTINGS, Asked, address_for, quoted, worded
 
 ID = "20261101T130000300000Z-abcdef"
 PACKAGE = Path(colony_memory.__file__).parent

@@ -15,11 +15,11 @@ import pytest
 from cli_runs import NOON, POSIX, damage, save
 
 from colony_memory import SnapshotInfo
-from colony_memory.app.compare import FileHistory
-from colony_memory.cli.output import Output
-from colony_memory.cli.verbs import look
 from colony_memory.reports import Change, DocumentChange
-from colony_memory.words.errors import Failure
+from colony_memory.shell.app.compare import FileHistory
+from colony_memory.shell.cli.output import Output
+from colony_memory.shell.cli.verbs import look
+from colony_memory.shell.words.errors import Failure
 
 STATES = ({"a.md": "one\nfriday\n"}, {"a.md": "one\ntwo\nfriday\n"}, {"b.md": "x"}, {"a.md": "one\r\n", "b.md": "x"})
 EVIL = "evil\x1b[31m\nfile\u202e.md"

@@ -17,15 +17,15 @@ import pytest
 from cli_runs import POSIX, save
 
 from colony_memory import ColonyMemory, ColonyMemoryError
-from colony_memory.app.open import Place
-from colony_memory.cli import memory as memory_module
-from colony_memory.cli import output
-from colony_memory.cli.options import CommonOptions, SavingOptions
-from colony_memory.cli.verbs import hook as hook_verb
-from colony_memory.hooks import install, turn
 from colony_memory.schedule.watch import read_runs
+from colony_memory.shell.app.open import Place
+from colony_memory.shell.cli import memory as memory_module
+from colony_memory.shell.cli import output
+from colony_memory.shell.cli.options import CommonOptions, SavingOptions
+from colony_memory.shell.cli.verbs import hook as hook_verb
+from colony_memory.shell.hooks import install, turn
+from colony_memory.shell.words import errors as commands
 from colony_memory.vaults.local import LocalVault
-from colony_memory.words import errors as commands
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 HOSTILE = {"cwd": "/etc", "transcript_path": "/etc/passwd", "folder": "/etc", "vault": "file:///tmp", "label": "other"}
@@ -145,7 +145,7 @@ def test_an_empty_variable_blocks_no_host(cli, folder, monkeypatch):
 
 @POSIX
 def test_a_terminal_that_closes_does_not_end_it(hook, vault, monkeypatch):
-    from colony_memory.cli.verbs import backup
+    from colony_memory.shell.cli.verbs import backup
 
     real = backup.finish
 
@@ -159,7 +159,7 @@ def test_a_terminal_that_closes_does_not_end_it(hook, vault, monkeypatch):
 
 
 def test_what_hangs_holds_nobody_up(hook, vault, monkeypatch):
-    from colony_memory.cli.verbs import backup
+    from colony_memory.shell.cli.verbs import backup
 
     let_go, left = threading.Event(), []
     monkeypatch.setattr(backup, "finish", lambda *_, **__: let_go.wait(30))
@@ -184,7 +184,7 @@ def test_the_command_for_failures_is_told(hook, vault, folder, tmp_path):
 
 def test_a_conflict_is_told_and_blocks_nobody_as_all_is_saved(hook, vault, folder, monkeypatch):
     from colony_memory import ConflictDetected
-    from colony_memory.cli.verbs import backup
+    from colony_memory.shell.cli.verbs import backup
 
     def conflict(*_, **__):
         raise ConflictDetected("another one", theirs="20261127T081500000000Z-0a1b2c", snapshot_id="x")

@@ -13,8 +13,8 @@ import pytest
 from documentation_pages import ROOT, read
 
 from colony_memory import SnapshotInfo
-from colony_memory.cli import app
 from colony_memory.reports import Change, Match, SearchReport, VaultMap, VerifyReport
+from colony_memory.shell.cli import app
 
 vault = cli_runs.vault_of_1
 

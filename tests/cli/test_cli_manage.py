@@ -12,9 +12,9 @@ import pytest
 from cli_runs import NOON, damage, fails, process, save, vault_of_1
 
 from colony_memory import ColonyMemory
-from colony_memory import words as text
-from colony_memory.cli.verbs.tidy import read_replacements
 from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.shell import words as text
+from colony_memory.shell.cli.verbs.tidy import read_replacements
 from colony_memory.vaults.local import LocalVault
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("click")
 def served(monkeypatch):
     """What would be served, in the place of serving it."""
     pytest.importorskip("mcp.server")
-    from colony_memory.mcp import server
+    from colony_memory.shell.mcp import server
 
     found = []
     monkeypatch.setattr(server, "serve_stdio", lambda server: found.append(server._served))

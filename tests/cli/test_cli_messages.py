@@ -15,7 +15,7 @@ from colony_memory import ColonyMemory, capture
 
 pytest.importorskip("click")
 
-from colony_memory.cli.app import VERBS
+from colony_memory.shell.cli.app import VERBS
 
 #: What words the errors of the library for those who use it.
 FACES = {"cli", "mcp", "words"}

@@ -16,7 +16,7 @@ import pytest
 from cli_runs import NOON, POSIX, content_file, save, tree
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import output
+from colony_memory.shell.cli import output
 
 # The time at which an inode changed cannot be set: what is older than a snapshot is older than one to come.
 SOON = datetime.now(timezone.utc).replace(microsecond=300_000) + timedelta(hours=1)

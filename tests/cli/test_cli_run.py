@@ -22,10 +22,10 @@ from cli_runs import damage, save
 from snapshots import files_of
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import output
-from colony_memory.cli.verbs import backup
 from colony_memory.schedule.last_run import alone
 from colony_memory.schedule.watch import last_run_path, read_runs
+from colony_memory.shell.cli import output
+from colony_memory.shell.cli.verbs import backup
 from colony_memory.vaults.local import LocalVault
 
 POSIX = cli_runs.POSIX
@@ -257,7 +257,7 @@ def test_an_end_in_spite_of_a_backup_that_hangs(cli, vault, memory, monkeypatch)
         return 0
 
     Agent.life = life
-    monkeypatch.setattr("colony_memory.app.config.parse_duration", lambda text: timedelta(seconds=0.05))
+    monkeypatch.setattr("colony_memory.shell.app.config.parse_duration", lambda text: timedelta(seconds=0.05))
     code, _, err = cli("run", "--quiet", memory, "--", "agent")
     assert (code, left) == (1, [1])
     assert "not done within 0.05 s (last backup, on the end of the command)" in err

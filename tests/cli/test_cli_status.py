@@ -15,11 +15,11 @@ import pytest
 from cli_runs import NOON, POSIX, damage, save, tree
 
 from colony_memory import ColonyMemory
-from colony_memory import words as text
 from colony_memory._format.v2.zstd import is_installed
-from colony_memory.app.protection import Problem
-from colony_memory.cli.verbs import status
 from colony_memory.schedule import last_run
+from colony_memory.shell import words as text
+from colony_memory.shell.app.protection import Problem
+from colony_memory.shell.cli.verbs import status
 from colony_memory.vaults.colony import calls
 
 

@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("click")
 
 from colony_memory import ColonyMemory, SnapshotInfo
-from colony_memory.cli import tables
-from colony_memory.cli.output import Output
+from colony_memory.shell.cli import tables
+from colony_memory.shell.cli.output import Output
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
 

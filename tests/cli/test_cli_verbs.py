@@ -12,7 +12,7 @@ import cli_runs
 import pytest
 from cli_runs import NOON, POSIX, damage, save
 
-from colony_memory import words as text
+from colony_memory.shell import words as text
 
 # --- backup
 

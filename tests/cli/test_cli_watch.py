@@ -18,11 +18,11 @@ import pytest
 from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import output
-from colony_memory.cli.program import verb_of
-from colony_memory.cli.verbs import backup
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
+from colony_memory.shell.cli import output
+from colony_memory.shell.cli.program import verb_of
+from colony_memory.shell.cli.verbs import backup
 
 POSIX = cli_runs.POSIX
 

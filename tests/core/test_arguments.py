@@ -26,11 +26,11 @@ from colony_memory import (
     save_paths,
 )
 from colony_memory._values import asdict, cached_property, dataclass, field, replace
-from colony_memory.app.compare import file_history, find_unsaved, search_files
-from colony_memory.app.open import choose_place, open_memory
-from colony_memory.app.pick import find, find_at, find_id, parse_moment
-from colony_memory.app.protection import check_protection
 from colony_memory.capture import read_folder, read_paths, write_folder
+from colony_memory.shell.app.compare import file_history, find_unsaved, search_files
+from colony_memory.shell.app.open import choose_place, open_memory
+from colony_memory.shell.app.pick import find, find_at, find_id, parse_moment
+from colony_memory.shell.app.protection import check_protection
 from colony_memory.signing import decode_did_key
 
 if TYPE_CHECKING:

@@ -41,9 +41,9 @@ RUNNING = [block for block in BLOCKS if block.runs]
 DOCUMENTS = [*PAGES, CHANGELOG, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 DOCTESTED = (
     "colony_memory",
-    "colony_memory.app.run",
-    "colony_memory.app.protection",
-    "colony_memory.app.save",
+    "colony_memory.shell.app.run",
+    "colony_memory.shell.app.protection",
+    "colony_memory.shell.app.save",
     "colony_memory.client._verbs",
     "colony_memory.signing",
 )

@@ -67,8 +67,8 @@ def test_nothing_private_and_no_markup_of_docstrings_is_left(api: str) -> None:
 
 
 def verbs() -> dict[str, Any]:
-    from colony_memory.cli.app import VERBS
-    from colony_memory.cli.program import verb_of
+    from colony_memory.shell.cli.app import VERBS
+    from colony_memory.shell.cli.program import verb_of
 
     return {name: verb_of(name) for name in VERBS}
 
@@ -89,8 +89,8 @@ def test_every_verb_has_a_heading_and_every_option_an_anchor(commands: str) -> N
 
 
 def test_examples_and_exit_codes_are_on_the_page(commands: str) -> None:
-    from colony_memory.cli.app import VERBS, examples_of
-    from colony_memory.cli.options import SETTINGS
+    from colony_memory.shell.cli.app import VERBS, examples_of
+    from colony_memory.shell.cli.options import SETTINGS
 
     for name in VERBS:
         for example in examples_of(name):

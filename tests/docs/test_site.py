@@ -185,7 +185,7 @@ def test_without_scripts_all_can_be_read_and_reached(browser: Any, site: tuple[s
 
 
 def test_the_address_of_messages_leads_to_the_part_that_helps(browser: Any, site: tuple[str, Path]) -> None:
-    from colony_memory.words import errors
+    from colony_memory.shell.words import errors
 
     short = errors.PAGE.rpartition("/")[2]
     for scripts in (False, True):
@@ -271,7 +271,7 @@ def test_each_page_is_there_as_markdown(site: tuple[str, Path]) -> None:
 def _report(folder: Path, snapshots: int) -> Path:
     """The report on a vault in which whatever can be named is named to do harm."""
     from colony_memory import ColonyMemory
-    from colony_memory.report import look_over, render
+    from colony_memory.shell.report import look_over, render
     from colony_memory.vaults.memory import MemoryVault
 
     harm = "</script><img src=x onerror=alert(1)>\u202e"

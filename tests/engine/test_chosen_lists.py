@@ -19,7 +19,7 @@ from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.manifest import MAX_NOTE, read_lacking, read_note, read_word
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.rows import count_values
-from colony_memory.cli.verbs.look import _documents
+from colony_memory.shell.cli.verbs.look import _documents
 from colony_memory.testing import FakeVault
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -334,7 +334,7 @@ def test_ten_thousand_snapshots_take_few_reads(monkeypatch: pytest.MonkeyPatch) 
     from colony_memory._format.catalog import Catalog, Entry
     from colony_memory._format.names import manifest_filename, part_filename
     from colony_memory._format.pointer import Pointer, write_pointer
-    from colony_memory.app.pick import find_id
+    from colony_memory.shell.app.pick import find_id
     from colony_memory.snapshot import SnapshotInfo
     from colony_memory.testing import FakeVault
 

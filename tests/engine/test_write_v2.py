@@ -10,9 +10,9 @@ from faces import PlainVault
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, QuotaExceeded
 from colony_memory._format.v2 import chain as chains
-from colony_memory.app.compare import preview_capture
-from colony_memory.app.options import BackupOptions
 from colony_memory.capture import Capture
+from colony_memory.shell.app.compare import preview_capture
+from colony_memory.shell.app.options import BackupOptions
 from colony_memory.snapshot import read_manifest
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.vaults.local import LocalVault

@@ -11,9 +11,9 @@ import stat
 import pytest
 
 from colony_memory import ColonyMemoryError
-from colony_memory.hooks import hosts, install
-from colony_memory.hooks.hosts import HOSTS
-from colony_memory.hooks.install import (
+from colony_memory.shell.hooks import hosts, install
+from colony_memory.shell.hooks.hosts import HOSTS
+from colony_memory.shell.hooks.install import (
     built_on,
     change_settings,
     commands_built_on,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from colony_memory.hooks.hosts import HOSTS, LONGEST_INPUT, answer, read_event
+from colony_memory.shell.hooks.hosts import HOSTS, LONGEST_INPUT, answer, read_event
 
 CLAUDE, CODEX, GEMINI, OPENCLAW = (HOSTS[each] for each in ("claude-code", "codex", "gemini", "openclaw"))
 # As the pages of each host have them.

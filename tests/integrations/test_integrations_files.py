@@ -9,7 +9,7 @@ import pytest
 from documentation_pages import ROOT
 
 import colony_memory
-from colony_memory.hooks.hosts import HOSTS
+from colony_memory.shell.hooks.hosts import HOSTS
 
 HERE = ROOT / "integrations"
 OPENCLAW = HERE / "openclaw"

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from mcp_calls import desk
 
-from colony_memory.app.protection import Problem
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     Hint,
 )
-from colony_memory.mcp import tools
-from colony_memory.mcp.replies import Words
-from colony_memory.mcp.server import MemoryServer
+from colony_memory.shell.app.protection import Problem
+from colony_memory.shell.mcp import tools
+from colony_memory.shell.mcp.replies import Words
+from colony_memory.shell.mcp.server import MemoryServer
 
 __all__ = ["desk"]
 

@@ -13,7 +13,7 @@ import anyio.to_thread
 from mcp_calls import ERAS, Desk, desk
 
 from colony_memory import ColonyMemory
-from colony_memory.mcp import served, tools
+from colony_memory.shell.mcp import served, tools
 
 __all__ = ["desk"]
 

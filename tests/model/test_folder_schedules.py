@@ -22,7 +22,7 @@ from colony_memory import (
     restore_folder,
     save_folder,
 )
-from colony_memory.app.run import begin
+from colony_memory.shell.app.run import begin
 
 pytestmark = posix
 

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 import pytest
 
 from colony_memory import ColonyMemory
-from colony_memory.report import look_over, render
+from colony_memory.shell.report import look_over, render
 from colony_memory.testing import FakeVault
 
 NOW = datetime(2026, 11, 28, 12, tzinfo=timezone.utc)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from documentation_pages import ROOT, read, read_blocks
 
-from colony_memory.app.config import parse_duration
+from colony_memory.shell.app.config import parse_duration
 
 PAGE = ROOT / "docs" / "scheduling.md"
 TEXT = read(PAGE)
@@ -56,7 +56,7 @@ def test_systemd_takes_the_units(tmp_path):
 @pytest.mark.parametrize("name", SERVICES)
 def test_the_commands_of_the_services_are_right(name):
     pytest.importorskip("click")
-    from colony_memory.cli.program import verb_of
+    from colony_memory.shell.cli.program import verb_of
 
     service = unit(name)["Service"]
     program, verb, *rest = service["ExecStart"].split()

@@ -10,8 +10,8 @@ import pytest
 from faces import FORMATS
 
 from colony_memory import ColonyMemory
-from colony_memory.app.protection import check_protection
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
+from colony_memory.shell.app.protection import check_protection
 from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
 from colony_memory.vaults.local import LocalVault

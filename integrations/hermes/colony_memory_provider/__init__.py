@@ -119,8 +119,8 @@ class ColonyMemoryProvider(MemoryProvider):
 
     def _save(self, messages: list[dict[str, Any]] | None) -> None:
         from colony_memory import save_folder
-        from colony_memory.app.config import read_path_setting
-        from colony_memory.app.open import open_memory
+        from colony_memory.shell.app.config import read_path_setting
+        from colony_memory.shell.app.open import open_memory
 
         if self._folder is None or not self._primary:
             return

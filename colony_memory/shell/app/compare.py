@@ -1,0 +1,293 @@
+"""Snapshots and folders compared: what a backup would do, what is not saved yet, two sides, the past of a file."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory._diff import File, number_of_lines, patch, quoted
+from colony_memory._format.names import require_label
+from colony_memory._values import dataclass, field, replace
+from colony_memory.capture import read_folder
+from colony_memory.capture._metadata import (
+    METADATA_NAMES,
+    compare_files,
+    differ_in_times_only,
+    git_files,
+    split_documents,
+    view_files,
+)
+from colony_memory.capture.git import BUNDLE_NAME
+from colony_memory.capture.index import kept_of, peek_index
+from colony_memory.capture.secrets import mask_contents, masked_names
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, message_of
+from colony_memory.shell.app.content import near
+from colony_memory.shell.app.open import identify_vault, require_synchronous
+from colony_memory.shell.app.options import BackupOptions
+from colony_memory.shell.app.pick import find_id, may_name_a_snapshot
+from colony_memory.shell.app.save import listed_paths, read_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from colony_memory._engine.backup import Latest, Plan
+    from colony_memory._engine.history import Histories
+    from colony_memory.capture import Capture, LeftOut
+    from colony_memory.client import ColonyMemory
+    from colony_memory.reports import Change, SearchReport, SnapshotDiff
+    from colony_memory.snapshot import SnapshotInfo
+
+
+@dataclass(frozen=True)
+class Unsaved:
+    """How what was read differs from the latest snapshot; true where anything is not saved."""
+
+    latest: SnapshotInfo | None  # the latest snapshot, None where nothing can be restored
+    changes: SnapshotDiff  # from that to what was read, file by file
+    problem: str | None  # why the latest cannot be read, None where it can, or there is none
+    capture: Capture
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    @property
+    def files_ahead(self) -> int:
+        """How many files have something that is not saved; what was only removed is no such thing.
+
+        0 where that cannot be told, and all of them where nothing is saved.
+        """
+        return len(self._lines())
+
+    @property
+    def lines_ahead(self) -> int:
+        return sum(ahead for _, ahead in self._lines().values())
+
+    @property
+    def shares_nothing(self) -> bool:
+        """There is a latest snapshot, and not one file or line that was read is in it."""
+        lines = self._lines().values()
+        alone = self.latest is not None and bool(lines) and not self.changes.unchanged
+        return alone and all(whole == ahead for whole, ahead in lines)
+
+    def _lines(self) -> dict[str, tuple[int, int]]:
+        """How many lines each file that came or changed has, and how many of them are not saved."""
+        if self.problem is not None:
+            return {}
+        view, files = view_files(self.capture.documents), split_documents(self.capture.documents)[0]
+        found, changed = {}, self.changes.changed
+        for name in (*self.changes.added, *changed):
+            if not name.endswith("/"):
+                whole = number_of_lines(view[name]) if isinstance(files.get(name, ""), str) else 1
+                found[name] = whole, min(whole, changed[name].added) if name in changed else whole
+        return found
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The outcome of a backup before it is made; true where nothing would be left out, and it fits."""
+
+    plan: Plan  # the snapshot as it would be, whether it fits, and what a retention would give up
+    unsaved: Unsaved  # what it would save that the latest does not have
+    capture: Capture
+
+    def __bool__(self) -> bool:
+        return bool(self.plan) and not self.capture.left_out
+
+
+def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Preview:
+    """Find out what saving this would do.
+
+    Errors are those of :meth:`ColonyMemory.backup`, but for a want of room.
+    """
+    from colony_memory._engine.backup import plan_backup
+
+    latest = _read_latest(memory, options.label)
+    known = latest.documents
+    plan = memory._run(
+        plan_backup,
+        known if known is not None and differ_in_times_only(known, capture.documents) else capture.documents,
+        incomplete=[str(each) for each in capture.left_out],
+        damaged=latest.problem is not None,
+        **options.of_snapshot,
+    )
+    return Preview(plan, _compare(latest, capture), capture)
+
+
+def find_unsaved(
+    memory: ColonyMemory,
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    label: str = "default",
+    exclude: str | Iterable[str] = (),
+    agent: str | None = None,
+) -> Unsaved:
+    """Compare files and directories, as a backup would read them, with the latest snapshot of a label.
+
+    Git repositories are read where the snapshot has their bundles, and a file whose secrets were masked counts as saved
+    where it is the same once they are.
+    """
+    latest = _read_latest(memory, label)
+    saved = split_documents(latest.documents or {})[0]
+    git = any(name.rpartition("/")[2] == BUNDLE_NAME for name in saved)
+    options = BackupOptions(label=label, git=git, exclude=exclude, secrets="allow", agent=agent)
+    return _compare(latest, read_for(memory, listed_paths(paths), options), masking=True)
+
+
+def _read_latest(memory: ColonyMemory, label: str) -> Latest:
+    from colony_memory._engine.backup import read_latest
+
+    require_synchronous(memory)
+    latest = memory._run(read_latest, label=require_label(label))
+    try:
+        split_documents(latest.documents or {})
+    except SnapshotCorrupt as error:
+        return replace(latest, documents=None, problem=message_of(error))
+    return latest
+
+
+def _compare(latest: Latest, capture: Capture, *, masking: bool = False) -> Unsaved:
+    saved = latest.documents or {}
+    instead: dict[str, str] = {}
+    if masking and (names := masked_names(saved)):
+        # What was masked when it was saved is compared as it would be saved again.
+        before, after = view_files(saved), view_files(capture.documents)
+        contents: dict[str, str | bytes] = {
+            name: after[name] for name in names if name in after and after[name] != before.get(name)
+        }
+        mask_contents(contents)
+        instead = {name: str(content) for name, content in contents.items()}
+    changes = compare_files(saved, capture.documents, instead=instead)
+    return Unsaved(latest.info, changes, latest.problem if latest.documents is None else None, capture)
+
+
+@dataclass(frozen=True)
+class Side:
+    name: str  # the snapshot's id, or the folder
+    title: str  # the same in a sentence
+    documents: Mapping[str, str]  # those of the snapshot, or of one of the folder
+    left_out: tuple[LeftOut, ...] = ()  # what of a folder could not be read
+
+
+def read_own_folder(memory: ColonyMemory, label: str) -> Side:
+    """The folder that this host saves under a label, as it would be saved now with the options of its last save."""
+    vault = identify_vault(memory)
+    found = {paths for of, paths, basis in kept_of(vault) if of == label and basis}
+    folders: list[str | os.PathLike[str]] = [paths[0] for paths in found if len(paths) == 1 and Path(paths[0]).is_dir()]
+    if len(folders) != 1:
+        raise ColonyMemoryError(
+            f"this host saves {len(folders) or 'no'} folders under label {label!r}: say what to compare"
+        )
+    options = BackupOptions.of_known(peek_index(folders, vault=vault, label=label).options, label=label)
+    return side_of_folder(os.fspath(folders[0]), read_for(memory, folders, options.for_a_look()))
+
+
+def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
+    """The snapshot or the folder that the text names.
+
+    What has a path's separator or dot in it is a folder, and so is the name of one that no id begins like.
+    """
+    if not may_name_a_snapshot(text) or (
+        not text[0].isdigit() and not text.startswith("latest") and Path(text).is_dir()
+    ):
+        capture = read_folder(Path(os.path.expanduser(text)), secrets="allow")  # noqa: PTH111 - Path's raises RuntimeError
+        return side_of_folder(text, capture)
+    return read_snapshot(memory, find_id(memory, text, label=label), label=label)
+
+
+def side_of_folder(path: str, capture: Capture) -> Side:
+    return Side(path, f"the folder {path}", capture.documents, capture.left_out)
+
+
+def read_snapshot(memory: ColonyMemory, snapshot_id: str, *, label: str) -> Side:
+    return Side(snapshot_id, f"snapshot {snapshot_id}", memory.restore(label=label, snapshot_id=snapshot_id))
+
+
+def patch_of(before: Side, after: Side, *, only: str | None = None) -> str:
+    """The differences as git and patch take them, with lines that both pass over for what no patch can make.
+
+    ``only`` names the one file that it is to be of.
+    """
+    files = [git_files(side.documents) for side in (before, after)]
+    folders = [{*split_documents(side.documents)[1].empty_dirs} for side in (before, after)]
+    if only is not None:
+        files = [{name: file for name, file in each.items() if name == only} for each in files]
+        folders = [each & {only} for each in folders]
+    missing = [
+        (name, side) for side, here, there in zip("ab", folders, folders[::-1], strict=True) for name in here - there
+    ]
+    lines = [f"Only in {side}: {quoted(f'{name}/')}\n" for name, side in sorted(missing)]
+    return patch(*files) + "".join(lines)
+
+
+@dataclass(frozen=True)
+class FileHistory:
+    """The history of one file."""
+
+    name: str
+    changes: tuple[Change, ...]  # its changes, newest first
+    read: int  # how many snapshots were looked at
+    passed_over: Mapping[str, str] = field(default_factory=dict)  # why each snapshot that could not be read
+
+
+def file_history(memory: ColonyMemory, name: str, *, label: str = "default", patch: bool = False) -> FileHistory:
+    """The history of one file of a folder, text or not, from snapshot to snapshot; of a link, that of its target.
+
+    Reads every snapshot of the label once, as :meth:`ColonyMemory.history` does.
+    """
+    from colony_memory._engine.history import history
+
+    require_synchronous(memory)
+    names: list[str] = []
+
+    def view(documents: Mapping[str, str]) -> dict[str, File]:
+        files = _files(documents)
+        if not names:
+            names.extend(files)  # of the newest
+        files |= {each: File(documents[each]) for each in METADATA_NAMES if each in documents}
+        return files
+
+    found = memory._run(history, name, label=label, patch=patch, view=view)
+    if name in found.changes:
+        return FileHistory(name, found.changes[name], found.read, found.passed_over)
+    more = near(name, names)
+    if found.passed_over:
+        raise SnapshotCorrupt(
+            f"there is no {name!r} in what can be read of label {label!r}, and {len(found.passed_over)} of "
+            f"{len(found.passed_over) + found.read} snapshots cannot be{more}"
+        )
+    where = "the one snapshot" if found.read == 1 else f"any of the {found.read} snapshots"
+    raise ColonyMemoryError(f"there is no {name!r} in {where} of label {label!r}{more}")
+
+
+def every_history(memory: ColonyMemory, *, label: str) -> Histories:
+    from colony_memory._engine.history import histories
+
+    require_synchronous(memory)
+    return memory._run(histories, label=label, patch=True, view=_files)
+
+
+_files = partial(git_files, modes=False)
+
+
+def search_files(
+    memory: ColonyMemory,
+    pattern: str,
+    *,
+    label: str = "default",
+    fixed: bool = False,
+    ignore_case: bool = False,
+) -> SearchReport:
+    """Every line of every file that has something in it; what is no text is looked at as a whole.
+
+    Arguments and errors are those of :meth:`ColonyMemory.search`.
+    """
+    from colony_memory._engine.history import search
+
+    require_synchronous(memory)
+
+    def view(documents: Mapping[str, str]) -> dict[str, File]:
+        return {name: File(content) for name, content in split_documents(documents)[0].items()}
+
+    return memory._run(search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=view)

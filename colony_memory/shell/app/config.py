@@ -1,0 +1,351 @@
+"""Settings: the kinds of value that variables and the configuration file have, that file, and what counts.
+
+The file is one page of settings, by the names of the options, for every command.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from colony_memory._boundary import read_written, require_as_meant
+from colony_memory._format.names import require_label
+from colony_memory._os.files import read_file
+from colony_memory._os.machine import config_directory, expanded
+from colony_memory._values import dataclass, field, pattern
+from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.retention import Retention
+from colony_memory.shell.app.keys import settled_identities, settled_recipients
+from colony_memory.vaults import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from colony_memory._os.files import Contents
+
+_UNITS = (("w", 604_800), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+_DURATION = pattern("".join(rf"(?:([0-9]+){unit}\s*)?" for unit, _ in _UNITS), re.IGNORECASE | re.ASCII)
+_LONGEST = timedelta(days=3650)
+_KNOWN = "write it like 90s, 15m, 1h30m or 2d (weeks w, days d, hours h, minutes m, seconds s, the largest first)"
+_SHOWN = 40
+# A letter alone before the colon is a drive.
+_URL = pattern(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
+#: What is taken without the blanks around it, such as the line end of a secret that was written by echo.
+_STRIPPED = ("COLONY_API_KEY", "COLONY_BASE_URL")
+_T = TypeVar("_T")
+
+
+def parse_duration(text: str) -> timedelta:
+    """The length of time that a text names: whole numbers, each with its unit, the largest first."""
+    plain = text.strip()
+    named = repr(plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…")
+    found = _DURATION.fullmatch(plain)
+    if not plain or found is None:
+        raise ValueError(f"{named} is not a length of time: {_KNOWN}")
+    # Python refuses to read a number of more than 4,300 digits.
+    numbers = [int(number.lstrip("0")[:13] or 0) for number in found.groups("")]
+    seconds = sum(number * length for number, (_, length) in zip(numbers, _UNITS, strict=True))
+    if not seconds:
+        raise ValueError(f"{named} is too short: it must be above 0")
+    if seconds > _LONGEST.total_seconds():
+        raise ValueError(f"{named} is longer than ten years")
+    return timedelta(seconds=seconds)
+
+
+def read_seconds(option: str, text: str) -> float:
+    return at_key(option, parse_duration, text).total_seconds()
+
+
+def show_duration(seconds: float) -> str:
+    """A length of time in at most two units, ``1h30m``; seconds are dropped beyond an hour, parts of one always.
+
+    >>> show_duration(900), show_duration(5400), show_duration(93784), show_duration(0.2)
+    ('15m', '1h30m', '1d2h', '0s')
+    """
+    left, parts = max(0, round(seconds)), list[str]()
+    for unit, length in _UNITS[1:]:
+        number, left = divmod(left, length)
+        if number:
+            parts.append(f"{number}{unit}")
+        elif parts:  # 1d0h5m would be more exact than it is short
+            break
+    return "".join(parts[:2]) or "0s"
+
+
+def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
+    try:
+        return check(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error
+
+
+def text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a text, and not an empty one")
+    return value
+
+
+def texts(value: object) -> list[str]:
+    """A list of texts, none of them empty; a text alone is a list of one."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not found or not all(isinstance(each, str) and each.strip() for each in found):
+        raise ValueError("must be a list of texts, none of them empty")
+    return found
+
+
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")  # noqa: TRY004 - one type of error
+    return value
+
+
+def number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("must be a whole number from 1 up")
+    return value
+
+
+def choice(*allowed: str) -> Callable[[Any], str]:
+
+    def check(value: object) -> str:
+        if value not in allowed:
+            *others, last = allowed
+            shown = f", not {value!r}" if isinstance(value, (str, int)) else ""
+            raise ValueError(f"must be {', '.join(others)} or {last}{shown}")
+        return str(value)
+
+    return check
+
+
+def time(value: object) -> str:
+    """A length of time such as ``15m``, as it stands."""
+    parse_duration(text(value))
+    return str(value)
+
+
+def command(value: object) -> str:
+    given = text(value)
+    try:
+        program = (shlex.split(given) or [""])[0]
+    except ValueError as error:
+        raise ValueError(f"is no command: {error}") from error
+    if os.path.dirname(program) and not os.path.isabs(program):  # noqa: PTH117, PTH120 - a text
+        raise ValueError("must name its program by an absolute path, or by a name that is on PATH")
+    return given
+
+
+def rules(value: object) -> list[str]:
+    from colony_memory.capture._ignore import read_excluded
+
+    found = texts(value)
+    read_excluded(found)
+    return found
+
+
+def path_of(value: object) -> str:
+    """An absolute path, with the home directory in the place of ``~``. It is not repeated: it may be a key instead."""
+    given = expanded_path(require_as_meant("a path", text(value)))
+    if not os.path.isabs(given) or "\0" in given:  # noqa: PTH117 - a text
+        raise ValueError("must be an absolute path, or begin with ~/")
+    if VARIABLE.search(given):
+        raise ValueError("holds a variable, and none is expanded here; ~ is")
+    return given
+
+
+def url_of(value: object) -> str:
+    """A URL or an absolute path: a relative one would be another vault in every directory."""
+    given = text(value)
+    kind, colon, path = given.partition(":")
+    if kind.lower() == "export":
+        return f"{kind}{colon}{path_of(path)}"
+    if not _URL.match(given):
+        raise ValueError(f"must be a URL or an absolute path, not {given!r}")
+    return expanded_path(given)
+
+
+def read_setting(name: str) -> str | None:
+    """The value of an environment variable, None where it is not set."""
+    value = os.environ.get(name)
+    if value is None:
+        return None
+    if not value.strip():
+        raise ValueError(f"{name} is empty: give it a value, or unset it")
+    require_as_meant(name, value.strip() if name in _STRIPPED else value)
+    return value
+
+
+def read_path_setting(name: str) -> Path | None:
+    value = read_setting(name)
+    return None if value is None else Path(at_key(name, path_of, value))
+
+
+def expanded_path(path: str) -> str:
+    try:
+        return expanded(path)
+    except OSError as error:
+        raise ValueError(str(error)) from error
+
+
+#: What may stand in the file: by the name of the option.
+SETTINGS: dict[str, Callable[[Any], Any]] = {
+    "vault": url_of,
+    "label": require_label,
+    "key_file": path_of,
+    "trust": texts,
+    "witness": path_of,
+    "encrypt_to": lambda given: settled_recipients(texts(given), path_of),
+    "identity": lambda given: settled_identities(texts(given), path_of),
+    "passphrase_file": path_of,
+    "exclude": rules,
+    "secrets": choice("stop", "warn", "mask", "allow"),
+    "allow_secret": texts,
+    "git": flag,
+    "on_conflict": choice("raise", "continue", "merge"),
+    "format": lambda given: choice("1", "2")(str(given) if type(given) is int else given),
+    **dict.fromkeys(("keep", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"), number),
+    "keep_within": time,
+    "every": time,
+    "final_timeout": time,
+    "max_age": time,
+    "before": command,
+    "on_error": command,
+}
+#: Of these what the file says counts too where the command line gives more.
+ADDED = frozenset({"exclude", "allow_secret"})
+
+_FILE = "COLONY_MEMORY_CONFIG"
+_LARGEST = 1 << 20  # bytes of the file
+_BY_OTHERS = 0o022
+_SECRET = frozenset({"api_key", "password", "passphrase", "token", "secret", "key"})
+
+
+@dataclass(frozen=True)
+class Config:
+    """The configuration file; one that is not there is empty."""
+
+    path: Path
+    exists: bool = False  # whether it is there
+    settings: Mapping[str, Any] = field(default_factory=dict)  # by the name of the option
+
+
+def make_retention(rules: Mapping[str, Any]) -> Retention:
+    """The policy of rules by the names of the options of ``prune``, where ``keep_within`` is a text such as ``7d``."""
+    given = dict(rules)
+    if "keep_within" in given:
+        given["keep_within"] = parse_duration(given["keep_within"])
+    if "keep" in given:
+        given["keep_last"] = given.pop("keep")
+    return Retention(**given)
+
+
+def read_config(document: Mapping[str, Any], *, path: Path) -> Config:
+    for key, value in document.items():
+        if isinstance(value, dict):
+            told = f"[{key}]: this file has no tables any more; a setting in it holds for every command"
+            raise ValueError(told)  # noqa: TRY004 - one type of error
+        if key in _SECRET:
+            raise ValueError(
+                f"{key}: secrets do not belong in this file; key_file names a file with a key, and the key of an "
+                "account is in COLONY_API_KEY"
+            )
+        if key not in SETTINGS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(key.replace("-", "_"), SETTINGS, n=1)
+            more = f"did you mean {near[0]}?" if near else f"keys are {', '.join(SETTINGS)}"
+            raise ValueError(f"{key} is not known; {more}")
+    return Config(path, True, {key: at_key(key, SETTINGS[key], value) for key, value in document.items()})
+
+
+def config_path(given: str | None = None) -> Path:
+    """Where the file is, there or not: what is given, else the variable, else the user's directory for configuration.
+
+    It is never looked for in the working directory, nor in a folder that is saved: what lies there may be a stranger's.
+    """
+    named = Path(expanded_path(given)) if given is not None else read_path_setting(_FILE)
+    try:
+        return named or config_directory() / "config.toml"
+    except OSError as error:
+        raise ValueError(str(error)) from error
+
+
+def load_config(given: str | None = None) -> Config:
+    """Read the file. Where nobody named one and there is none, as for a user without a home, or the null device is
+    named, there is nothing in it.
+    """
+    is_named = given is not None or read_path_setting(_FILE) is not None
+    try:
+        path = config_path(given)
+    except ValueError:
+        if is_named:
+            raise
+        path = Path(os.devnull)
+    if str(path) == os.devnull:  # as for git: whoever names it wants none
+        return Config(path)
+    try:
+        found = read_file(path, _LARGEST, follow=True)
+        if found is not None:
+            _require_trusted(path, found)
+            return read_config(_parse(found.data), path=path)
+    except NotADirectoryError:
+        pass
+    except (OSError, ValueError) as error:
+        raise ValueError(f"configuration file {path}: {getattr(error, 'strerror', None) or error}") from error
+    if is_named:
+        raise ValueError(f"configuration file {path}: there is no such file")
+    return Config(path)
+
+
+def _require_trusted(path: Path, found: Contents) -> None:
+    """Believe what only this user, or root, can have written: it names commands that are run."""
+    if sys.platform == "win32":  # pragma: no cover - chosen by the platform
+        return
+    owner, mode = found.facts.st_uid, stat.S_IMODE(found.facts.st_mode)
+    if owner not in (0, os.geteuid()):
+        raise ValueError(f"it belongs to another user ({owner}), and is not believed")
+    if mode & _BY_OTHERS:
+        mend = f"if what it says is yours, run: chmod go-w {shlex.quote(str(path))}"
+        raise ValueError(f"it can be written by others (mode {mode:04o}); {mend}")
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        try:
+            import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+        except ImportError as error:
+            why = "reading a configuration file needs the extra 'cli': pip install 'colony-memory[cli]'"
+            raise ColonyMemoryError(why) from error
+    try:
+        parsed: dict[str, Any] = tomllib.loads(read_written(data))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line} is not UTF-8") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ValueError(f"it is not TOML: {error}") from error
+    return parsed
+
+
+@dataclass(frozen=True)
+class Setting:
+    value: Any
+    sources: tuple[str, ...]  # where it comes from: an option, a variable, or keys of the file
+
+
+def effective(config: Config, given: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Every setting that somebody made: options before variables before the file."""
+    found = {name: Setting(value, (name,)) for name, value in config.settings.items()}
+    for name, each in given.items():
+        over = found.get(name)
+        if over is not None and name in ADDED:  # all of them, those that decide last
+            found[name] = Setting([*over.value, *each.value], (*over.sources, *each.sources))
+        else:
+            found[name] = each
+    return found

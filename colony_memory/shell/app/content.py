@@ -1,0 +1,251 @@
+"""The contents of a snapshot: one file, those that match, and those that it lacks and another one has."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from colony_memory._format import MAX_BYTES
+from colony_memory._format.lineage import refused_only
+from colony_memory._format.names import id_order
+from colony_memory._format.v2.manifest import LEFT_OUT
+from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass, replace
+from colony_memory.capture._metadata import (
+    METADATA_NAMES,
+    Metadata,
+    describe,
+    described_by,
+    split_documents,
+)
+from colony_memory.capture._steady import Sparse
+from colony_memory.exceptions import ColonyMemoryError, message_of
+from colony_memory.shell.app.pick import BEFORE_RESTORE, left_out, made_at, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from colony_memory._engine.restore import Restored
+    from colony_memory.shell.app.target import Target
+    from colony_memory.snapshot import SnapshotInfo
+
+
+_Value = TypeVar("_Value")
+
+
+def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> str | bytes:
+    """The content of one file of a snapshot, bytes where it is no text."""
+    files, metadata = split_documents(documents)
+    if name in files:
+        content = files[name]
+        if not isinstance(content, Sparse):
+            return content
+        if content.size > MAX_BYTES:
+            raise ColonyMemoryError(f"{name!r} is of {content.size} bytes, most of them in holes: restore it instead")
+        return content.whole()
+    if name in METADATA_NAMES and name in documents:
+        return documents[name]
+    if name in metadata.links:
+        raise ColonyMemoryError(f"{name!r} is a link, to {metadata.links[name]!r}")
+    lacks = f"; the snapshot is incomplete, {left_out(info)}" if info.incomplete else ""
+    raise ColonyMemoryError(f"there is no {name!r} in snapshot {info.snapshot_id}{near(name, files)}{lacks}")
+
+
+def near(name: str, names: Collection[str]) -> str:
+    """Where a name is not among these, what is like it, to be said after that; empty where nothing is."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, names, n=3) or [each for each in names if each.startswith(f"{name.rstrip('/')}/")]
+    return f"; the nearest {'is' if len(found) == 1 else 'are'} {', '.join(map(repr, found[:3]))}" if found else ""
+
+
+def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
+    """The files, links and directories whose name matches one of the globs, with all that is known of them."""
+    kept = reshape(documents, wanted=lambda name: any(fnmatchcase(name, glob) for glob in globs))
+    if not kept:
+        raise ValueError(f"nothing in the snapshot matches {', '.join(map(repr, globs))}")
+    return kept
+
+
+def reshape(
+    documents: Mapping[str, str],
+    *,
+    wanted: Callable[[str], bool] = bool,
+    rename: Callable[[str], str] = str,
+    lead: Callable[[str], str] = str,
+) -> dict[str, str]:
+    """The documents that are wanted, under other names, with all that is known of them."""
+    _, before = split_documents(documents)
+
+    def kept(names: Iterable[str]) -> list[str]:
+        return [rename(name) for name in names if wanted(name)]
+
+    def keyed(known: Mapping[str, _Value]) -> dict[str, _Value]:
+        # Directories have a slash at the end there.
+        return {
+            rename(name.rstrip("/")) + name[len(name.rstrip("/")) :]: value
+            for name, value in known.items()
+            if wanted(name.rstrip("/"))
+        }
+
+    after = Metadata(
+        files=keyed(before.files),
+        empty_dirs=tuple(kept(before.empty_dirs)),
+        executable=frozenset(kept(before.executable)),
+        masked=tuple(kept(before.masked)),
+        links={name: lead(target) for name, target in keyed(before.links).items()},
+        modes=keyed(before.modes),
+        times=keyed(before.times),
+        left_out=keyed(before.left_out),
+        unread=frozenset(keyed(dict.fromkeys(before.unread, True))),
+    )
+    found = {rename(name): text for name, text in documents.items() if name not in METADATA_NAMES and wanted(name)}
+    return {**found, **describe(after)}
+
+
+# What a snapshot lacks since it never stood still or could not be read is taken set by set, all of a set from one
+# snapshot: a directory that is lacking is a set, and so are files of one directory whose names begin alike, as those of
+# a store do. What was left out for another reason is taken from nowhere, nor is what the newest complete snapshot does
+# not have: somebody has deleted it.
+
+_MOST = 4  # snapshots that are read for it
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A set that the snapshot lacks, and another one has."""
+
+    names: tuple[str, ...]  # the files or the directory, as the snapshot's own record names them
+    snapshot_id: str  # the newest snapshot that has it
+    made: str  # when that was made, to the minute
+    left: str = ""  # why it was not taken from there; empty where it was
+
+    def is_of(self, documents: Mapping[str, str]) -> bool:
+        return _held_of(documents, self.names)
+
+    def __str__(self) -> str:
+        stays = f"stays as it is ({self.left}), and is not taken " if self.left else ""
+        return f"{', '.join(self.names)}: {stays}from snapshot {self.snapshot_id} of {self.made}"
+
+
+def take_lacking(
+    target: Target, found: Restored, documents: dict[str, str]
+) -> tuple[dict[str, str], tuple[Filled, ...]]:
+    """The documents of a snapshot with what it lacks of other snapshots, and what that is.
+
+    What the folder itself holds of a set stays where it is saved nowhere or open in a program.
+    """
+    if target.label.endswith(BEFORE_RESTORE):
+        return documents, ()
+    left, told = _sets_of(described_by(documents)), []
+    infos = target.look(everything=True).decision.listed if left else ()
+    refused, last = refused_only(infos), id_order(found.info.snapshot_id)
+    older = [info for info in infos if id_order(info.snapshot_id) < last and info.snapshot_id not in refused]
+    older.sort(key=lambda info: id_order(info.snapshot_id), reverse=True)
+    for info in islice((info for info in older if any(_may_have(info, names) for names in left)), _MOST):
+        source = target.documents_of(info.snapshot_id)
+        for names in [names for names in left if source and not _lacks(source, names)]:
+            left.remove(names)
+            if part := _part(source, names):
+                is_text = all(isinstance(content, str) for content in split_documents(part)[0].values())
+                if not is_text and _held_of(documents, names):
+                    why = "the snapshot has another part of it"  # it would be of two snapshots
+                else:
+                    why = _why_left(target, found, part, names)
+                told.append(Filled(names, info.snapshot_id, stamp(made_at(info)), why))
+                documents = documents if why else _with_part(documents, part, names)
+        if not left:
+            break
+    taken = [each for each in told if not each.left]
+    target.filled = tuple(dict.fromkeys(each.snapshot_id for each in taken))
+    target.going = frozenset() if target.is_shaped else frozenset(name for each in taken for name in each.names)
+    return documents, tuple(sorted(told, key=lambda each: each.names))
+
+
+def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) -> dict[str, str]:
+    """The documents as they were restored, where what they lacked was taken from these."""
+    for source in sources:
+        for names in _sets_of(described_by(documents)):
+            if (part := _part(source, names)) and not _lacks(source, names):
+                documents = _with_part(documents, part, names)
+    return documents
+
+
+def _sets_of(described: Metadata) -> list[tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for name in sorted(described.unread & described.left_out.keys()):
+        above, _, own = name.rpartition("/")
+        key = name if name.endswith("/") else f"{above}/{own.lstrip('.').partition('.')[0]}"
+        found.setdefault(key, []).append(name)
+    return [tuple(names) for names in found.values()]
+
+
+def _may_have(info: SnapshotInfo, names: tuple[str, ...]) -> bool:
+    known = () if LEFT_OUT in info.incomplete else info.incomplete
+    return not any(_is_part(line.partition(": ")[0], names) for line in known)
+
+
+def _lacks(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
+    return any(_is_part(name, names) for name in described_by(documents).left_out)
+
+
+def _is_part(name: str, names: tuple[str, ...]) -> bool:
+    """A file or directory, which ends with a slash, is of a set, or the set in it."""
+    if name.endswith("/") and any(each.startswith(name) for each in names):
+        return True
+    return any(
+        name == each or (name.startswith(each) and (each.endswith("/") or name[len(each)] in ".-")) for each in names
+    )
+
+
+def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """The documents of a set in a snapshot; none where it has no file of it."""
+    part = reshape(source, wanted=lambda name: _is_part(name, names))
+    contents, metadata = split_documents(part)
+    return part if contents or metadata.links else {}
+
+
+def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """The documents with a set of another snapshot, which they lack no more."""
+    if _held_of(documents, names):
+        part = reshape(part, wanted=lambda name: name in names)
+    (_, ours), (_, more) = split_documents(documents), split_documents(part)
+    described = replace(
+        ours,
+        files={**ours.files, **more.files},
+        empty_dirs=tuple({*ours.empty_dirs, *more.empty_dirs}),
+        executable=ours.executable | more.executable,
+        masked=tuple(sorted({*ours.masked, *more.masked})),
+        links={**ours.links, **more.links},
+        modes={**ours.modes, **more.modes},
+        times={**ours.times, **more.times},
+        left_out={name: why for name, why in ours.left_out.items() if name not in names},
+        unread=ours.unread - {*names},
+    )
+    joined = {name: text for name, text in {**documents, **part}.items() if name not in METADATA_NAMES}
+    return {**joined, **describe(described)}
+
+
+def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
+    contents, metadata = split_documents(documents)
+    return any(_is_part(name, names) for name in (*contents, *metadata.links))
+
+
+def _why_left(target: Target, found: Restored, part: dict[str, str], names: tuple[str, ...]) -> str:
+    """Why what the folder holds of a set is not replaced; empty where it may be."""
+    from colony_memory.capture._plan import make_plan  # which what only looks into a snapshot does not need
+
+    try:
+        contents, metadata = split_documents(target.shaped(part))
+        going = () if target.is_shaped else names
+        plan = make_plan(real_path(target.directory), contents, metadata, delete=going, force=False)
+        if target.is_shaped and plan.differing:
+            return "another is here"
+        if plan.in_use:
+            return f"open in {next(iter(plan.in_use.values()))}"
+        if plan.unsaved(replace(target.question(found), restored=(contents, metadata))):
+            return "what is here is saved nowhere"
+    except (ColonyMemoryError, ValueError) as error:
+        return message_of(error)
+    return ""

@@ -1,0 +1,209 @@
+"""A memory in a vault, and which vault that is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from colony_memory._boundary import require_text, require_type
+from colony_memory._format.names import read_filename
+from colony_memory._os.files import create_file
+from colony_memory._os.machine import data_directory
+from colony_memory._values import dataclass
+from colony_memory.client import AsyncColonyMemory, ColonyMemory
+from colony_memory.shell.app.config import at_key, read_setting, url_of
+from colony_memory.shell.app.keys import client_arguments
+from colony_memory.vaults import is_path, open_vault
+from colony_memory.vaults.local import LocalVault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from colony_memory.reports import Event, LifecycleEvent
+    from colony_memory.vaults import VaultBackend
+
+#: The hidden file in a local vault that was made on purpose.
+_KNOWN = ".known"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A vault that was chosen."""
+
+    url: str  # what names it
+    backend: VaultBackend
+    chosen: bool = True  # false where nobody chose, and it is the local one
+    passed_over: Path | None = None  # the local one, which would be used if no key was set
+
+    @property
+    def title(self) -> str:
+        if self.comes_with_the_account:
+            return "the hosted vault"
+        return f"the {'' if self.chosen else 'local '}vault {self.url}"
+
+    @property
+    def comes_with_the_account(self) -> bool:
+        """It is the hosted vault, which nobody makes."""
+        return _kind(self.url) == "colony:"
+
+    def exists(self) -> bool:
+        """There is a vault, or this host cannot tell."""
+        backend: Any = self.backend
+        return not hasattr(backend, "exists") or bool(backend.exists())
+
+    @property
+    def snapshot_format(self) -> int:
+        """The format of new snapshots unless a client is told otherwise, as far as the vault was asked yet."""
+        return getattr(self.backend, "snapshot_format", 1)
+
+    def make(self, *, format: Literal[1, 2] | None = None) -> bool:  # noqa: A002 - the word for it
+        """Make the vault, if it is one that is to be made; tells whether there was none."""
+        missing = not self.exists()
+        open_vault(self.url, create=True, format=format)
+        return missing
+
+    @property
+    def is_known(self) -> bool:
+        return self.chosen or (Path(self.backend.path) / _KNOWN).exists()  # type: ignore[attr-defined]
+
+    def make_known(self) -> None:
+        """Note of a vault that nobody chose that it was made on purpose."""
+        if self.is_known:
+            return
+        with contextlib.suppress(OSError):  # where nothing can be written, it is said each time
+            create_file(Path(self.backend.path) / _KNOWN, b"")  # type: ignore[attr-defined]
+
+    def labels_passed_over(self) -> list[str]:
+        """The labels that the local vault has, where a key that is set leads to the hosted one."""
+        try:
+            names = [] if self.passed_over is None else os.listdir(self.passed_over)  # noqa: PTH208 - names alone
+        except OSError:
+            return []
+        return sorted(found.label for each in names if (found := read_filename(each)) and found.kind == "latest")
+
+    def make_unchosen(self) -> bool:
+        """Make the vault that nobody chose where there is none yet; tells whether it did, which is to be said aloud.
+
+        One that somebody chose is never made on the way: it may be on a disk that is not mounted.
+        """
+        return not self.chosen and not self.exists() and self.make()
+
+    def require(self) -> None:
+        backend: Any = self.backend
+        if hasattr(backend, "require"):
+            backend.require()
+
+    def is_same_as(self, other: Place) -> bool:
+        return self._identity() == other._identity()
+
+    def _identity(self) -> object:
+        path = getattr(self.backend, "path", None)
+        return self.url.rstrip("/") if path is None else path.resolve()
+
+
+def choose_place(url: str | None = None) -> Place:
+    """The vault of the URL, of ``COLONY_MEMORY_VAULT``, the hosted one where there is a key, else a local one.
+
+    Nothing is made, and nothing is asked of the vault: see :meth:`Place.require`.
+    """
+    chosen, key, passed_over = True, read_setting("COLONY_API_KEY"), None
+    if url is None:
+        named = read_setting("COLONY_MEMORY_VAULT")
+        url = at_key("COLONY_MEMORY_VAULT", url_of, named) if named else "colony:" if key else None
+        with contextlib.suppress(OSError):
+            passed_over = None if named or not key else data_directory() / "vault"
+    if url is not None:
+        require_text("url", url)
+    if url is None:
+        try:
+            path = data_directory() / "vault"
+        except OSError as error:
+            raise ValueError(str(error)) from error
+        url, chosen = str(path) if is_path(str(path)) else path.as_uri(), False
+    elif _kind(url) == "memory:":
+        raise ValueError("a vault memory: would be gone when this process ends: give a directory")
+    elif _kind(url) == "colony:" and not key:
+        raise ValueError("the hosted vault needs a key: set COLONY_API_KEY")
+    return Place(url, open_vault(url), chosen, passed_over)
+
+
+def require_synchronous(memory: object) -> None:
+    """Take no client whose verbs are coroutines: what nobody awaits is not done, and would pass for done."""
+    if not isinstance(memory, AsyncColonyMemory):
+        require_type("memory", memory, ColonyMemory)
+    else:
+        raise ValueError(  # noqa: TRY004 - as for a backend that is
+            "this client is asynchronous: give one that is not, and call this in a thread of its own"
+        )
+
+
+def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to back up the vault itself: every snapshot would hold all the ones before.
+
+    Paths that lead nowhere are left to whoever reads them.
+    """
+    backend = memory._session.vault.backend
+    if not issubclass(type(backend), LocalVault):
+        return
+    vault = backend.path.resolve()
+    for path in [os.fspath(each) for each in paths]:
+        if os.path.exists(path) and vault.is_relative_to(Path(path).resolve()):  # noqa: PTH110 - never raises
+            raise ValueError(
+                f"the vault {str(vault)!r} is inside {path!r}: each backup would hold all the ones before; "
+                "keep the vault elsewhere, or name what to back up"
+            )
+
+
+def identify_vault(memory: ColonyMemory) -> str | None:
+    """The identity of a memory's vault, wherever it is named; None where it has none that outlives this process."""
+    backend: Any = memory._session.vault.backend
+    # Of the class: what stands in for a vault in a test has any attribute.
+    told = backend.identity() if hasattr(type(backend), "identity") else None
+    if told is None and isinstance(address := getattr(backend, "__dict__", {}).get("base_url"), str):
+        told = f"colony:{address}"  # the SDK's own client
+    return told if isinstance(told, str) else None
+
+
+def _kind(url: str) -> str:
+    return url.lower().rstrip("/")
+
+
+@dataclass(frozen=True)
+class OpenMemory:
+    """A memory, and the place where it is."""
+
+    memory: ColonyMemory
+    place: Place
+
+
+def open_memory(
+    vault: str | None = None,
+    *,
+    making: bool = False,
+    on_event: Callable[[Event | LifecycleEvent], None] | None = None,
+    **trust: Any,
+) -> OpenMemory:
+    """Open the memory in a vault.
+
+    Args:
+        vault: URL or directory, by default as :func:`~colony_memory.shell.app.open.choose_place` has it.
+        making: The caller is going to write, and calls :meth:`Place.make_unchosen` before: until then the vault that
+            nobody chose may be missing.
+        on_event: As for :class:`colony_memory.ColonyMemory`.
+        trust: In plain arguments, ``key_file``: the signer's key. ``trust``: did:keys to accept beside it, each perhaps
+            with ``@`` and the id of the last snapshot that it is trusted for; a text may hold several, separated by
+            blanks or commas. ``witness``: a file that keeps how far each label has come. ``require_signature`` and
+            ``accept_legacy_pointer`` as for the client. ``encrypt_to``: recipients, or files of them. ``identities``:
+            key files that open what is encrypted. ``passphrase_file``: a file with a passphrase.
+
+    Raises:
+        VaultMissing: There is no vault.
+        ValueError: The URL, the key file, a did:key or the witness cannot be used.
+        ColonyMemoryError: An extra is missing.
+    """
+    given, place = client_arguments(**trust), choose_place(vault)
+    if place.chosen or not making:
+        place.require()
+    return OpenMemory(ColonyMemory(backend=place.backend, on_event=on_event, **given), place)

@@ -1,0 +1,265 @@
+"""Snapshots as people name them (an id, the beginning of one, ``latest~2``, a time), and what a summary tells."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from colony_memory._boundary import require_text
+from colony_memory._format.lineage import refused_only
+from colony_memory._format.names import id_order, id_time, manifest_filename
+from colony_memory._format.v2.manifest import LEFT_OUT
+from colony_memory._values import pattern, replace
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
+from colony_memory.retention import newest_first
+from colony_memory.shell.app.open import require_synchronous
+from colony_memory.snapshot import created
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from colony_memory.client import ColonyMemory
+    from colony_memory.reports import Change, LabelMap
+    from colony_memory.snapshot import SnapshotInfo
+
+
+#: Units of an age in seconds, the largest first.
+SPANS = {"y": 365 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1}
+#: What the label of a snapshot ends with that was made before something was restored over it.
+BEFORE_RESTORE = "-before-restore"
+_SECOND = timedelta(seconds=1)
+_REST = pattern("and ([0-9]+) more")
+_NAMED = 3
+
+
+def made_at(info: SnapshotInfo) -> datetime:
+    """When a snapshot was made.
+
+    The id has the microseconds. It runs ahead of the clock for as long as ids from a clock that was wrong are around;
+    then it is ``created_at``, so that local files do not pass for older than they are.
+    """
+    written, exact = created(info), id_time(info.snapshot_id)
+    return exact if exact is not None and exact - written < _SECOND else written
+
+
+def stamp(moment: datetime) -> str:
+    return f"{moment.isoformat(sep=' ', timespec='minutes').removesuffix('+00:00')} UTC"
+
+
+def count_texts(info: SnapshotInfo) -> int | None:
+    """How many files of a snapshot are text, None where its format names none. How many others there are, no summary
+    tells: they have to be read.
+    """
+    if not info.doc_names:
+        return None
+    from colony_memory.capture._metadata import METADATA_NAMES
+
+    return len(info.doc_names) - sum(name in info.doc_names for name in METADATA_NAMES)
+
+
+def count_left_out(info: SnapshotInfo) -> int:
+    """How much a snapshot lacks; a catalogue tells of much by its number."""
+    rest = _REST.fullmatch(info.incomplete[-1]) if info.incomplete else None
+    return len(info.incomplete) - 1 + int(rest[1]) if rest else len(info.incomplete)
+
+
+def completed(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
+    """The summary with what only reading the snapshot tells."""
+    sealed = ("byte_size", "plaintext_sha256", "note", "incomplete") if info.encrypted else ()
+    return replace(info, **{name: getattr(read, name) for name in ("doc_names", "doc_count", *sealed)})
+
+
+def number_left_out(info: SnapshotInfo) -> str:
+    """The same in a word: of what is encrypted, it is not told how much."""
+    return "something" if LEFT_OUT in info.incomplete else str(count_left_out(info))
+
+
+def left_out(info: SnapshotInfo) -> str:
+    """The names that a snapshot lacks, the first few: ``2 left out: a.sock: is a socket; b.md: Permission denied``."""
+    if LEFT_OUT in info.incomplete:
+        return LEFT_OUT
+    named = [each for each in info.incomplete[:_NAMED] if not _REST.fullmatch(each)]
+    total = count_left_out(info)
+    more = [f"and {total - len(named)} more"] if total > len(named) else []
+    return f"{total} left out: {'; '.join([*named, *more])}"
+
+
+def change_word(name: str, change: Change) -> str:
+    if change.kind == "removed" and any(each.startswith(f"{name}: ") for each in change.snapshot.incomplete):
+        return "left out"  # not by the wish of whoever keeps the files
+    return "in the oldest" if change.before is None else change.kind
+
+
+def refused_latest(label: LabelMap) -> str | None:
+    """The entry of ``broken`` that damages no snapshot: a restore refuses the latest though it is whole.
+
+    So it is after a rollback.
+    """
+    file = manifest_filename(label.label, label.latest or "")
+    if label.newest is None or file not in label.broken or file in label.untrusted:
+        return None
+    return file if id_order(label.latest or "") <= id_order(label.newest.snapshot_id) else None
+
+
+_LATEST = pattern(r"latest(?:~([0-9]{1,9}))?")
+_BEGINNING = pattern(r"[A-Za-z0-9_-]{1,64}")
+_SHOWN = 5
+_FORM = pattern(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(\.\d{1,6})?)?(Z| ?UTC|[+-]\d\d:?\d\d)?)?", re.IGNORECASE
+)
+_AGO = pattern(
+    r"(\d{1,9}) ?(y|d|h|m|s|years?|days?|hours?|min(?:ute)?s?|sec(?:ond)?s?) ago|just now|now", re.IGNORECASE
+)
+_TICK = timedelta(microseconds=1)
+
+
+def may_name_a_snapshot(text: str) -> bool:
+    """The text may name a snapshot; a path with a dot or a separator in it does not."""
+    return bool(_LATEST.fullmatch(text) or _BEGINNING.fullmatch(text))
+
+
+def names_a_snapshot(text: str) -> bool:
+    """The text names a snapshot and hardly anything else: ``latest~2``, or a whole id."""
+    return bool(_LATEST.fullmatch(text)) or id_time(text) is not None
+
+
+def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = None) -> SnapshotInfo:
+    counted = _LATEST.fullmatch(text)
+    if counted:
+        # What only met a conflict is not counted: no restore gives that unasked while there is another.
+        back, refused = int(counted[1] or 0), refused_only(infos)
+        ordered = newest_first([info for info in infos if info.snapshot_id not in refused] or infos)
+        at = next((place for place, info in enumerate(ordered) if info.snapshot_id == latest or info.head), 0) + back
+        if at >= len(ordered):
+            raise SnapshotNotFound(f"latest~{back} is further back than the oldest snapshot")
+        return ordered[at]
+    if not _BEGINNING.fullmatch(text):
+        raise ValueError(
+            f"{text!r} names no snapshot: give an id from 'list', the beginning of one, latest, or latest~2"
+        )
+    found = [info for info in infos if info.snapshot_id.startswith(text)]
+    exact = [info for info in found if info.snapshot_id == text]
+    if len(found) > 1 and not exact:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        ids = ", ".join(info.snapshot_id for info in found[:_SHOWN])
+        raise ValueError(f"{text!r} is the beginning of {len(found)} ids: {ids}{more}")
+    if not found:
+        raise SnapshotNotFound(f"no snapshot has an id that begins with {text!r}")
+    return (exact or found)[0]
+
+
+def nothing_saved(memory: ColonyMemory, label: str) -> SnapshotNotFound:
+    from colony_memory._engine.load import nothing_saved
+
+    return memory._run(nothing_saved, label=label)
+
+
+def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
+    """The summary of the snapshot of this label that the text names."""
+    require_text("text", text)
+    require_synchronous(memory)
+    latest = None
+    if _LATEST.fullmatch(text):
+        # What a restore would refuse has no other name either: this raises what that would.
+        latest = memory.latest(label=label)
+        if latest is None:
+            raise nothing_saved(memory, label)
+        if text == "latest":
+            return latest
+    infos = memory.list_snapshots(label=label)
+    if not infos:
+        raise nothing_saved(memory, label)
+    try:
+        return resolve(infos, text, latest=None if latest is None else latest.snapshot_id)
+    except SnapshotNotFound as error:
+        raise SnapshotNotFound(f"{error.message} under label {label!r}", hint=error.hint) from error
+
+
+def with_pin(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotInfo:
+    """The same summary with what only a list knows: whether and until when it is pinned."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # they are of others
+        listed = {each.snapshot_id: each for each in memory.list_snapshots(label=info.label)}
+    found = listed.get(info.snapshot_id, info)
+    return replace(info, pinned=found.pinned, pinned_until=found.pinned_until)
+
+
+def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:
+    """Ids of the latest of each label, of those that a list has given."""
+    marked = {info.label: info.snapshot_id for info in infos if info.head}
+    for label in {info.label for info in infos} - set(marked):
+        # 0.1.1 writes pointers that have no head. What cannot be restored is no latest, and the list has said why.
+        with warnings.catch_warnings(), suppress(ColonyMemoryError):
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            found = memory.latest(label=label)
+            if found is not None:
+                marked[label] = found.snapshot_id
+    return set(marked.values())
+
+
+def find_id(memory: ColonyMemory, text: str, *, label: str) -> str:
+    """The id that the text names. A whole id is taken as it is, so it may be one that a list leaves out."""
+    return text if id_time(require_text("text", text)) else find(memory, text, label=label).snapshot_id
+
+
+def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> SnapshotInfo:
+    """The newest snapshot of this label that was made at that time, as :func:`parse_moment` reads it, or before.
+
+    A whole id names its own.
+    """
+    require_synchronous(memory)
+    if isinstance(moment, str):
+        if id_time(moment):
+            return find(memory, moment, label=label)
+        moment = parse_moment(moment)
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise ValueError("a time is text, or a datetime with a time zone")
+    infos = memory.list_snapshots(label=label)
+    if not infos:
+        raise nothing_saved(memory, label)
+    return newest_at(infos, moment, label=label)
+
+
+def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
+    """Read ``2026-11-01T12:00``, with a blank for the T or with seconds, a day alone, ``3h ago``, or a whole id.
+
+    A time goes to the end of its last unit: a day to its last moment, a minute to its last second. So what a list shows
+    of a snapshot, which is cut to the minute, names that snapshot. It is local time, unless ``Z``, ``UTC`` or a zone
+    such as ``+02:00`` follows.
+    """
+    text = require_text("text", text).strip()
+    exact, age, form = id_time(text), _AGO.fullmatch(text), _FORM.fullmatch(text)
+    if exact is not None:
+        return exact
+    try:
+        if age:
+            now = now or datetime.now(timezone.utc)
+            return now - timedelta(seconds=int(age[1]) * SPANS[age[2][0].lower()]) if age[1] else now
+        if form:
+            # What Python 3.10 reads of it.
+            day, clock, second, part, zone = form.groups()
+            plain = f"{clock or '00:00'}{second or ':00'}{(part or '.').ljust(7, '0')}"
+            plain += "" if zone is None else "+00:00" if zone[0] not in "+-" else f"{zone[:3]}:{zone[-2:]}"
+            unit = timedelta(days=1) if clock is None else timedelta(seconds=1 if second else 60)
+            moment = datetime.fromisoformat(f"{day}T{plain}")
+            return (moment if part else moment + unit - _TICK).astimezone()
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(f"{text!r} is not a time: {error}") from error
+    raise ValueError(
+        f"{text!r} is not a time: write 2026-11-01T12:00, with Z at its end for UTC, 2026-11-01, or 3h ago"
+    )
+
+
+def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) -> SnapshotInfo:
+    made = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
+    before = [info for info in made if made_at(info) <= moment]
+    if before:
+        refused = refused_only(infos)
+        return next((info for info in reversed(before) if info.snapshot_id not in refused), before[-1])
+    raise SnapshotNotFound(
+        f"label {label!r} has no snapshot from {stamp(moment.astimezone(timezone.utc))} or before; "
+        f"its oldest is {made[0].snapshot_id}, of {stamp(made_at(made[0]))}"
+    )

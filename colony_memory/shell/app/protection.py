@@ -1,0 +1,431 @@
+"""The protection of a memory: does a vault give it back, and if not, why?
+
+:func:`check_protection` looks and reads, :func:`assess` judges by what was read, and has no effects.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Literal
+
+from colony_memory import _engine
+from colony_memory._format import FORMAT
+from colony_memory._format.names import id_order, read_filename, require_label
+from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass, field, getLogger, replace
+from colony_memory.capture.index import disprove, kept_of, peek_index
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    VaultError,
+)
+from colony_memory.shell.app.compare import Unsaved, find_unsaved
+from colony_memory.shell.app.open import identify_vault, require_synchronous
+from colony_memory.shell.app.pick import BEFORE_RESTORE, left_out, refused_latest
+from colony_memory.snapshot import created
+from colony_memory.trust import older_than_signing
+from colony_memory.vaults.local import LocalVault
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from colony_memory._engine.basis import Basis
+    from colony_memory.client import ColonyMemory
+    from colony_memory.reports import LabelMap, SnapshotCheck, VaultMap
+    from colony_memory.schedule.last_run import RunLog
+    from colony_memory.snapshot import SnapshotInfo
+
+logger = getLogger(__name__)
+
+#: ``protected``: the newest snapshot was read in full, and nothing is wrong. ``saved``: the same, and not all was read,
+#: so that damage would not show. ``ahead``: the folder that was asked for has what is not saved. ``at risk``: a
+#: snapshot is there, and something is wrong. ``not protected``: none is there, the newest is older than it may be, or
+#: nothing of the folder that was asked for is in it.
+State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
+#: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, ``judge`` whether
+#: an untrusted snapshot is one's own, or whether one that cannot be read on this host is good, ``replace`` what is
+#: damaged by a new backup (an older snapshot restores until then), ``forget`` what is gone, which a prune of leftovers
+#: takes off the list, ``accept`` a snapshot in place of a latest that is refused: restore it by its id and back it
+#: up again, ``sign`` what is older than signing, by a backup with the key, ``merge`` it with the latest by the next
+#: backup, or ``join`` it with the folder, which holds the latest already.
+Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge", "join"]
+
+_WORST_FIRST: tuple[State, ...] = ("not protected", "at risk", "ahead", "saved", "protected")
+#: Snapshots that show what format 2 makes of a memory.
+_SAMPLE = 8
+#: Label of what nobody has given one.
+DEFAULT = "default"
+_MAY_NOT_WRITE = (
+    "this account may not save to the vault: that takes 10 karma, which is earned on the Colony; until then, "
+    "save to another vault"
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    what: str
+    mending: Mending  # what would mend it
+    label: str | None = None  # the label that it is of, None for the vault's
+    snapshot_id: str | None = None  # the snapshot that it is of, None for the label's
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The findings of reading a label's newest snapshots in full."""
+
+    good: SnapshotInfo | None  # the newest whose every byte is as it was saved, None where there is none
+    damaged: Mapping[str, str] = field(default_factory=dict)  # what is wrong with each that is newer than that one
+    closed: str | None = None  # why the text of good was not looked at, None where it was: it is encrypted
+    unread: Collection[str] = ()  # ids of those of damaged that may be good and that this host cannot read
+
+
+@dataclass(frozen=True)
+class Protection:
+    """The verdict on one label; true where its memory is protected."""
+
+    state: State  # in a word or two
+    label: str | None = None  # the label, None where the vault has none
+    newest: SnapshotInfo | None = None  # its newest whole snapshot, None where there is none
+    age: timedelta | None = None  # how long ago that was made, or was found to be the memory as it still was
+    stale: bool = True  # it is older than it may be, or not there
+    problems: tuple[Problem, ...] = ()
+    closed: bool = False  # its newest is encrypted, and nothing opens it here
+    empty: bool = False  # nothing is saved: the vault has proven it, or nothing of the folder is in the latest
+    conflict: str = ""  # id of another writer's latest, which is not based on what was saved from here; else empty
+
+    def __bool__(self) -> bool:
+        return self.state == "protected"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The findings of a check; true where the memory that was asked for is protected."""
+
+    found: VaultMap  # what is in the vault, with the labels that were asked for
+    verdict: Protection  # the answer: that on the label that is protected least, and of several on the stalest
+    verdicts: Mapping[str, Protection] = field(default_factory=dict)
+    read: Mapping[str, Newest] = field(default_factory=dict)  # what reading each label's newest snapshots has shown
+    runs: Mapping[str, RunLog] = field(default_factory=dict)  # how the last runs of watch and run on this host ended
+    there: tuple[str, ...] = ()  # every label that the vault has
+    unsaved: Unsaved | None = None  # what the folders that were asked for have and the latest snapshot has not
+    same_disk: bool | None = None  # the vault is on the file system of one of those folders, and would be lost with it
+    folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what this host saves under a label
+    may_write: bool | None = None  # whether the account may save any more; None where that was not to be learned
+    points: tuple[int, int] | None = None  # how many snapshots like the recent ones fit in formats 1 and 2
+
+    def __bool__(self) -> bool:
+        return bool(self.verdict)
+
+    @property
+    def damaged(self) -> bool:
+        read = self.read.get(self.verdict.label or "")
+        return read is not None and bool(read.damaged)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All problems, each once: of the account and the answer's label, then of the others."""
+        first = (*([Problem(_MAY_NOT_WRITE, "wait")] if self.may_write is False else ()), *self.verdict.problems)
+        rest = (each for verdict in self.verdicts.values() for each in verdict.problems)
+        return tuple(dict.fromkeys((*first, *rest)))
+
+
+def check_protection(
+    memory: ColonyMemory,
+    *,
+    url: str | None = None,
+    label: str | None = None,
+    paths: Iterable[str | os.PathLike[str]] = (),
+    exclude: str | Iterable[str] = (),
+    agent: str | None = None,
+    quick: bool = False,
+    max_age: timedelta | None = None,
+    now: datetime | None = None,
+) -> Checked:
+    """Look into the vault, read the newest snapshot of each label in full, and judge."""
+    require_synchronous(memory)
+    vault, paths = identify_vault(memory), list(paths)
+    kept, real = kept_of(vault), tuple(os.fspath(real_path(path)) for path in paths)
+    if label is None and paths:
+        saved = {of for of, there, basis in kept if basis and sorted(there) == sorted(real)}
+        saved = {each for each in saved if not each.endswith(BEFORE_RESTORE)}
+        label = saved.pop() if len(saved) == 1 else DEFAULT
+    wanted = None if label is None else require_label(label)
+    found = memory.inspect()
+    there = tuple(each.label for each in found.labels)
+    found = replace(found, labels=tuple(each for each in found.labels if _is_asked_for(each, wanted)))
+    read = {} if quick else {each.label: read_newest(memory, each) for each in found.labels if each.newest is not None}
+    for each, newest in read.items():
+        if newest.damaged:
+            disprove(vault, each)
+    runs = {}
+    if url is not None:
+        from colony_memory.schedule.last_run import read_runs
+
+        labels = [wanted] if wanted else [each.label for each in found.labels]
+        logs = {each: read_runs(url, each) for each in dict.fromkeys([*labels, DEFAULT])}
+        runs = {each: log for each, log in logs.items() if log is not None}
+    if paths and wanted is not None:
+        # By what the folder is now: one that was made anew in its place has no basis.
+        kept = [(wanted, real, peek_index(paths, vault=vault, label=wanted).read())]
+    verdicts = {}
+    for of_label in found.labels:
+        own = _own_of(memory, of_label, [basis for of, _, basis in kept if of == of_label.label])
+        verdicts[of_label.label] = assess(
+            found,
+            of_label,
+            now=now or datetime.now(timezone.utc),
+            max_age=max_age,
+            read=read.get(of_label.label),
+            # A run that failed since does not undo what the one before has found.
+            confirmed={run.snapshot_id: run.when for log in runs.values() if (run := log.last_success) is not None},
+            own=own,
+            lost={} if quick else _lost_of(memory, of_label, own, read.get(of_label.label)),
+        )
+    verdict = least_protected(verdicts.values())
+    if wanted is not None and wanted not in verdicts:
+        verdict = replace(verdict, label=wanted)
+    unsaved = find_unsaved(memory, paths, label=wanted or DEFAULT, exclude=exclude, agent=agent) if paths else None
+    if unsaved is not None:
+        if unsaved.shares_nothing and not any(basis for _, _, basis in kept):
+            # What is saved is of others that have the label too.
+            verdict = replace(verdict, state="not protected", stale=True, empty=not unsaved.changes.changed)
+        elif unsaved.files_ahead and verdict.state in ("protected", "saved"):
+            verdict = replace(verdict, state="ahead")
+        verdicts = dict.fromkeys(verdicts, verdict)
+    asked = next((each for each in found.labels if each.label == verdict.label), None)
+    # A monitor asks often, and this takes some reads.
+    points = None if quick or max_age is not None else _points(memory, asked, found.quota_bytes)
+    once = {of: there for of, there, _ in kept if [one for one, *_ in kept].count(of) == 1}
+    backend, same = memory._session.vault.backend, False if paths else None
+    if paths and isinstance(backend, LocalVault):
+        same = backend.path.stat().st_dev in {os.stat(path).st_dev for path in paths}  # noqa: PTH116 - may be no Path
+    return Checked(found, verdict, verdicts, read, runs, there, unsaved, same, once, _may_write(memory), points)
+
+
+def _own_of(memory: ColonyMemory, label: LabelMap, bases: list[Basis]) -> dict[str, Mending]:
+    """Snapshots that were saved from here and that no latest is based on, by id, with what would mend that."""
+    known = {one for basis in bases for one in basis.known}
+    # That neither has an origin says nothing of whose it is.
+    origins = {memory._session.origin(label.label), *(basis.origin for basis in bases)} - {None}
+    merged = {each for basis in bases for each in basis.merged}
+    taken = any(basis.snapshot_id == label.latest for basis in bases)
+    return {
+        info.snapshot_id: "backup" if info.snapshot_id in merged else "join" if taken else "merge"
+        for info in label.unmerged
+        if info.snapshot_id in known or info.origin in origins
+    }
+
+
+def _lost_of(memory: ColonyMemory, label: LabelMap, own: Iterable[str], read: Newest | None) -> dict[str, str]:
+    """The damage of the newest ones that were saved from here and are unmerged, up to one that is whole."""
+    unmerged, lost = {info.snapshot_id: info for info in label.unmerged}, dict[str, str]()
+    for snapshot_id in reversed([*own]):
+        check = None if read is not None and snapshot_id in read.damaged else _check(memory, unmerged[snapshot_id])
+        if check is not None and "bad" not in (check.manifest, check.parts, check.digest):
+            break
+        if check is not None:
+            lost[snapshot_id] = check.problem or "it does not hold"
+    return lost
+
+
+def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:
+    if wanted is not None:
+        return label.label == wanted
+    # The copy of what was about to be replaced is no backup of anything, and an empty label was emptied on purpose.
+    return not label.label.endswith(BEFORE_RESTORE) and not (_is_empty(label) and not label.orphans)
+
+
+def _may_write(memory: ColonyMemory) -> bool | None:
+    ask = getattr(memory._session.vault.backend, "vault_may_write", None)
+    try:
+        return None if ask is None else ask()
+    except VaultError as error:  # what is saved there was read all the same
+        logger.debug("whether the account may write is not known: %s", error)
+        return None
+
+
+def _points(memory: ColonyMemory, label: LabelMap | None, quota: int) -> tuple[int, int] | None:
+    """How many snapshots like the recent ones fit into the hosted vault in each format, by saving these in the other;
+    None where they are of format 2, or do not tell.
+    """
+    from colony_memory._format.v2.zstd import is_installed
+    from colony_memory.client import ColonyMemory
+    from colony_memory.vaults.memory import MemoryVault
+
+    newest = None if label is None or not memory._session.vault.counts_operations else label.newest
+    if newest is None or newest.format != FORMAT or newest.encrypted or not quota or not is_installed():
+        return None
+    stored, trial = list[int](), ColonyMemory(backend=MemoryVault(), format=2)
+    try:
+        for info in reversed(memory.list_snapshots(label=newest.label)[:_SAMPLE]):
+            found = memory._run(_engine.restore.read, label=newest.label, snapshot_id=info.snapshot_id)
+            saved = trial.backup(found.documents)
+            stored += [] if saved.reused else [saved.stored_bytes]
+    except (ColonyMemoryError, ValueError) as error:  # what is damaged is told by others
+        logger.debug("what format 2 would give is not known: %s", error)
+    first, *more = stored or [0]
+    if not more or not newest.stored_bytes:
+        return None
+    return quota // newest.stored_bytes, 1 + max(0, quota - first) * len(more) // sum(more)
+
+
+def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
+    """Read the newest snapshot of a label in full; where it is damaged, the one before, until one is good.
+
+    What the client's memory is based on stays what it was.
+    """
+    infos, damaged, unread = [label.newest] if label.newest else [], dict[str, str](), set[str]()
+    while infos:
+        info = infos.pop(0)
+        check = _check(memory, info)
+        if check is None:
+            why = f"snapshot {info.snapshot_id} was deleted in between"
+        else:
+            facts = (check.manifest, check.parts, check.digest)
+            # A signature that could not be looked at speaks against nothing where nobody is pinned.
+            if (facts == ("ok", "ok", "ok") or check.sealed) and "bad" not in (check.signature, check.trust):
+                return Newest(info, damaged, check.closed, unread)
+            why = check.problem or f"snapshot {info.snapshot_id} does not hold"
+            if facts == ("ok", "unchecked", "unchecked") and check.trust != "bad":
+                unread.add(info.snapshot_id)  # it may be good: what reads it is not installed
+        if not damaged:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ColonyMemoryWarning)  # the map tells of it
+                try:
+                    infos = memory.list_snapshots(label=label.label)
+                except (SnapshotCorrupt, UntrustedSnapshot):
+                    infos = []  # none is there that a restore would give, which is what was asked
+            infos = [each for each in infos if id_order(each.snapshot_id) < id_order(info.snapshot_id)]
+        damaged[info.snapshot_id] = why
+    return Newest(None, damaged, None, unread)
+
+
+def _check(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotCheck | None:
+    try:
+        return memory.verify(label=info.label, snapshot_id=info.snapshot_id).snapshots[0]
+    except SnapshotNotFound:
+        return None
+
+
+# --- the verdict: pure
+
+
+def assess(
+    found: VaultMap,
+    label: LabelMap,
+    *,
+    now: datetime,
+    max_age: timedelta | None = None,
+    read: Newest | None = None,
+    confirmed: Mapping[str | None, datetime] | None = None,
+    own: Mapping[str, Mending] | None = None,
+    lost: Mapping[str, str] | None = None,
+) -> Protection:
+    """Judge one label of what :meth:`colony_memory.ColonyMemory.inspect` found.
+
+    >>> from datetime import datetime, timedelta, timezone
+    >>> from colony_memory import ColonyMemory, open_vault
+    >>> mem = ColonyMemory(backend=open_vault("memory:"))
+    >>> info = mem.backup({"MEMORY.md": "two years of notes"})
+    >>> found, now = mem.inspect(), datetime.now(timezone.utc)
+    >>> (label,) = found.labels
+    >>> assess(found, label, now=now, max_age=timedelta(hours=26)).state
+    'saved'
+    >>> verdict = assess(found, label, now=now, read=read_newest(mem, label))
+    >>> verdict.state, verdict.problems
+    ('protected', ())
+    """
+    newest, age = label.newest if read is None else read.good, None
+    if newest is not None:
+        seen = (confirmed or {}).get(newest.snapshot_id)
+        made = created(newest)
+        age = max(now - (made if seen is None or seen > now else max(made, seen)), timedelta(0))
+    stale = age is None or (max_age is not None and age > max_age)
+    gone = {name.snapshot_id for name in map(read_filename, label.broken) if name is not None}
+    gone |= {*(lost or {}), *(read.damaged if read else ())}
+    conflict = [each for each in (own or {}).items() if each[0] not in gone][-1:]
+    problems = [*_problems(found, label, read or Newest(None), newest, conflict=conflict, lost=lost or {})]
+    # What is from before the client had whom to trust stays until somebody judges it.
+    last = None if newest is None else id_order(newest.snapshot_id)
+    risky = [
+        each
+        for each in problems
+        if last is None or each.mending != "judge" or not each.snapshot_id or id_order(each.snapshot_id) >= last
+    ]
+    closed = read is not None and bool(read.closed)
+    whole = read is not None and not closed
+    state: State = "not protected" if stale else "at risk" if risky else "protected" if whole else "saved"
+    # What puts it at risk comes first.
+    problems = [*risky, *(each for each in problems if each not in risky)]
+    theirs = (label.latest or "") if conflict else ""
+    return Protection(state, label.label, newest, age, stale, tuple(problems), closed, _is_empty(label), theirs)
+
+
+def _is_empty(label: LabelMap) -> bool:
+    """Nothing is saved under a label that has files, as where its last snapshot was deleted."""
+    return label.newest is None and not label.broken and not label.unsigned
+
+
+def least_protected(verdicts: Iterable[Protection]) -> Protection:
+    """The verdict on several labels: that on the one with the worst, and of those on the stalest."""
+
+    def rank(each: Protection) -> tuple[int, bool, timedelta]:
+        return _WORST_FIRST.index(each.state), each.age is not None, -(each.age or timedelta(0))
+
+    return min(verdicts, key=rank, default=Protection("not protected", empty=True))
+
+
+def _problems(
+    found: VaultMap,
+    label: LabelMap,
+    read: Newest,
+    newest: SnapshotInfo | None,
+    *,
+    conflict: Iterable[tuple[str, Mending]],
+    lost: Mapping[str, str],
+) -> Iterator[Problem]:
+    of = label.label
+    for snapshot_id, why in read.damaged.items():
+        how: Mending = "judge" if snapshot_id in read.unread else "replace" if read.good else "backup"
+        yield Problem(why, how, of, snapshot_id)
+    for snapshot_id, how in conflict:
+        what = f"conflict with {label.latest}: it is not based on {snapshot_id}, which was saved from here"
+        yield Problem(what, how, of, snapshot_id)
+    for snapshot_id, why in lost.items():
+        what = f"snapshot {snapshot_id}, saved from here and not merged, is damaged: {why}"
+        yield Problem(f"{what}; delete it to end this warning", "delete", of, snapshot_id)
+    # What a restore has replaced is saved once, and nobody saves it again.
+    if newest is not None and newest.incomplete and not newest.label.endswith(BEFORE_RESTORE):
+        what = f"snapshot {newest.snapshot_id} is incomplete, {left_out(newest)}"
+        what += "; make readable what belongs to the memory, and exclude the rest"
+        yield Problem(what, "backup", of, newest.snapshot_id)
+    if not found.complete:
+        yield Problem("the vault did not list all of its files: there may be more", "wait")
+    refused = refused_latest(label)
+    for file, why in label.broken.items():
+        if file == refused and newest is not None:
+            yield Problem(why, "accept", of, newest.snapshot_id)
+            continue
+        name = read_filename(file)
+        yield Problem(why, "judge" if file in label.untrusted else "delete", of, name.snapshot_id if name else None)
+    if label.unsigned and newest is None:
+        what = f"nothing trusted is saved: {older_than_signing(of, label.unsigned)}"
+        yield Problem(what, "sign", of, label.unsigned[0])
+    elif label.dangling and (label.newest is not None or not label.broken):
+        yield Problem("no usable pointer: restore goes by the list of files", "backup", of)
+    free = found.available_bytes
+    if free is not None and free < label.next_bytes and not label.next_at_most:
+        yield Problem(f"no room for another backup of {label.next_bytes} bytes", "prune", of)
+    if label.removed and label.newest is not None and not label.dangling:
+        first, *others = label.removed
+        what = f"snapshot {first}{f' and {len(others)} more are' if others else ' is'} listed and gone: "
+        what += "somebody deleted files in the vault, or an older version pruned; if that was meant, forget it"
+        yield Problem(what, "forget", of, first)
+    if label.orphans and not label.snapshots:
+        # Beside a snapshot, a backup may be under way, and they take nothing but room.
+        yield Problem(f"nothing but {len(label.orphans)} files of an unfinished backup", "backup", of)

@@ -1,0 +1,285 @@
+"""Before a program runs: the memory that was saved, or a snapshot to come back to."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._engine.basis import Basis, settled
+from colony_memory._engine.state import require_sound
+from colony_memory._format.lineage import descends
+from colony_memory._values import dataclass, field, replace
+from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._moves import FolderChanged
+from colony_memory.capture._question import Unsaved
+from colony_memory.capture._recover import Unsettled
+from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
+from colony_memory.shell.app.content import Filled, take_lacking
+from colony_memory.shell.app.open import refuse_vault_inside
+from colony_memory.shell.app.options import BackupOptions
+from colony_memory.shell.app.restore import RestoredFolder, Writing, restore_folder
+from colony_memory.shell.app.save import FolderSave
+from colony_memory.shell.app.target import Target, has_all_lines, same_files
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+
+    from colony_memory._engine.restore import Restored
+    from colony_memory.client import ColonyMemory
+    from colony_memory.shell.app.save import Saved
+    from colony_memory.snapshot import SnapshotInfo
+
+# How often a folder that changes between the question and the answer is looked at anew.
+_TRIES = 3
+# Names of what is left out that are told, and how long the way back is kept.
+_NAMED, _LASTS = 3, timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class Begun:
+    restored: RestoredFolder | None = None  # what was restored; None where nothing was written, as on a first start
+    latest: str | None = None  # id of the snapshot that a restore would give
+    told: tuple[str, ...] = ()  # what whoever starts it should know: what was merged, replaced, or left
+    missing: str = ""  # what is said of a first start, with the labels that are there
+    failed: str | None = None  # why the folder is not as it should be, None where it is
+
+    @property
+    def is_first(self) -> bool:
+        return self.latest is None
+
+
+def begin(
+    memory: ColonyMemory,
+    directory: str | os.PathLike[str],
+    *,
+    label: str = "default",
+    fallback: bool = False,
+    fill: bool = True,
+    dry_run: bool = False,
+    options: BackupOptions | None = None,
+    shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
+    on_progress: Callable[[int, int, str], None] | None = None,
+) -> Begun:
+    """Bring a folder to the latest snapshot, by the table of ``docs/running.md``; where it is proven that none was ever
+    saved, only make the folder. A vault that is away, damaged or not trusted raises, so that no agent begins with an
+    empty memory by mistake.
+    """
+    refuse_vault_inside(memory, [directory])
+    try:
+        with Target(
+            memory, directory, label=label, looking=dry_run, shape=shape, options=options, unattended=True
+        ) as target:
+            return _Start(target, fallback, fill, dry_run, shape, on_progress).begin()
+    except Unsettled as error:
+        latest = memory.latest(label=label)
+        return Begun(latest="" if latest is None else latest.snapshot_id, failed=message_of(error))
+
+
+@dataclass
+class _Start:
+    """One start: of the folder, and what :func:`begin` was asked."""
+
+    target: Target
+    fallback: bool
+    fill: bool
+    dry_run: bool
+    shape: Callable[[dict[str, str]], dict[str, str]] | None
+    on_progress: Callable[[int, int, str], None] | None
+    filled: tuple[Filled, ...] = ()
+
+    def begin(self) -> Begun:
+        target = self.target
+        state = target.look()
+        if not self.fallback:
+            require_sound(state)
+        latest = state.decision.follow
+        if latest is None:
+            require_sound(state)
+            return self._first()
+        basis = settled(target.basis, latest, listed=state.shown)
+        if basis and not target.has_any_of(basis):
+            basis = Basis(origin=basis.origin)
+        if basis and latest in basis.own:
+            return Begun(latest=latest)
+        if basis and not basis.not_held and not state.lists(basis.snapshot_id) and latest in basis.listed:
+            told = f"what it is based on was deleted, and the latest {latest} is older"
+            return Begun(latest=latest, told=(told,))
+        found = target.read(None, fallback=self.fallback)
+        present = target.present() if Path(target.directory).is_dir() else {}
+        damaged = () if found.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
+        known = basis and not basis.not_held
+        begun = self._with_basis(found, basis, present) if known else self._without(found, present)
+        return replace(begun, latest=latest, told=(*damaged, *begun.told))
+
+    def _first(self) -> Begun:
+        if not self.dry_run:
+            try:
+                Path(self.target.directory).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ValueError(f"{str(self.target.directory)!r}: {error.strerror}") from error
+        try:
+            self.target.read(None)
+        except SnapshotNotFound as error:
+            return Begun(missing=error.message)
+        raise VaultError(f"label {self.target.label!r} changes too fast to be read, try again")
+
+    def _with_basis(self, found: Restored, basis: Basis, present: dict[str, str]) -> Begun:
+        target, theirs = self.target, found.info.snapshot_id
+        state = target.look(everything=True)
+        infos, unmerged = state.decision.listed, state.unmerged
+        own = str(basis.snapshot_id)
+        if theirs in basis.own or (theirs != state.decision.follow and descends(infos, unmerged, own, theirs)):
+            return Begun(told=(f"{target.directory} is ahead of snapshot {theirs}, and stays",))
+        before = target.based(own)
+        documents = self._documents(found)
+        if before and not basis.reverted and same_files(present, before) and descends(infos, unmerged, theirs, own):
+            gone = _names(before) - _names(documents)
+            return self._write(found, documents, delete=gone)
+        merged = target.merge(found, documents, present=present)
+        if same_files(merged, present):
+            return self._adopt(found)
+        return self._write(found, merged, told=(f"{target.directory} and snapshot {theirs} are merged",))
+
+    def _without(self, found: Restored, present: dict[str, str]) -> Begun:
+        documents = self._documents(found)
+        if has_all_lines(documents, present):
+            return self._write(found, documents)
+        if has_all_lines(present, documents):
+            return self._adopt(found, told=f"{self.target.directory} has all that is saved, and more: it stays")
+        return self._write(found, documents, first=True)
+
+    def _documents(self, found: Restored) -> dict[str, str]:
+        documents = found.documents
+        if self.fill:
+            documents, self.filled = take_lacking(self.target, found, documents)
+        return documents if self.shape is None else self.shape(documents)
+
+    def _adopt(self, found: Restored, told: str | None = None) -> Begun:
+        """The folder stays, and is based on the latest from now on."""
+        if not self.dry_run:
+            self.target.keep(self.target.based_on(found))
+        return Begun(told=(told,) if told else ())
+
+    def _write(
+        self,
+        found: Restored,
+        documents: dict[str, str],
+        *,
+        delete: frozenset[str] = frozenset(),
+        told: tuple[str, ...] = (),
+        first: bool = False,
+    ) -> Begun:
+        """Put documents in place, and save first what would go and is saved nowhere, or with ``first`` all of it."""
+        target, filled = self.target, self.filled
+        told = (*told, *(str(each) for each in filled))
+        before: Saved | None = None
+        try:
+            writing = Writing(target, found, documents, delete=delete | target.going, on_progress=self.on_progress)
+            for _ in range(_TRIES):
+                plan = writing.plan(saving=self.dry_run)
+                if self.dry_run:
+                    return Begun(RestoredFolder(found.info, plan, filled=filled), told=told)
+                if plan.in_use or plan.unsaved or (first and before is None and (plan.replaced or plan.removed)):
+                    before = writing.save_first(plan=plan) or before
+                try:
+                    written = writing.write(target.based_on(found))
+                except (Unsaved, FolderChanged):
+                    continue  # it was written to between the question and the answer
+                if before is not None:
+                    told += (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
+                return Begun(RestoredFolder(found.info, written, before, filled), told=told)
+            raise ColonyMemoryError(f"{target.directory} is written to all the time")
+        except (ColonyMemoryError, ValueError) as error:
+            return Begun(told=told, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))
+
+
+def _names(documents: dict[str, str]) -> frozenset[str]:
+    contents, metadata = split_documents(documents)
+    return frozenset((*contents, *metadata.links))
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A folder as it was before.
+
+    Attributes:
+        info: The snapshot of it, pinned.
+        directory: The folder.
+    """
+
+    info: SnapshotInfo
+    directory: str | os.PathLike[str]
+    _memory: ColonyMemory = field(repr=False)
+
+    def restore(self, *, delete: bool = False) -> RestoredFolder:
+        """Make the folder what it was: replace what was changed since, and with ``delete`` remove what has come.
+
+        Raises:
+            ColonyMemoryError: As :func:`restore_folder`.
+        """
+        info = self.info
+        return restore_folder(
+            self._memory, self.directory, label=info.label, snapshot=info.snapshot_id, force=True, delete=delete
+        )
+
+
+@contextmanager
+def guard(
+    memory: ColonyMemory,
+    directory: str | os.PathLike[str],
+    *,
+    label: str = "default",
+    note: str = "before something dangerous",
+    on_progress: Callable[[int, int, str], None] | None = None,
+    **options: Any,
+) -> Iterator[Guarded]:
+    """Save a folder, and keep that snapshot for 30 days whatever a retention says, before a block that may spoil the
+    folder. Where the latest is pinned already and the folder is unchanged, that is the snapshot.
+
+    Where not all of it can be saved, the block is not entered. Nothing is restored by itself, however the block ends.
+
+    >>> import pathlib, tempfile
+    >>> from colony_memory import ColonyMemory, guard, open_vault
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> plan = folder / "plan.md"
+    >>> _ = plan.write_text("see the sea")
+    >>> with guard(ColonyMemory(backend=open_vault("memory:")), folder, note="before the clean-up") as before:
+    ...     plan.unlink()
+    >>> before.restore().written.created
+    ('plan.md',)
+
+    Args:
+        memory: Where to.
+        directory: The folder. It must not hold the vault.
+        label: Label to save under.
+        note: What to say of the snapshot.
+        on_progress: As for :func:`save_folder`, and so are
+        options: ``exclude``, ``secrets`` and so on.
+
+    Raises:
+        ValueError: As :func:`save_folder`.
+        ColonyMemoryError: As :func:`save_folder` and :meth:`ColonyMemory.pin`; or something had to be left out.
+    """
+    asked = BackupOptions(label=label, note=note, **{"secrets": "warn", **options})
+    with FolderSave(memory, directory, asked, unattended=True) as saving:
+        saved = saving.save(saving.read(on_progress=on_progress), reuses_pinned=True)
+    yield Guarded(keep_for_way_back(memory, saved), directory, memory)
+
+
+def keep_for_way_back(memory: ColonyMemory, saved: Saved) -> SnapshotInfo:
+    """Pin what was saved for 30 days from now, unless it is pinned for longer; the snapshot."""
+    from colony_memory._engine.prune import pin
+
+    if not saved:
+        named = "; ".join(map(str, saved.left_out[:_NAMED]))
+        more = f" and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
+        raise ColonyMemoryError(
+            f"there would be no way back for what had to be left out of the snapshot, {named}{more}: "
+            "exclude what does not matter"
+        )
+    info = saved.info
+    memory._run(pin, label=info.label, snapshot_id=info.snapshot_id, lasts=_LASTS)
+    return info

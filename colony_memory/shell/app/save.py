@@ -1,0 +1,342 @@
+"""Folders and files into a vault, in one step or in two: read, and then save what was read."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import warnings
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from colony_memory._boundary import require_type, several
+from colony_memory._engine.backup.job import Unread
+from colony_memory._format.names import manifest_filename
+from colony_memory._format.payload import tree_of
+from colony_memory._format.record import ATTRIBUTES_NAME
+from colony_memory._os.machine import origin_of
+from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass, replace
+from colony_memory.capture._identity import unmoved
+from colony_memory.capture._metadata import at_known_times
+from colony_memory.capture.folder import Capture, end_unfinished, find_sources, read_by_index, require_directory
+from colony_memory.capture.index import FolderIndex, open_index
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, ConflictDetected, VaultError
+from colony_memory.shell.app.open import identify_vault, refuse_vault_inside, require_synchronous
+from colony_memory.shell.app.options import BackupOptions, run_before
+from colony_memory.snapshot import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from typing_extensions import Self
+
+    from colony_memory.capture._metadata import Contents
+    from colony_memory.capture.folder import LeftOut, SecretsChoice
+    from colony_memory.client import ColonyMemory
+    from colony_memory.retention import Retention
+    from colony_memory.snapshot import SnapshotInfo
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was saved of folders and files; true where nothing had to be left out.
+
+    Attributes:
+        info: The snapshot, with ``reused`` where nothing had changed.
+        capture: What was read.
+    """
+
+    info: SnapshotInfo
+    capture: Capture
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What is on disk and not in the snapshot although it should be, each with the reason."""
+        return self.capture.left_out
+
+    @property
+    def contents(self) -> Contents | None:
+        """What the snapshot holds, None where it was joined with another's and is more than what was read."""
+        names, documents = self.info.doc_names, self.capture.documents
+        if not documents:
+            return self.capture.contents if self.info.reused or not self.info.diverged_from else None
+        # Format 2 names no documents.
+        as_read = len(documents) == len(names) or not (names or self.info.diverged_from)
+        return self.capture.contents if as_read else None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files in it; where it is more than what was read, those of all that the snapshot tells."""
+        return self.info.byte_size if self.contents is None else self.capture.size
+
+    def __bool__(self) -> bool:
+        return not self.left_out
+
+
+def save_folder(
+    memory: ColonyMemory,
+    path: str | os.PathLike[str],
+    *,
+    label: str = "default",
+    prune_keep: int | None = None,
+    retention: Retention | None = None,
+    on_conflict: Literal["raise", "continue", "merge"] = "raise",
+    note: str | None = None,
+    tags: str | Iterable[str] = (),
+    git: bool = False,
+    exclude: str | Iterable[str] = (),
+    secrets: SecretsChoice = "warn",
+    allow_secrets: str | Iterable[str] = (),
+    before: str | None = None,
+    on_progress: Callable[[int, int, str], None] | None = None,
+    index: bool = True,
+) -> Saved:
+    """Save every file under a directory as a new snapshot, byte for byte.
+
+    Where nothing has changed, nothing is written, and no file is opened that has not changed. With an index,
+    ``capture.documents`` is empty, and ``capture.read()`` gives them. What could not be read is in ``left_out`` of what
+    is returned, and in the snapshot's own record. In a coroutine: ``await asyncio.to_thread(save_folder, memory,
+    path)``.
+
+    >>> import pathlib, tempfile
+    >>> from colony_memory import ColonyMemory, open_vault, save_folder
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "MEMORY.md").write_text("two years of notes")
+    18
+    >>> saved = save_folder(ColonyMemory(backend=open_vault("memory:")), folder)
+    >>> bool(saved), saved.contents.files
+    (True, ('MEMORY.md',))
+
+    Args:
+        memory: Where to.
+        path: The directory. It must not hold the vault.
+        label: Label to save under.
+        prune_keep: As for :meth:`ColonyMemory.backup`.
+        retention: As for :meth:`ColonyMemory.backup`.
+        on_conflict: As for :meth:`ColonyMemory.backup`.
+        note: As for :meth:`ColonyMemory.backup`.
+        tags: As for :meth:`ColonyMemory.backup`.
+        git: As for :func:`colony_memory.capture.read_folder`: take git repositories along, each as a bundle.
+        exclude: As there: what to leave out, by the rules of gitignore.
+        secrets: As there: what to do about likely secrets, ``"stop"``, ``"warn"``, ``"mask"`` or ``"allow"``.
+        allow_secrets: As there: findings that may be saved, by their ``id``.
+        before: A command that is run first, in the directory, split as a shell would and run without one: for a store
+            that has to make a copy of itself. Where it fails, nothing is saved.
+        on_progress: As there: called with the number of files and of bytes read so far, and a name.
+        index: Read only what has changed since the last save, by the index that is kept of the directory. Without it
+            every file is read.
+
+    Raises:
+        ValueError: The directory is missing, not readable, empty or holds the vault; or an argument is bad.
+        ColonyMemoryError: Likely secrets stop it, or ``before`` failed; or as for :meth:`ColonyMemory.backup`.
+    """
+    with FolderSave(memory, path, BackupOptions.among(locals()), index=index) as saving:
+        return saving.save(saving.read(on_progress=on_progress))
+
+
+def save_paths(
+    memory: ColonyMemory,
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    label: str = "default",
+    prune_keep: int | None = None,
+    retention: Retention | None = None,
+    on_conflict: Literal["raise", "continue", "merge"] = "raise",
+    note: str | None = None,
+    tags: str | Iterable[str] = (),
+    git: bool = False,
+    exclude: str | Iterable[str] = (),
+    secrets: SecretsChoice = "warn",
+    allow_secrets: str | Iterable[str] = (),
+    before: str | None = None,
+    on_progress: Callable[[int, int, str], None] | None = None,
+    index: bool = True,
+) -> Saved:
+    """Save files and directories as one snapshot, under the names that :func:`colony_memory.capture.read_paths` gives.
+
+    Arguments and errors are those of :func:`save_folder`.
+    """
+    with FolderSave(memory, listed_paths(paths), BackupOptions.among(locals()), index=index) as saving:
+        return saving.save(saving.read(on_progress=on_progress))
+
+
+class FolderSave:
+    """One backup of folders and files, from the first look at them to its end: a ``with`` that has their index."""
+
+    def __init__(
+        self,
+        memory: ColonyMemory,
+        what: str | os.PathLike[str] | list[str | os.PathLike[str]],
+        options: BackupOptions,
+        *,
+        index: bool = True,
+        noted: bool = True,
+        patience: float = 30.0,
+        unattended: bool = False,
+    ) -> None:
+        require_synchronous(memory)
+        self._paths = what if isinstance(what, list) else [what]
+        refuse_vault_inside(memory, self._paths)
+        self._memory, self._what, self._options = memory, what, options.cleared()
+        self._patience, self._unattended = patience, unattended
+        self._index, self._anew = FolderIndex(problem=None if noted else ""), not index
+        self._places = {os.fspath(each): real_path(each) for each in self._paths} if unattended else {}
+        self._kept = contextlib.ExitStack()
+        self._is_open = not noted
+        self._capture: Capture | None = None
+
+    def __enter__(self) -> Self:
+        end_unfinished(find_sources(self._what) if isinstance(self._what, list) else [require_directory(self._what)])
+        with contextlib.suppress(VaultError):  # which the save itself tells, or mends by making the vault
+            self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.close()
+
+    @property
+    def options(self) -> BackupOptions:
+        return self._options
+
+    @property
+    def problem(self) -> str | None:
+        """Why no index is kept, None where one is; empty where nobody asked for one."""
+        return self._index.problem
+
+    def read(self, *, on_progress: Callable[[int, int, str], None] | None = None) -> Capture:
+        """Read what is to be saved, once the command that goes before it is done; where it is all as it was saved last,
+        nothing.
+        """
+        with unmoved(self._places):
+            if self._options.before is not None:
+                (first, *_) = find_sources(self._paths[:1])
+                run_before(self._options.before, first.path if first.is_directory else first.path.parent)
+            return read_by_index(
+                self._what,
+                self._index if self._index.problem is None else None,
+                anew=self._anew,
+                **self._options.of_reading,
+                max_bytes=self._memory._session.max_bytes,
+                attributes=True,
+                on_progress=on_progress,
+            )
+
+    def save(self, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
+        """Save what was read, with a record of what it lacks; ``reuses_pinned`` saves nothing for the note alone, where
+        the latest is pinned and holds just this. Errors as :meth:`ColonyMemory.backup`.
+        """
+        from colony_memory._engine.backup import backup
+
+        self._open()
+        self._capture = capture = self._as_known(require_type("capture", capture, Capture))
+        survey = capture.survey
+        options = self._options
+        unread = None if survey is None or capture.documents else survey
+        if reuses_pinned and self._is_pinned(capture):
+            options = replace(options, note=None)
+        try:
+            info = self._memory._run(
+                backup,
+                Unread(unread.tree, self._read_rest, unread.digests, unread.fresh) if unread else capture.documents,
+                incomplete=[str(each) for each in capture.left_out],
+                tree="" if survey is None else survey.tree,
+                **options.of_snapshot,
+            )
+        except ConflictDetected:
+            self._note(None)
+            raise
+        self._note(info)
+        return Saved(info, self._capture)
+
+    def _as_known(self, capture: Capture) -> Capture:
+        """A capture without an index: with the times that this client saved, if all else is the same."""
+        session, label = self._memory._session, self._options.label
+        now = capture.documents.get(ATTRIBUTES_NAME)
+        if self._index.problem is None or now is None:
+            return capture
+        bare = {name: text for name, text in capture.documents.items() if name != ATTRIBUTES_NAME}
+        for same in (bare, {**bare, ATTRIBUTES_NAME: at_known_times(now, session.attributes.get(label, ""))}):
+            if tree_of(same) == session.home(label).read().tree:
+                return replace(capture, documents=same)
+        session.attributes[label] = now
+        return capture
+
+    def _read_rest(self) -> tuple[dict[str, str], list[str]]:
+        assert self._capture is not None  # noqa: S101 - it was set before anybody could ask
+        self._capture = self._capture.read()
+        return self._capture.documents, [str(each) for each in self._capture.left_out]
+
+    def _is_pinned(self, capture: Capture) -> bool:
+        from colony_memory.shell.app.pick import with_pin
+
+        with warnings.catch_warnings(), contextlib.suppress(ColonyMemoryError):
+            warnings.simplefilter("ignore", ColonyMemoryWarning)  # the backup that follows says what is wrong
+            latest = self._memory.latest(label=self._options.label)
+            if latest is not None and capture.documents:
+                same = digest(capture.documents) == latest.plaintext_sha256
+            else:
+                same = latest is not None and self._index.read().snapshot_id == latest.snapshot_id
+            return latest is not None and same and with_pin(self._memory, latest).pinned
+        return False
+
+    def _open(self) -> None:
+        """Take the index, and have the client keep there what this memory is based on."""
+        if self._is_open:
+            return
+        vault, session = identify_vault(self._memory), self._memory._session
+        self._is_open, label = True, self._options.label
+        paths, patience = self._paths, self._patience
+        opened = open_index(paths, vault=vault, label=label, patience=patience, unattended=self._unattended)
+        self._index = self._kept.enter_context(opened)
+        # A view of the client: another thread of it may save another folder under the same label meanwhile.
+        self._memory = copy.copy(self._memory)
+        self._memory._session = session = copy.copy(session)
+        if self._index.problem is not None:
+            # By value then, but each folder is a writer of its own.
+            session.origins = {label: origin_of(label, *sorted(str(real_path(each)) for each in self._paths))}
+        else:
+            before = session.home(label).read()
+            if before and not self._index.read():
+                self._index.write(before)  # what this very client has restored or saved by value
+            session.homes = {label: self._index}
+            if self._index.proven is not None and not self._anew:
+                snapshot_id, when = self._index.proven
+                with contextlib.suppress(ValueError):
+                    session.good.setdefault(manifest_filename(label, snapshot_id), datetime.fromisoformat(when))
+
+    def _note(self, info: SnapshotInfo | None) -> None:
+        """Let the index know what every file is, and the rest of what the next run need not find out."""
+        survey = None if self._capture is None else self._capture.survey
+        if survey is None or self._index.problem is not None:
+            return
+        survey.note(self._index)
+        if info is not None:
+            good = self._memory._session.good.get(manifest_filename(info.label, info.snapshot_id))
+            proven = None if good is None else (info.snapshot_id, good.isoformat())
+            self._index.update(options=self._options.of_folder, proven=proven)
+
+
+def read_for(
+    memory: ColonyMemory,
+    what: str | os.PathLike[str] | list[str | os.PathLike[str]],
+    options: BackupOptions,
+    *,
+    on_progress: Callable[[int, int, str], None] | None = None,
+) -> Capture:
+    """Read what would be saved of one directory, or of a list of files and directories; nothing is changed."""
+    require_synchronous(memory)
+    refuse_vault_inside(memory, what if isinstance(what, list) else [what])
+    options.cleared()
+    return read_by_index(
+        what,
+        **options.of_reading,
+        max_bytes=memory._session.max_bytes,
+        attributes=True,
+        dry_run=True,
+        on_progress=on_progress,
+    )
+
+
+def listed_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    return [paths] if isinstance(paths, os.PathLike) else several("paths", paths)

@@ -1,0 +1,304 @@
+"""A folder that is restored into: what it is based on, and which snapshots have what it holds.
+
+What a folder holds and a snapshot, joined file by file and line by line.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory._engine import basis as events
+from colony_memory._engine.merge import merge
+from colony_memory._engine.state import look, read_manifests
+from colony_memory._format.lineage import merge_base
+from colony_memory._format.payload import document_digest, of_file, tree_of, tree_of_digests
+from colony_memory._format.record import ATTRIBUTES_NAME, RECORD_NAME, lacks_text
+from colony_memory._values import replace
+from colony_memory.capture._metadata import METADATA_NAMES, describe, split_documents
+from colony_memory.capture._question import Holding, Question
+from colony_memory.capture._recover import recover
+from colony_memory.capture._tree import PART
+from colony_memory.capture.folder import NothingToSave
+from colony_memory.capture.index import end_others, open_index, peek_index
+from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, SnapshotNotFound
+from colony_memory.shell.app.agents import Host
+from colony_memory.shell.app.content import filled_from
+from colony_memory.shell.app.open import identify_vault
+from colony_memory.shell.app.options import BackupOptions
+from colony_memory.shell.app.pick import BEFORE_RESTORE
+from colony_memory.shell.app.save import read_for
+from colony_memory.snapshot import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from colony_memory._engine.basis import Basis
+    from colony_memory._engine.restore import Restored
+    from colony_memory._engine.state import State
+    from colony_memory.capture.index import FolderIndex
+    from colony_memory.client import ColonyMemory
+    from colony_memory.reports import Salvaged
+
+    Shape = Callable[[dict[str, str]], dict[str, str]]
+
+
+def same_files(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Two memories of a folder have the same files and links, whatever else is told of them."""
+    (contents, metadata), (others, more) = split_documents(one), split_documents(other)
+    return contents == others and metadata.links == more.links
+
+
+def has_all_lines(one: Mapping[str, str], of: Mapping[str, str]) -> bool:
+    """A memory of a folder has every line and every link of another."""
+    (_, mine), (_, other) = split_documents(one), split_documents(of)
+    return other.links.items() <= mine.links.items() and not lacks_text(one, of)
+
+
+class Target:
+    """A ``with`` that has the index of a folder, so that nobody else saves or restores it meanwhile."""
+
+    def __init__(
+        self,
+        memory: ColonyMemory,
+        directory: str | os.PathLike[str],
+        *,
+        label: str,
+        looking: bool = False,
+        shape: Shape | None = None,
+        options: BackupOptions | None = None,
+        unattended: bool = False,
+    ) -> None:
+        self.memory, self.directory, self._unattended = memory, directory, unattended
+        self._looking, self._shape, self._options = looking, shape, options
+        self.label, self.session = label, memory._session
+        self.is_shaped = shape is not None  # a snapshot's documents are others in this folder
+        # What was saved before a restore is of the same memory: to go back to it is what any older snapshot is.
+        self._home_label = label.removesuffix(BEFORE_RESTORE) or label
+        self._stack = ExitStack()
+        self._labels: dict[str, str] = {}  # of snapshots that were read
+        self._asked: dict[str, Question] = {}
+        self._attributes: str | None = None
+        self.filled: tuple[str, ...] = ()  # snapshots from which what one lacked was taken,
+        self.going: frozenset[str] = frozenset()  # and what of the folder that takes the place of
+        self.index: FolderIndex
+
+    @property
+    def basis(self) -> Basis:
+        return self.index.read() if self.index.problem is None else self.session.home(self._home_label).read()
+
+    @property
+    def usual(self) -> Mapping[str, Any]:
+        usual = self.index.options if self._options is None else self._options.of_folder
+        return {**usual, "agent": self._shape.agent.name} if isinstance(self._shape, Host) else usual
+
+    def __enter__(self) -> Self:
+        if not self._looking:
+            recover(self.directory)
+        self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _open(self) -> None:
+        paths, vault, label = [self.directory], identify_vault(self.memory), self._home_label
+        if self._looking:
+            self.index = peek_index(paths, vault=vault, label=label)
+            return
+        opened = open_index(paths, vault=vault, label=label, unattended=self._unattended)
+        self.index = self._stack.enter_context(opened)
+
+    def read(self, snapshot: str | None, *, fallback: bool = False) -> Restored:
+        """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""
+        from colony_memory._engine.restore import restore
+
+        with self._as_home():
+            found = self.memory._run(restore, label=self.label, snapshot_id=snapshot, fallback=fallback)
+        return self._of_home(found)
+
+    def salvage(self, snapshot: str | None) -> tuple[Restored, Salvaged]:
+        """What is proven of a snapshot, and which most of it is from, as :meth:`read` gives that."""
+        from colony_memory._engine.salvage import salvage
+
+        with self._as_home():
+            found, salvaged = self.memory._run(salvage, label=self.label, snapshot_id=snapshot)
+        if not salvaged:
+            self.index.disprove()
+        return self._of_home(found), salvaged
+
+    @contextmanager
+    def _as_home(self) -> Iterator[None]:
+        """The index is where the client finds what the memory is based on; damage means that nothing is proven."""
+        homes, label = self.session.homes, self._home_label
+        before = homes.get(label)
+        if self.index.problem is None:
+            homes[label] = self.index
+        try:
+            yield
+        except SnapshotCorrupt:
+            self.index.disprove()
+            raise
+        finally:
+            if self.index.problem is None:
+                homes.pop(label, None)
+                if before is not None:
+                    homes[label] = before
+
+    def _of_home(self, found: Restored) -> Restored:
+        label = self._home_label
+        if self.label == label:
+            return found
+        state = self.look(label=label)
+        latest, shown = state.decision.follow, state.shown
+        basis = events.settled(self.basis, latest, listed=shown)
+        after = events.reverted(basis, latest, last=found.info.snapshot_id, stream=state.decision.stream, listed=shown)
+        return replace(found, basis=after)
+
+    def look(self, *, label: str | None = None, everything: bool = False) -> State:
+        return self.memory._run(look, label or self.label, lenient=True, newer=False, everything=everything)
+
+    def based_on(self, found: Restored) -> Basis:
+        """The basis of the folder once it holds all of a snapshot that :meth:`read` gave."""
+        basis = found.basis or self.basis
+        self._attributes = "" if self.is_shaped else found.documents.get(ATTRIBUTES_NAME, "")
+        basis = replace(basis, filled=tuple(dict.fromkeys((*basis.filled, *self.filled))))
+        if basis.tree or basis.snapshot_id != found.info.snapshot_id or basis.reverted:
+            return basis
+        return replace(basis, tree=tree_of(found.documents))
+
+    def keep(self, basis: Basis) -> None:
+        if self.index.problem is None:
+            self.index.reload()
+        if self.index.problem is not None or not self.index.is_of([self.directory]):
+            # It has come to be there, or is another directory by now.
+            self._stack.close()
+            self._open()
+        if self.index.problem is not None:
+            self.session.home(self._home_label).write(basis)
+            return
+        if self.index.read() != basis:
+            self.index.write(basis)
+            self.index.update(attributes=self._attributes)
+            end_others(self.directory, self.index)
+
+    def has_any_of(self, basis: Basis) -> bool:
+        """Any file is there that the folder had when it was saved or restored last."""
+        folder = Path(self.directory)
+        names = set() if basis.not_held else {*self.index.rows}
+        if not names and not basis.not_held and folder.is_dir():
+            contents, metadata = split_documents(self.based(str(basis.snapshot_id)))
+            names = {*contents, *metadata.links}
+        if names:
+            return any(os.path.lexists(folder / name) for name in names)
+        return folder.is_dir() and bool(self.present())
+
+    def based(self, snapshot_id: str) -> dict[str, str]:
+        """A snapshot of this memory as this folder has it; nothing where it is damaged or gone.
+
+        Where the folder is based on it, with what it lacked and was taken from others.
+        """
+        found, basis = self._documents(snapshot_id, {}), self.basis
+        if not found or snapshot_id != basis.snapshot_id:
+            return found
+        return filled_from(found, (self._documents(each, {}) for each in basis.filled))
+
+    def merge(
+        self, found: Restored, documents: dict[str, str], *, present: dict[str, str] | None = None
+    ) -> dict[str, str]:
+        state = self.look(everything=True)
+        infos, unmerged = state.decision.listed, state.unmerged
+        basis, theirs = self.basis, found.info.snapshot_id
+        own = () if basis.not_held else sorted({*basis.own, *basis.refused})
+        over = merge_base(infos, unmerged, own, theirs)
+        ours = self.present() if present is None else present
+        merged = merge({} if over is None else self.based(over), ours, documents, theirs_name=theirs).documents
+        # Without the times of either.
+        described = replace(split_documents(merged)[1], times={}, left_out={}, unread=frozenset())
+        return {name: text for name, text in merged.items() if name not in METADATA_NAMES} | describe(described)
+
+    def present(self) -> dict[str, str]:
+        options = BackupOptions.of_known(self.usual, label=self._home_label)
+        try:
+            return read_for(self.memory, self.directory, options.for_a_look()).documents
+        except NothingToSave:
+            return {}
+
+    def question(self, found: Restored) -> Question:
+        """The question that is asked before anything of the folder goes, where this is restored."""
+        basis, target = self.basis, found.info.snapshot_id
+        if target in self._asked:
+            return self._asked[target]
+        known = {target: found.documents}
+
+        def holding(snapshot_id: str, proven: frozenset[str] = frozenset()) -> Holding:
+            return Holding(snapshot_id, partial(self._documents, snapshot_id, known), proven)
+
+        latest = None if found.state is None else found.state.decision.follow
+        based_on = None if basis.not_held else basis.snapshot_id
+        others = [basis.last, latest, *basis.filled, *basis.refused, *basis.pending, *basis.merged]
+        ids = [each for each in dict.fromkeys(others) if each and each not in (based_on, target)]
+        first = None if based_on is None else holding(based_on, self._proven(based_on))
+        self._asked[target] = Question(first, tuple(map(holding, ids)), self._are_listed)
+        return self._asked[target]
+
+    def _documents(self, snapshot_id: str, known: Mapping[str, dict[str, str]]) -> dict[str, str]:
+        """The documents of a snapshot as they would be in this folder; none where it is not to be had."""
+        return self.shaped(known.get(snapshot_id) or self.documents_of(snapshot_id))
+
+    def shaped(self, documents: dict[str, str]) -> dict[str, str]:
+        """Documents as this folder has them; none where they cannot be there."""
+        if not documents or self._shape is None:
+            return documents
+        try:
+            return self._shape(documents)
+        except (ValueError, ColonyMemoryError):
+            return {}
+
+    def documents_of(self, snapshot_id: str) -> dict[str, str]:
+        """The documents of a snapshot of this memory; none where it is damaged or gone."""
+        from colony_memory._engine.restore import read
+
+        for label in dict.fromkeys((self._home_label, self._home_label + BEFORE_RESTORE)):
+            try:
+                found = self.memory._run(read, label=label, snapshot_id=snapshot_id)
+            except SnapshotNotFound:
+                continue
+            except (ValueError, DecryptionError):  # damaged, not trusted, not ours to open: nothing rests on it
+                return {}
+            self._labels[snapshot_id] = label
+            return found.documents
+        return {}
+
+    def _proven(self, snapshot_id: str) -> frozenset[str]:
+        """Digests of files that a snapshot has for certain: its manifest proves the rows of the index, in one read."""
+        rows = {name: row for name, row in self.index.rows.items() if row.digest not in ("", PART)}
+        digests = {name: row.digest if row.is_text else of_file(row.digest) for name, row in rows.items()}
+        if self.index.described:
+            digests[RECORD_NAME] = self.index.described
+        if self.index.attributes:
+            digests[ATTRIBUTES_NAME] = document_digest(self.index.attributes)
+        tree = tree_of_digests(digests)
+        if not rows or self.basis.tree != tree:
+            return frozenset()
+        manifest = self.memory._run(read_manifests, self._home_label, [snapshot_id])[snapshot_id]
+        proves = isinstance(manifest, Manifest) and manifest.tree == tree
+        return frozenset(row.digest for row in rows.values()) if proves else frozenset()
+
+    def _are_listed(self, snapshot_ids: Collection[str]) -> bool:
+        """All of them are still there, by one look at the pointer of each label."""
+        labels = {each: self._labels.get(each, self._home_label) for each in snapshot_ids}
+        for label in set(labels.values()):
+            state = self.look(label=label)
+            gone = [each for each in labels if labels[each] == label and not state.lists(each)]
+            if gone:  # an old client's pointer tells of one alone
+                state = self.memory._run(look, label, lenient=True, newer=False, listed=True)
+            if not all(map(state.lists, gone)):
+                return False
+        return True

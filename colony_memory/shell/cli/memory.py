@@ -1,0 +1,183 @@
+"""The memory of a verb: in the chosen vault, under the options given, and perhaps that of a host."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from contextlib import contextmanager
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
+
+from colony_memory._values import dataclass, field
+from colony_memory.client import ColonyMemory
+from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
+from colony_memory.shell.app.agents import AGENTS, Host, locate_project, read_maps
+from colony_memory.shell.app.keys import client_arguments
+from colony_memory.shell.app.open import choose_place
+from colony_memory.shell.cli.app import CURRENT
+from colony_memory.shell.cli.output import Progress
+from colony_memory.shell.words import FEW, count
+from colony_memory.shell.words.errors import NO_VAULT, NOTHING_SAVED, PROGRAM, Failure, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from colony_memory.shell.app.open import Place
+    from colony_memory.shell.cli.options import CommonOptions
+    from colony_memory.shell.cli.output import Output
+
+
+_ANOTHER = "set COLONY_API_KEY or --vault for another"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A memory, the place where it is, and where the answers go."""
+
+    memory: ColonyMemory
+    place: Place
+    output: Output
+    progress: Progress = field(default_factory=Progress)
+
+    def working(self, doing: str = "Reading") -> AbstractContextManager[None]:
+        """Show on a terminal that something is under way; ``doing`` is followed by the vault's name."""
+        return self.output.working(f"{doing} {self.place.title}", self.progress)
+
+    @contextmanager
+    def named(self, text: str, *, label: str) -> Iterator[str]:
+        """The id of the snapshot that the text names, which is written of in the block."""
+        from colony_memory.shell.app.pick import find_id
+
+        with self.working("Writing to"):
+            yield find_id(self.memory, text, label=label)
+
+    def steps(self, action: str) -> Callable[..., None]:
+        """A callback for the number of steps that are done and of all of them, which a terminal shows."""
+        return lambda done, total, *_: self.progress(SimpleNamespace(action=action, done=done, total=total))
+
+
+@contextmanager
+def open_memory(common: CommonOptions, *, making: bool = False, wire: str | None = None) -> Iterator[Opened]:
+    """Open the memory that the options name; ``making`` as :func:`at_vault` takes it."""
+    output, progress, trust = common.output, Progress(), trust_of(common)
+    with at_vault(common.vault, output, making=making) as place, naming_the_vault(place):
+        memory = ColonyMemory(backend=place.backend, format=format_of(wire), on_event=progress, **trust)
+        yield Opened(memory, place, output, progress)
+
+
+def format_of(wire: str | None) -> Literal[1, 2] | None:
+    """The value of --format, whose words are checked for all verbs in one place."""
+    return None if wire is None else 2 if wire == "2" else 1
+
+
+def trust_of(common: CommonOptions, *, asks: bool = True) -> dict[str, Any]:
+    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, whom to encrypt to and what opens,
+    as the options have it. Without ``asks`` a passphrase has to be in a file: what runs later has nobody to ask.
+    """
+    return client_arguments(
+        key_file=common.key_file,
+        trust=common.trust or (),
+        witness=common.witness,
+        require_signature=False if common.accept_unsigned else None,
+        accept_legacy_pointer=common.accept_legacy_pointer,
+        encrypt_to=common.encrypt_to or (),
+        identities=common.identity or (),
+        passphrase_file=common.passphrase_file,
+        ask=_ask if asks else None,
+    )
+
+
+@cache
+def _ask(twice: bool) -> str:
+    """Ask for the passphrase, once in the life of the process."""
+    from getpass import getpass
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ValueError("there is no terminal to ask for the passphrase: give --passphrase-file")
+    said = getpass("Passphrase: ", sys.stderr)
+    if twice and getpass("The same again: ", sys.stderr) != said:
+        raise ValueError("the passphrases differ")
+    return said
+
+
+@contextmanager
+def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterator[Place]:
+    """The chosen vault, which has to be there; where nobody chose, say so at the end.
+
+    With ``making`` the verb calls :func:`make_unchosen` before it writes, so that one that nobody chose may be missing.
+    """
+    place = choose_place(url)
+    passed_over = _passed_over(place)
+    making = making and not place.chosen and not place.exists()
+    try:
+        if not making:
+            place.require()
+    except VaultMissing as error:
+        make = f"make one with: {PROGRAM} init {quoted(place.url)}"
+        advice = make if place.chosen else f"the first backup makes one; {_ANOTHER}"
+        raise Failure(error.message, code=NO_VAULT, advice=advice) from error
+    yield place
+    if passed_over:
+        output.note(passed_over)
+    if not making and not place.is_known:  # else it was said when it was made
+        output.note(f"using {place.title}; {_ANOTHER}")
+
+
+@contextmanager
+def naming_the_vault(place: Place) -> Iterator[None]:
+    """Where something is not found, say in which vault."""
+    try:
+        yield
+    except SnapshotNotFound as error:
+        told = [f"{error.message}, in {place.title}", "" if place.chosen else _ANOTHER, _passed_over(place)]
+        raise Failure("; ".join(filter(None, told)), code=NOTHING_SAVED, hint=error.hint) from error
+
+
+def _passed_over(place: Place) -> str:
+    """A note where a key that was set since leads away from the vault that has this label."""
+    labels = place.labels_passed_over()
+    asked = CURRENT.get()
+    label = None if asked is None else asked.params.get("label")
+    if not labels or (isinstance(label, str) and label not in labels):
+        return ""
+    of = f"label {label}" if isinstance(label, str) else count(len(labels), "label")
+    local = quoted(str(place.passed_over))
+    return f"COLONY_API_KEY leads to the hosted vault, while the local one has {of}: --vault {local} is that"
+
+
+def make_unchosen(place: Place) -> None:
+    """Make the vault that nobody chose where there is none yet, and say so to whoever is listening at all."""
+    if place.make_unchosen():
+        warnings.warn(
+            f"no vault was chosen, so one was made: {place.title}; {_ANOTHER}", ColonyMemoryWarning, stacklevel=2
+        )
+
+
+def host_of(
+    name: str | None, directory: str, *, kinds: Iterable[str] | None, project: str | None, maps: Iterable[str] | None
+) -> Host | None:
+    """The host of that name, None where none is meant."""
+    if not (name or project or maps):
+        return None
+    if (project or maps) and not (name and AGENTS[name].has_projects):
+        raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
+    here = None if project is None else locate_project(project)
+    return None if name is None else Host(AGENTS[name], directory, here, read_maps(maps or ()), tuple(kinds or ()))
+
+
+def tell_host(host: Host, output: Output) -> None:
+    """Say of a host's memory that was restored what was left, and what was named anew or may have to be."""
+    for old, new in host.renamed.items():
+        output.note(f"projects/{old} is projects/{new} here")
+    if host.strange:
+        more = f" and {len(host.strange) - FEW} more" if len(host.strange) > FEW else ""
+        output.note(
+            f"new here: the memory of {', '.join(host.strange[:FEW])}{more}; each name stands for the path of a "
+            "project, and where that lies elsewhere on this machine, --map OLD=NEW says so"
+        )
+    for name in host.left[:FEW]:
+        output.warn(f"not written: {name}: no memory of {host.agent.title}")
+    if len(host.left) > FEW:
+        output.warn(f"not written: {len(host.left) - FEW} more")

@@ -1,0 +1,270 @@
+"""Answers, warnings, questions and progress, and how runs are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._values import asdict, dataclass
+from colony_memory._version import __version__
+from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.shell.words import count, draws, shown, shown_with_tabs, size
+from colony_memory.shell.words.errors import (
+    FAILED,
+    PROGRAM,
+    USAGE,
+    Failure,
+    Terminated,
+    describe,
+    exit_code,
+    kind_of,
+    say,
+    say_json,
+    show_progress,
+    warn,
+    write,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from colony_memory.exceptions import Hint
+    from colony_memory.schedule.last_run import LastRun
+
+#: Seconds that the command for failures may take at the end of a process that somebody waits for.
+LAST_WORDS = 5.0
+
+_DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
+_CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_REDRAW = 0.05  # seconds
+
+
+def is_terminal() -> bool:
+    """The answer goes to a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def styled(text: str, style: str) -> str:
+    """The text, on a terminal in this style, such as ``bold red``; ``NO_COLOR`` leaves it without the colour."""
+    codes = [_CODES[each] for each in style.split() if each == "bold" or "NO_COLOR" not in os.environ]
+    return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and draws(sys.stdout) else text
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the answers go. What is asked for and cannot be written is a :class:`Failure`."""
+
+    as_json: bool = False  # for programs
+    quiet: bool = False  # only what is wrong, and tables that were asked for
+
+    @property
+    def silent(self) -> bool:
+        """People are told nothing but what is wrong and what was asked for."""
+        return self.quiet or self.as_json
+
+    def answer(self, text: str | bytes) -> None:
+        """Write to stdout what was asked for: lines, or bytes as they are."""
+        try:
+            write(sys.stdout, text if isinstance(text, bytes) or text.endswith("\n") else f"{text}\n")
+        except BrokenPipeError as error:
+            raise Failure("the output was closed before it was written", code=FAILED) from error
+        except OSError as error:
+            raise Failure(f"the output could not be written: {error.strerror}", code=FAILED) from error
+
+    def answer_content(self, content: str | bytes, *, name: str) -> None:
+        """Write a file's content to stdout byte for byte; to a terminal, only what cannot command it."""
+        if not is_terminal():
+            self.answer(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
+        elif isinstance(content, bytes):
+            raise Failure(f"{name!r} is not text: write it into a file, with '> FILE'", code=FAILED)
+        else:
+            self.answer("\n".join(map(shown_with_tabs, content.splitlines())))
+
+    def answer_patch(self, text: str) -> None:
+        """Write differences to stdout byte for byte, so that they apply; to a terminal in colour and spelled out."""
+        if not is_terminal():
+            return self.answer_content(text, name="")
+        lines = text.removesuffix("\n").split("\n")
+        styles = ("bold" if line.startswith("diff --git ") else _STYLES.get(line[:1], "") for line in lines)
+        return self.answer("\n".join(map(styled, map(shown_with_tabs, lines), styles)))
+
+    def answer_json(self, document: object) -> None:
+        """Write the one JSON document; in ASCII, so that every name passes."""
+        self.answer(json.dumps(document, indent=2))
+
+    def report(self, *lines: str) -> None:
+        """Write to stdout what was done, each line on its own, for people."""
+        if not self.silent:
+            self.answer("\n".join(map(shown, lines)))
+
+    def show(self, document: object, *lines: str) -> None:
+        """Answer what was asked for: to programs by the document, to people by the lines, whole though --quiet."""
+        if self.as_json:
+            self.answer_json(document)
+        else:
+            self.answer("\n".join(lines))
+
+    def done(self, document: object, *lines: str) -> None:
+        """Say what was done: to programs by the document, to people by the lines."""
+        if self.as_json:
+            self.answer_json(document)
+        else:
+            self.report(*lines)
+
+    def note(self, line: str) -> None:
+        """Write to stderr what is good to know, for people."""
+        if not self.silent:
+            say(line)
+
+    def warn(self, line: str, *, hint: str | None = None) -> None:
+        """Write to stderr what is wrong, and what to do about it."""
+        warn(line, as_json=self.as_json, hint=hint)
+
+    @contextmanager
+    def working(self, doing: str, progress: Progress | None = None) -> Iterator[None]:
+        """Show on a terminal that something is under way, and what ``progress`` is told of it, until the block ends."""
+        if self.silent or not draws(sys.stderr):
+            yield
+            return
+        progress = progress or Progress()
+        progress.doing = shown(doing)
+        show_progress(progress.doing)
+        try:
+            yield
+        finally:
+            progress.doing = ""
+            show_progress("")
+
+
+def print_version() -> int:
+    """Answer which version this is."""
+    Output().answer(f"{PROGRAM} {__version__}")
+    return 0
+
+
+class Progress:
+    """What is under way, and how far it has come: an ``on_event`` of a memory, passed over while nothing is shown."""
+
+    def __init__(self) -> None:
+        self.doing, self._drawn_at = "", 0.0
+
+    def __call__(self, event: Any) -> None:
+        """Show how far it has come, by an event that has ``action``, ``done`` and ``total``."""
+        if getattr(event, "total", 0) > 1:
+            self._add(f"{_DOING.get(event.action, event.action)} {event.done} of {event.total}")
+
+    def read(self, files: int, size_read: int, _name: str) -> None:
+        """Show how much was read: an ``on_progress`` of what reads folders."""
+        self._add(f"{count(files, 'file')}, {size(size_read)}")
+
+    def _add(self, how_far: str) -> None:
+        if self.doing and time.monotonic() - self._drawn_at > _REDRAW:
+            self._drawn_at = time.monotonic()
+            show_progress(f"{self.doing}, {how_far}")
+
+
+def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()) -> None:
+    """Go on only if the answer is yes; ``yes`` is an answer given beforehand, and the lines told stand above."""
+    if yes:
+        return
+    if as_json or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
+        raise Failure("this deletes, and there is no terminal to ask on", code=USAGE, advice="add --yes")
+    write(sys.stderr, "".join(f"{line}\n" for line in told) + f"{shown(question)} [y/N] ")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Failure("nothing was deleted", code=FAILED)
+
+
+def caution(line: str, hint: Hint | None = None) -> None:
+    """Warn of something though the verb goes on; --quiet or not."""
+    warnings.warn(ColonyMemoryWarning(line, hint=hint), stacklevel=2)
+
+
+@contextmanager
+def first_interrupt_only() -> Iterator[None]:
+    """Let the first SIGINT or SIGTERM raise, and take no notice of more: what it undoes ends in a moment.
+
+    What is ignored already, as after nohup, stays ignored. Outside of the main thread nothing is changed.
+    """
+    ours = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if ours}
+    watched = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+
+    def stop(number: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
+        for each in watched:
+            signal.signal(each, signal.SIG_IGN)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    try:
+        for number in watched:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number in watched:
+            signal.signal(number, before[number])
+
+
+@contextmanager
+def failures_told(
+    command: str | None, *, label: str, output: Output, patience: Callable[[], float] = lambda: LAST_WORDS
+) -> Iterator[Callable[[str | None, BaseException | None], object]]:
+    """Start the user's command after what ends the block by an error, and after each run that failed.
+
+    Gives what is called after each run: with its message and error, or with None where it was right.
+    """
+    if command is None:
+        yield lambda _message, _error: None
+        return
+    from colony_memory.schedule.on_error import OnError
+
+    told = OnError(command, label=label, warn=lambda text: output.warn(text if output.as_json else f"warning: {text}"))
+
+    def tell(message: str | None, error: BaseException | None) -> None:
+        if message is None:
+            told.wait(0.0)
+        else:
+            kind, code = ("Incomplete", FAILED) if error is None else (kind_of(error), exit_code(error))
+            told.failed(message, kind=kind, code=code)
+
+    try:
+        yield tell
+    except (Exception, KeyboardInterrupt) as error:
+        tell(describe(error), error)
+        raise
+    finally:
+        told.wait(patience())
+
+
+def tell_run(done: LastRun, output: Output, *, aside: bool = False) -> None:
+    """Tell of a run; ``aside``, where stdout is a command's, on stderr, and of what went well only the last."""
+    from colony_memory.shell.app.config import show_duration
+
+    due, line = done.next_run, f"{done.when:%Y-%m-%dT%H:%M:%SZ} {done.message}"
+    if due is not None:
+        line += f"; next in {show_duration((due - done.when).total_seconds())}"
+    if output.as_json:
+        say_json(run_document(done)) if aside else output.answer(json.dumps(run_document(done)))
+    elif not done.ok:
+        output.warn(line)
+    elif not aside:
+        output.report(line)
+    elif due is None:
+        output.note(line)
+
+
+def run_document(done: LastRun) -> dict[str, Any]:
+    """The same for programs."""
+    due = done.next_run
+    return {**asdict(done), "when": done.when.isoformat(), "next_run": None if due is None else due.isoformat()}
+
+
+def leave(code: int) -> None:
+    """End the process although a backup still hangs in a thread of its own, for which the interpreter would wait."""
+    os._exit(code)  # every line was flushed when it was written

@@ -1,0 +1,239 @@
+"""The program as click has it: for what is not plain, its help, its errors, and what a shell completes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from colony_memory._values import names_of
+from colony_memory._version import __version__
+from colony_memory.shell.cli import app
+from colony_memory.shell.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, Parameter, option_of
+from colony_memory.shell.cli.call import Call
+from colony_memory.shell.cli.options import CommonOptions
+from colony_memory.shell.cli.output import Output
+from colony_memory.shell.words.errors import PROGRAM, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from colony_memory.shell.words.errors import Asked
+
+#: Verbs of restic, borg and git, and what they are called here.
+FOREIGN = {
+    **dict.fromkeys(("create", "save", "commit", "snapshot"), "backup"),
+    **dict.fromkeys(("extract", "checkout", "pull"), "restore"),
+    **dict.fromkeys(("snapshots", "ls"), "list"),
+    **dict.fromkeys(("find", "search"), "grep"),
+    **dict.fromkeys(("check", "fsck"), "verify"),
+    "history": "log",
+    "info": "status",
+    "forget": "prune",
+    "rm": "delete",
+    "sync": "copy",
+    "dump": "cat",
+}
+_SHOWN = 40
+
+
+class _Program(click.Group):
+    """The group of verbs, which loads those that are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
+        return verb_of(cmd_name) if cmd_name in VERBS else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in VERBS and not ctx.resilient_parsing:
+            raise _unknown(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        common = [parameter_of(option_of("", each, getattr(CommonOptions, each))) for each in names_of(CommonOptions)]
+        with formatter.section("Common options, which follow the command"):
+            formatter.write_dl(list(filter(None, (each.get_help_record(ctx) for each in common))))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
+        width = max(map(len, VERBS))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", line) for name, (_, line) in section.items()])
+
+
+class Verb(click.Command):
+    """One verb."""
+
+    def __init__(self, name: str) -> None:
+        examples, (text, *_) = app.examples_of(name), (inspect.getdoc(app.run_of(name)) or "").split(f"\n\n{PROGRAM} ")
+        super().__init__(
+            name,
+            params=[*map(parameter_of, app.parameters_of(name)), _help_option()],
+            add_help_option=False,
+            help=f"{VERBS[name]}\n\n{text}",
+            short_help=VERBS[name],
+            epilog="\n  ".join([f"\b\nExample{'s' if len(examples) > 1 else ''}:", *examples]),
+        )
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
+        """The usage line after the name of the verb."""
+        # The command's own options begin with a dash too.
+        return ["[OPTIONS]", *app.arguments_of(self.name or "").replace("COMMAND", "-- COMMAND").split()]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write its own options, and in one line the names of those that every verb has."""
+        options, shared = [each for each in self.params if isinstance(each, click.Option)], names_of(CommonOptions)
+        common = [each for each in options if each.name in shared]
+        records = [each.get_help_record(ctx) for each in options if each not in common]
+        with formatter.section("Options"):
+            formatter.write_dl(list(filter(None, records)))
+        formatter.write_paragraph()
+        names = ", ".join(max(each.opts, key=len) for each in common)
+        formatter.write_text(f"Common options, which 'colony-memory --help' describes: {names}")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; those that --agent may give can be missing until :meth:`invoke`."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # the parser of options knows none
+            raise
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run the verb."""
+        return self.call_of(ctx).run(ctx.obj)
+
+    def call_of(self, ctx: click.Context) -> Call:
+        """The verb with what it was given."""
+        given = {}
+        for each in self.params:
+            source = ctx.get_parameter_source(each.name or "")
+            if source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT") and each.name in ctx.params:
+                given[each.name] = str(each.envvar) if source.name == "ENVIRONMENT" else max(each.opts, key=len)
+        return Call(self.name or "", ctx.params, given)
+
+
+def parameter_of(each: Parameter) -> click.Parameter:
+    """The parameter of click's parser."""
+    metavar, several, needed = each.metavar, each.several, each.default is NEEDED
+    if not each.flags:
+        # What has to be given is asked for when the verb is run: --agent may give it.
+        metavar, default = str(metavar).removesuffix("..."), None if needed else each.default
+        return click.Argument([each.name], nargs=-1 if several else 1, required=False, metavar=metavar, default=default)
+    kind: Any = click.Path() if each.name == "identity" else click.STRING  # in its variable, paths end at a colon
+    if metavar == "N":
+        kind = click.IntRange(min=each.least)
+    elif len(each.choices) > 1:
+        kind = click.Choice(each.choices)
+    return click.Option(
+        [*each.flags, each.name],
+        metavar=metavar,
+        help=each.help,
+        is_flag=metavar is None,
+        type=None if metavar is None else kind,
+        callback=_not_empty,
+        multiple=several,
+        **{"required": True} if needed else {"default": () if several else each.default},
+        show_default=True,
+        envvar=each.variable,
+        show_envvar=True,
+    )
+
+
+def _not_empty(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse text that is empty, as a shell makes it of a variable that is not set."""
+    if any(isinstance(each, str) and not each.strip() for each in (value if isinstance(value, tuple) else [value])):
+        raise click.BadParameter("it is empty: give a value, or leave it out", ctx, parameter)
+    return value
+
+
+def _answering(flags: list[str], text: str, answer: Callable[[click.Context], str]) -> click.Option:
+    """An option that answers and ends: not click's own, as an output that is closed is reported with every answer."""
+
+    def call(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+        if asked and not ctx.resilient_parsing:
+            Output().answer(answer(ctx))
+            ctx.exit()
+
+    return click.Option(flags, is_flag=True, is_eager=True, expose_value=False, help=text, callback=call)
+
+
+def _help_option() -> click.Option:
+    return _answering(["-h", "--help"], "Show this message and exit.", click.Context.get_help)
+
+
+@functools.cache
+def verb_of(name: str) -> Verb:
+    """The verb of this name."""
+    return Verb(name)
+
+
+program = _Program(
+    PROGRAM,
+    help="Keep an agent's memory safe: snapshots of folders in a vault, and back.",
+    params=[
+        _answering(["--version"], "Print the version.", lambda _: f"{PROGRAM} {__version__}"),
+        _help_option(),
+    ],
+    add_help_option=False,
+    no_args_is_help=False,
+    context_settings={"max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet, "
+    "4 corrupt, untrusted or encrypted to another key, 5 vault missing, unreachable, refused or rate-limited.\n\n"
+    "Environment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault, "
+    "COLONY_MEMORY_CONFIG, COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST, "
+    "COLONY_MEMORY_WITNESS, COLONY_MEMORY_ENCRYPT_TO, COLONY_MEMORY_IDENTITY, COLONY_MEMORY_PASSPHRASE_FILE "
+    "for the options of those names. Options come before them, and they before the file.",
+)
+
+
+def run(asked: Asked) -> int:
+    """Parse the arguments, do what they say, and return the exit code; errors are raised."""
+    argv = list(asked.argv)
+    if COMPLETION in os.environ:  # a shell asks what may come next
+        program.main(args=argv, prog_name=PROGRAM, complete_var=COMPLETION)
+    try:
+        # Not program.main(): it takes interrupts and closed pipes into its own hands.
+        with program.make_context(PROGRAM, argv, obj=asked) as context:
+            if not argv:
+                Output().answer(context.get_help())
+                raise UsageError("a command is missing", advice=f"{PROGRAM} --help")
+            code: int | None = program.invoke(context)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.UsageError as error:
+        raise _understood(error) from error
+    return code or 0
+
+
+def _unknown(word: str) -> UsageError:
+    from difflib import get_close_matches
+
+    near = FOREIGN.get(word) or next(iter(get_close_matches(word[:_SHOWN].lower(), VERBS, n=1, cutoff=0.7)), None)
+    what = f"there is no command {_cut(word)!r}"
+    if near is None:
+        return UsageError(what, advice=f"{PROGRAM} --help")
+    return UsageError(f"{what}, did you mean {near!r}?", advice=f"{PROGRAM} {near} --help")
+
+
+def _understood(error: click.UsageError) -> UsageError:
+    path = error.ctx.command_path if error.ctx else PROGRAM
+    message = " ".join(error.format_message().split()).removesuffix(".")
+    if isinstance(error, click.NoSuchOption):
+        near = f", did you mean {error.possibilities[0]}?" if error.possibilities else ""
+        message = f"there is no option {_cut(error.option_name)}{near}"
+        if path == PROGRAM:
+            message += " before the command"
+    return UsageError(message[:1].lower() + message[1:], advice=f"{path} --help")  # it goes on after "error: "
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}\u2026"

@@ -1,0 +1,136 @@
+"""What people are told of snapshots and differences: tables, fitted to a terminal and whole everywhere else."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from colony_memory._values import dataclass
+from colony_memory.shell.app.pick import made_at, number_left_out, stamp
+from colony_memory.shell.cli.output import is_terminal, styled
+from colony_memory.shell.words import age, columns_of, count, few, shown, signer, size, stored, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+
+    from colony_memory.capture._metadata import Contents
+    from colony_memory.reports import SnapshotDiff
+    from colony_memory.snapshot import SnapshotInfo
+
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column."""
+
+    head: str  # what stands above it
+    right: bool = False  # it is aligned to the right
+    wraps: bool = False  # the terminal may wrap it, as it is the last
+    spare: int = 0  # where the terminal is too narrow, it is left out: the highest first. 0 stays
+
+
+def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+    """The rows under their heads; a terminal that is too narrow gets fewer columns, which is said below."""
+    lines = [[column.head for column in columns], *rows]
+    widths = [max(columns_of(line[at]) for line in lines) for at in range(len(columns))]
+    kept = list(range(len(columns)))
+    spare = sorted((at for at in kept if columns[at].spare), key=lambda at: columns[at].spare)
+    needed = [_GAP + (len(each.head) if each.wraps else width) for each, width in zip(columns, widths, strict=True)]
+    room = width_of(sys.stdout) + _GAP
+    while spare and is_terminal() and sum(needed[at] for at in kept) > room:
+        kept.remove(spare.pop())
+    drawn = []
+    for number, line in enumerate(lines):
+        cells = []
+        for at in kept:
+            blanks = " " * (widths[at] - columns_of(line[at]))
+            cells.append(blanks + line[at] if columns[at].right else line[at] + blanks)
+        drawn.append(styled((" " * _GAP).join(cells).rstrip(" "), "" if number else "bold"))
+    left_out = [column.head for at, column in enumerate(columns) if at not in kept]
+    return "\n".join([*drawn, *([f"narrow terminal, not shown: {', '.join(left_out)}"] if left_out else [])])
+
+
+_SNAPSHOTS = (
+    Column("  id"),
+    Column("label"),
+    Column("created"),
+    Column("size", right=True, spare=1),
+    Column("stored", right=True, spare=3),
+    Column("signed by", spare=2),
+    Column("remarks", wraps=True),  # only where there are any
+)
+
+
+def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], now: datetime) -> str:
+    """One row for each snapshot, in the order given; ``latest`` are the ids to mark."""
+    if not infos:
+        return "no snapshots"
+    shrunk = {info.shrunk_from for info in infos}
+    rows = [
+        (
+            ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
+            shown(info.label),
+            when(made_at(info), now),
+            size_of(info),
+            stored(info),
+            signer(info),
+            ", ".join(_remarks(info, shrank=info.snapshot_id in shrunk)),
+        )
+        for info in infos
+    ]
+    shows = len(_SNAPSHOTS) - (not any(row[-1] for row in rows))
+    marks = "; * is the latest, which restore gives" if any(info.snapshot_id in latest for info in infos) else ""
+    return f"{draw(_SNAPSHOTS[:shows], [row[:shows] for row in rows])}\n{count(len(infos), 'snapshot')}{marks}"
+
+
+def size_of(info: SnapshotInfo) -> str:
+    """How large a memory is, where that is known."""
+    return "not told" if info.encrypted and not info.byte_size else size(info.byte_size)
+
+
+def _remarks(info: SnapshotInfo, *, shrank: bool) -> list[str]:
+    pinned = f"pinned until {info.pinned_until[:10]}" if info.pinned_until else "pinned"
+    remarks = (
+        ("encrypted", info.encrypted),
+        (pinned, info.pinned),
+        ("met a conflict", info.refused),
+        ("kept, as much less followed", shrank),
+        (f"{number_left_out(info)} left out", info.incomplete),
+        *((f"#{tag}", True) for tag in info.tags),
+        (shown(info.note or ""), info.note),
+    )
+    return [text for text, is_so in remarks if is_so]
+
+
+def when(moment: datetime, now: datetime) -> str:
+    """For eyes how long ago; in a file, which is read later, the time."""
+    return age(moment, now) if is_terminal() else stamp(moment)
+
+
+def amount(contents: Contents) -> str:
+    """How much there is: ``3 files``, ``1 file, 2 empty folders``."""
+    folders = f", {count(len(contents.empty_dirs), 'empty folder')}" if contents.empty_dirs else ""
+    return f"{count(len(contents.files), 'file')}{folders}"
+
+
+def changes(found: SnapshotDiff) -> str:
+    """How much differs: ``1 added, 2 removed and 1 empty folder, 0 changed``."""
+    return f"{_came(found.added, 'added')}, {_came(found.removed, 'removed')}, {len(found.changed)} changed"
+
+
+def _came(names: Sequence[str], what: str) -> str:
+    folders = sum(name.endswith("/") for name in names)
+    return f"{len(names) - folders} {what}" + (f" and {count(folders, 'empty folder')}" if folders else "")
+
+
+def change_lines(found: SnapshotDiff, *, verbose: bool) -> list[str]:
+    """Each name that differs with a sign before it, where they are few or all are asked for."""
+    lines = [(name, styled(f"+ {shown(name)}", "green")) for name in found.added]
+    lines += [(name, styled(f"- {shown(name)}", "red")) for name in found.removed]
+    lines += [
+        (name, f"~ {shown(name)}  +{each.added} -{each.removed} lines{'' if each.exact else ' at most'}")
+        for name, each in found.changed.items()
+    ]
+    return few([line for _, line in sorted(lines)], verbose=verbose)

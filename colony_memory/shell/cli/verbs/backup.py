@@ -1,0 +1,294 @@
+"""The verbs that save folders: ``backup``, and ``watch``, which does so again and again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._values import asdict, replace
+from colony_memory.exceptions import Hint
+from colony_memory.shell.app.pick import count_texts, made_at, stamp
+from colony_memory.shell.cli import output as outputs
+from colony_memory.shell.cli.memory import make_unchosen, open_memory
+from colony_memory.shell.cli.tables import amount, change_lines, changes
+from colony_memory.shell.words import FEW, age, count, few, now_utc, shown, size, stored
+from colony_memory.shell.words.errors import FAILED, Failure, exit_code
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from colony_memory.capture import Capture
+    from colony_memory.schedule.watch import LastRun
+    from colony_memory.shell.app.compare import Preview
+    from colony_memory.shell.app.options import BackupOptions
+    from colony_memory.shell.app.save import FolderSave, Saved
+    from colony_memory.shell.cli.memory import Opened
+    from colony_memory.shell.cli.options import CommonOptions, SavingOptions
+    from colony_memory.snapshot import SnapshotInfo
+
+
+def run_backup(
+    paths: list[str],
+    *,
+    saving: SavingOptions,
+    dry_run: bool = False,
+    on_error: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word for it
+    no_index: bool = False,
+    verbose: bool = False,
+    common: CommonOptions,
+) -> int:
+    """Each PATH is a folder or a file; without one, the memory of --agent is saved. One folder's files are saved under
+    their path inside it; of several PATHs, each under its own name, such as notes/a.md. Every file is saved byte for
+    byte; links are not followed, and what a .cmemignore or --exclude excludes is not saved. A file that is as it was at
+    the last backup, by its size, times and inode, is not read again. Where nothing has changed, nothing is written,
+    unless it lacks the note or a tag that is given. What cannot be read is left out and named, and the exit code is
+    then 1.
+
+    colony-memory backup ~/agent/memory
+    colony-memory backup --dry-run --exclude '*.log' ~/agent/memory
+    colony-memory backup --label research --keep 10 MEMORY.md notes/
+    colony-memory backup --git --secrets mask ~/agent/workspace
+    colony-memory backup --note 'before the move' --tag move ~/agent/memory
+    colony-memory backup --agent claude-code
+    colony-memory backup --quiet --on-error "logger -t memory failed" ~/agent/memory
+    """
+    options, output = saving.parsed(common.agent), common.output
+    if dry_run:
+        with open_memory(common, making=True, wire=format) as opened:
+            found = _preview(opened, paths, options)
+            lines = _preview_lines(found, removes=options.removes, verbose=verbose, now=now_utc())
+            output.show(_document(found.capture, None, found), *lines)
+            if saving.before is not None:
+                output.note("the command of --before was not run, which may change what there is to save")
+            _tell(found.capture, common, saving, verbose=verbose)
+        return 0 if found else FAILED
+    told = outputs.failures_told(on_error, label=saving.label, output=common.output, patience=lambda: 30.0)
+    with told as tell_failure:
+        with open_memory(common, making=True, wire=format) as opened:
+            saved = save(opened, paths, options, index=not no_index)
+            output.done(_document(saved.capture, saved), *_lines(saved, now=now_utc()))
+            if saved.info.diverged_from and saved.info.reused:
+                # Not as a line of the answer: it is told under --quiet too.
+                outputs.caution(_diverged_line(saved.info, joined=False))
+            _tell(saved.capture, common, saving, verbose=verbose)
+        if not saved:
+            tell_failure(f"left out: {'; '.join(map(str, saved.left_out))}", None)
+    return 0 if saved else FAILED
+
+
+def save(
+    opened: Opened,
+    paths: list[str],
+    options: BackupOptions,
+    *,
+    reuses_pinned: bool = False,
+    index: bool = True,
+    unattended: bool = False,
+    patience: float = 30.0,
+) -> Saved:
+    """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
+    The other arguments are those of :class:`colony_memory.shell.app.save.FolderSave`.
+    """
+    from colony_memory.shell.app.save import FolderSave
+
+    with FolderSave(
+        opened.memory, list(paths), options, index=index, unattended=unattended, patience=patience
+    ) as saving:
+        with opened.output.working("Reading", opened.progress):
+            capture = saving.read(on_progress=opened.progress.read)
+        return finish(opened, saving, capture, reuses_pinned=reuses_pinned)
+
+
+def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
+    """Save what was read, and say where it is much less than before, or another's was met."""
+    make_unchosen(opened.place)
+    with opened.working("Saving to"):
+        saved = saving.save(capture, reuses_pinned=reuses_pinned)
+    if saving.problem:
+        opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.problem}")
+    info, how = saved.info, saving.options.on_conflict
+    if info.diverged_from and not info.reused and how != "raise":  # else a warning has told
+        outputs.caution(_diverged_line(info, joined=how == "merge"))
+    if info.shrunk_from is not None and not (info.shrunk_from == info.diverged_from and how == "raise"):
+        # Else a warning has told of the same snapshot, with the command that brings it back.
+        less = f"less than half of the one before: {amount(saved.capture.contents)}, {size(saved.size)} now"
+        outputs.caution(
+            f"this backup holds {less}. If that was not meant, get the one before back",
+            Hint("restore", "snapshot_id", info.shrunk_from, label=info.label),
+        )
+    return saved
+
+
+def _preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview:
+    from colony_memory.client import ColonyMemory
+    from colony_memory.shell.app.compare import preview_capture
+    from colony_memory.shell.app.save import read_for
+    from colony_memory.vaults import open_vault
+
+    with opened.output.working("Reading", opened.progress):
+        capture = read_for(opened.memory, list(paths), options, on_progress=opened.progress.read)
+    if opened.place.exists():
+        with opened.working():
+            return preview_capture(opened.memory, capture, options)
+    # The vault that nobody chose is made by the first backup: until then an empty one stands for it.
+    found = preview_capture(ColonyMemory(backend=open_vault("memory:")), capture, options)
+    opened.output.note(f"the first backup makes {opened.place.title}")
+    return replace(found, plan=replace(found.plan, available_bytes=None))
+
+
+def _document(capture: Capture, saved: Saved | None, found: Preview | None = None) -> dict[str, Any]:
+    contents, would = capture.contents if saved is None else saved.contents, None
+    if found is not None:
+        from colony_memory.shell.cli.verbs.status import unsaved_document
+
+        plan = found.plan
+        fields = ("label", "doc_names", "byte_size", "stored_bytes")
+        would = {
+            **{name: getattr(plan.info, name) for name in fields},
+            **{name: getattr(plan, name) for name in ("unchanged", "needed_bytes", "available_bytes", "problem")},
+            "fits": plan.problem is None,
+            "delete": list(plan.removed),
+            **unsaved_document(found.unsaved),
+        }
+    told = ("left_out", "notes", "secrets", "allowed")
+    return {
+        "snapshot": None if saved is None else asdict(saved.info),
+        "file_count": None if contents is None else len(contents.files),
+        "dry_run": found is not None,
+        "would": would,
+        **{key: [asdict(each) for each in getattr(capture, key)] for key in told},
+        "ignored": list(capture.ignored),
+        "masked": list(capture.masked),
+    }
+
+
+def _tell(capture: Capture, common: CommonOptions, saving: SavingOptions, *, verbose: bool) -> None:
+    from colony_memory.shell.app.agents import AGENTS
+
+    output = common.output
+    notes = few([f"{note.name}: {note.text}" for note in capture.notes], verbose=verbose)
+    if capture.ignored:
+        told = verbose or len(capture.ignored) <= FEW
+        names = f": {', '.join(capture.ignored)}" if told else "; --verbose names them"
+        notes.append(f"{count(len(capture.ignored), 'name')} excluded{names}")
+        kinds = AGENTS[common.agent].kinds_among(capture.ignored) if common.agent is not None else ()
+        if kinds:
+            notes.append(f"no memory, and not saved: {', '.join(kinds)}; --with {','.join(kinds)} saves them too")
+    if saving.secrets == "mask":
+        notes += few([f"masked: {each}" for each in capture.secrets], verbose=verbose)
+    if capture.allowed:
+        notes.append(f"{count(len(capture.allowed), 'likely secret')} saved, as allowed")
+    for line in notes:
+        output.note(line)
+    for line in few([f"left out: {each.name}: {each.reason}" for each in capture.left_out], verbose=verbose):
+        output.warn(line)
+
+
+def _lines(saved: Saved, *, now: datetime) -> list[str]:
+    """The outcome of a backup; joined with another's, a snapshot is more than was read."""
+    info, contents = saved.info, saved.contents
+    named = f"snapshot {info.snapshot_id} of label {info.label}"
+    left = f"{len(saved.left_out)} left out" if saved.left_out else ""
+    files = amount(contents) if contents else "" if (texts := count_texts(info)) is None else count(texts, "text")
+    what = ", ".join(filter(None, (files, left, size(saved.size), f"stored as {stored(info)}")))
+    if not info.reused:
+        return [f"saved {named}", what]
+    made = made_at(info)
+    held_by = f"saved as {named}" if info.diverged_from else f"latest is {named}"  # another's is the latest
+    return [f"unchanged since {stamp(made)} ({age(made, now)}); nothing written", held_by, what]
+
+
+def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
+    """That another client has saved in between, and what became of its snapshot."""
+    if info.reused:
+        return f"nothing here is new, and the latest is snapshot {info.diverged_from}; restore to get it"
+    other = f"snapshot {info.diverged_from}, which another client saved meanwhile"
+    if joined and info.head:
+        twice = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
+        return f"joined with {other}{twice}; restore to get both"
+    if info.head:
+        return f"this is the latest now, in the place of {other}"
+    return f"saved, and the latest is {other}"
+
+
+def _preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime) -> list[str]:
+    """The outcome that a backup would have, and whether it fits."""
+    plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
+    info, latest = plan.info, unsaved.latest
+    more = f", {len(left_out)} left out" if left_out else ""
+    what = f"{amount(found.capture.contents)}{more}, {size(found.capture.size)}"
+    since, differ = "nothing is saved yet under it", list[str]()
+    if unsaved.problem is not None:
+        since = f"the latest cannot be compared: {unsaved.problem}"
+    elif latest is not None:
+        since = f"since {latest.snapshot_id} ({age(made_at(latest), now)}): {changes(unsaved.changes)}"
+        differ = change_lines(unsaved.changes, verbose=verbose)
+    if plan.unchanged:
+        first = f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}"
+        return [shown(first), shown(what), "nothing written"]
+    free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
+    fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
+    gone = [] if not removes else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
+    would = f"would save {what} to label {info.label}"
+    return [shown(would), shown(since), *differ, shown(fits), *gone, "nothing written"]
+
+
+def run_watch(
+    paths: list[str],
+    *,
+    every: str = "15m",
+    final_timeout: str = "10s",
+    once: bool = False,
+    saving: SavingOptions,
+    on_error: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word for it
+    common: CommonOptions,
+) -> int:
+    """Each run is a backup with the same options, and is told in one line. A run that fails is tried again, sooner at
+    first and then less often, for as long as it takes; only a failure of the first one ends the command, unless it may
+    mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
+
+    colony-memory watch --every 15m ~/agent/memory
+    colony-memory watch --every 1h --keep 48 --label research MEMORY.md notes/
+    """
+    from colony_memory.schedule.watch import Watch, last_run_path
+    from colony_memory.shell.app.config import read_seconds, show_duration
+    from colony_memory.shell.app.open import choose_place
+
+    if once:
+        return run_backup(paths, saving=saving, on_error=on_error, format=format, common=common)
+    interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
+    place, output = choose_place(common.vault), common.output
+    greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
+
+    def save_again() -> Saved:
+        # In a vault that is opened anew: it may have come or gone since the last one.
+        with open_memory(replace(common, quiet=True), making=True, wire=format) as opened:
+            return save(opened, paths, saving.parsed(common.agent), unattended=True)
+
+    def tell(done: LastRun, error: BaseException | None) -> None:
+        # Only now: an error of the first run is one line, and the only one.
+        if greeting:
+            output.note(greeting.pop())
+        with suppress(Failure):  # a reader that went away must not end the backups
+            outputs.tell_run(done, output)
+        tell_failure(None if done.ok else done.message, error)
+
+    state = last_run_path(place.url, saving.label)
+    watch = Watch(save_again, every=interval, final_timeout=patience, state=state, on_run=tell)
+    code = FAILED
+    try:
+        with outputs.failures_told(on_error, label=saving.label, output=output) as tell_failure:
+            ended = watch.run()
+        if ended.error is not None:
+            code = exit_code(ended.error)
+        elif ended.last.ok:
+            code = 0
+    except KeyboardInterrupt as error:
+        code = exit_code(error)
+        if not watch.busy:
+            raise
+    if watch.busy:
+        outputs.leave(code)
+    return code

@@ -1,0 +1,326 @@
+"""The verb ``hook``: installed, and as a host calls it: its JSON read, what it asks for done in time, and answered."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from contextlib import suppress
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._os.paths import is_empty
+from colony_memory._values import asdict, dataclass, replace
+from colony_memory.exceptions import ConflictDetected, PruneIncomplete, VaultUnavailable
+from colony_memory.shell.app.agents import AGENTS
+from colony_memory.shell.app.open import choose_place, refuse_vault_inside
+from colony_memory.shell.cli import output as outputs
+from colony_memory.shell.cli.memory import make_unchosen, open_memory, trust_of
+from colony_memory.shell.cli.options import OPTIONS, CommonOptions, SavingOptions
+from colony_memory.shell.hooks import hosts, turn
+from colony_memory.shell.hooks.hosts import HOSTS
+from colony_memory.shell.words import shown
+from colony_memory.shell.words.errors import Failure, command, describe, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from colony_memory.shell.app.open import Place
+    from colony_memory.shell.app.save import Saved
+
+
+def run_hook(
+    words: list[str],
+    *,
+    format: str = "claude-code",  # noqa: A002 - the word for it
+    timeout: str = "20s",
+    settings: str | None = None,
+    dry_run: bool = False,
+    saving: SavingOptions,
+    on_error: str | None = None,
+    common: CommonOptions,
+) -> int:
+    """'hook install HOST DIR' puts the calls into the settings of Claude Code (claude-code), Codex (codex) or Gemini
+    CLI (gemini), with the options that are given; 'hook uninstall HOST' takes them out, of one DIR or of all. --dry-run
+    shows the change. Everything else in that file stays as it is. Without DIR, the host's own memory is meant, as
+    --agent finds it.
+
+    'hook DIR' is what the host then calls, with JSON on stdin. When a session starts, the agent is told what the state
+    of its memory is; at any other event DIR is saved as 'backup' does it. Nothing in that JSON says what is read or
+    written. What fails is told in the answer and noted for 'status', and the exit code is 0: a host is never kept from
+    going on, and never held up for longer than --timeout.
+
+    colony-memory hook install claude-code
+    colony-memory hook install claude-code ~/agent/memory
+    colony-memory hook install codex --dry-run --keep 96 ~/agent/memory
+    colony-memory hook uninstall claude-code
+    colony-memory hook --format gemini ~/agent/memory
+    """
+    from colony_memory.shell.app.config import read_seconds
+
+    doing, host, folder = _read(words)
+    call = Call(
+        folder=folder or "",
+        host=host or format,
+        seconds=read_seconds("--timeout", timeout),
+        saving=saving,
+        on_error=on_error,
+        common=common,
+    )
+    if doing == "install":
+        return _install(call, settings, dry_run=dry_run)
+    if doing == "uninstall":
+        from colony_memory.shell.hooks.install import without_hooks
+
+        of = None if folder is None else os.path.abspath(folder)  # noqa: PTH100
+        return _change(call, settings, lambda text: without_hooks(text, of) if text.strip() else text, dry_run=dry_run)
+    if settings is not None or dry_run:
+        raise ValueError("--settings and --dry-run are for 'hook install' and 'hook uninstall'")
+    return answer_host(call)
+
+
+def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
+    """The deed, empty where a host calls; the host; the folder."""
+    from colony_memory.shell.cli.app import VERBS
+
+    first, *others = words
+    if "" in words:
+        raise ValueError("an empty path")
+    if first in ("install", "uninstall"):
+        host, *folders = others or [""]
+        if host not in HOSTS:
+            raise ValueError(f"'hook {first}' takes a host: {', '.join(HOSTS)}{f', not {host!r}' if host else ''}")
+        if len(folders) > 1 or (first == "install" and not folders):
+            is_known = first == "uninstall" or host in AGENTS
+            why = "" if is_known else f", as nothing is known of the memory of {HOSTS[host].title}"
+            raise ValueError(f"'hook {first} {host}' takes one DIR{why}")
+        return first, host, folders[0] if folders else None
+    if others:
+        raise ValueError(f"give one DIR, or 'install HOST DIR', or 'uninstall HOST': {others[0]!r} is too much")
+    if first == os.path.basename(first) and (first in (*VERBS, "remove") or not os.path.isdir(first)):  # noqa: PTH112, PTH119
+        raise ValueError(f"{first!r} is none of install, uninstall and a folder; a folder of that name is ./{first}")
+    return "", "", first
+
+
+def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
+    from colony_memory.client import ColonyMemory
+    from colony_memory.schedule.on_error import OnError
+    from colony_memory.shell.hooks.install import in_a_cache, other_folders, with_hooks
+
+    # What every call would fail of is refused before.
+    call.saving.parsed(call.common.agent)
+    if call.on_error is not None:
+        OnError(call.on_error, label=call.saving.label, warn=call.common.output.warn)
+    host, place = HOSTS[call.host], choose_place(call.common.vault)
+    folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the way that was meant
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise ValueError(f"{folder!r} is no folder")
+    try:
+        folder.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{folder!r} has a name that settings cannot hold: it is not UTF-8 text") from error
+    refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common, asks=False)), [folder])
+    if place.chosen:
+        place.require()
+    words = command_words(call, folder, place)
+
+    def edit(text: str) -> str:
+        others = other_folders(text, words)
+        if others:
+            # In turns each would be the latest, and a restore would give either.
+            raise ValueError(
+                f"{others[0]!r} is saved under label {call.saving.label} there already: give another --label"
+            )
+        # The host is to end it only where it does not end itself.
+        return with_hooks(text, host, words, math.ceil(call.seconds) + 5)
+
+    code = _change(call, settings, edit, dry_run=dry_run, installs=True)
+    if not dry_run:
+        make_unchosen(place)
+        call.common.output.note(host.afterwards)
+        call.common.output.note(f"saving to {place.title}")
+    if in_a_cache():
+        call.common.output.warn(
+            "this program lies in a cache, and the hooks stop working when that is emptied: install it"
+        )
+    return code
+
+
+def _change(
+    call: Call, settings: str | None, edit: Callable[[str], str], *, dry_run: bool, installs: bool = False
+) -> int:
+    from colony_memory.shell.hooks.install import change_settings, commands_built_on, settings_path, switched_off
+
+    output, host = call.common.output, HOSTS[call.host]
+    change = change_settings(settings_path(host) if settings is None else Path(settings), edit)
+    if not dry_run:
+        change.make()
+    off = switched_off(change.path, host)
+    if off and installs:
+        output.warn(f"warning: {off} switches hooks off: until that is changed, nothing is saved by them")
+    for each in commands_built_on(change.after):
+        output.warn(f"left as it is, since it does more than a hook of this program: {shown(each)}")
+    if dry_run and not output.as_json:
+        output.answer(change.difference or f"nothing would change in {change.path}\n")
+        return 0
+    done = f"{'' if installs else 'un'}installed in" if change else "nothing to change in"
+    document = {"settings": str(change.path), "changed": bool(change), "dry_run": dry_run}
+    output.done({**document, "difference": change.difference}, f"{done} {change.path}")
+    return 0
+
+
+def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
+    """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
+    from colony_memory.shell.app.keys import settled, settled_identities, settled_recipients
+    from colony_memory.shell.app.options import settled_command
+    from colony_memory.shell.hooks.install import program_words
+
+    saving, common, agent = call.saving, call.common, call.common.agent
+    url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
+    words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.saving.label]
+    words += ["--timeout", f"{math.ceil(call.seconds)}s"]
+    settle: dict[str, Callable[[Any], Any]] = {
+        **dict.fromkeys(("config", "key_file", "witness", "passphrase_file"), settled),
+        **dict.fromkeys(("before", "on_error"), settled_command),
+        "encrypt_to": settled_recipients,
+        "identity": settled_identities,
+        "kinds": lambda kinds: [",".join(kinds)] if agent else [],
+        # The host's own rules come with it, those of today.
+        "exclude": lambda globs: globs[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
+    }
+    given = {**vars(common), **vars(saving), "on_error": call.on_error}
+    usual = {**vars(CommonOptions()), **vars(SavingOptions())}
+    for name, value in given.items():
+        if name in ("vault", "label", "as_json", "quiet", "note", "tag") or value in (None, usual.get(name)):
+            continue
+        flag, said = OPTIONS[name][0].split()[0], settle.get(name, lambda value: value)(value)
+        if isinstance(said, bool):
+            words += [flag] if said else []
+        elif said is not None:
+            words += [f"{flag}={each}" for each in (said if isinstance(said, (list, tuple)) else [said])]
+    return (*words, folder)
+
+
+#: Seconds for what the host says to come in. Hosts have it ready, and close stdin behind it.
+_LISTENING = 3.0
+#: Seconds to wait for another backup or restore of the same folder.
+_PATIENCE = 5.0
+#: Seconds to note that there was no time left.
+_LONGEST_NOTE = 2.0
+
+
+@dataclass
+class Call:
+    """One call of ``hook``; what it does for an event, in a thread, gives words for the agent and for the person."""
+
+    folder: str
+    host: str
+    seconds: float  # how long the host may be held up
+    saving: SavingOptions
+    on_error: str | None
+    common: CommonOptions
+    deadline: float = 0.0
+    saves: bool = False  # it is an event to save at
+    state: Path | None = None  # where it is noted how that went
+    failure: tuple[str, BaseException | None] | None = None  # for the user's command
+
+    def left(self) -> float:
+        """Seconds until the host has waited for long enough."""
+        return self.deadline - time.monotonic()
+
+    def tell(self) -> tuple[str, str]:
+        """Look how the memory stands."""
+        from colony_memory.schedule.last_run import read_runs
+
+        label = self.saving.label
+        with turn.heard() as said, open_memory(replace(self.common, quiet=True)) as opened:
+            stand = turn.stand_of(
+                opened.memory,
+                self.folder,
+                label=label,
+                exclude=list(self.saving.exclude or ()),
+                agent=self.common.agent,
+                way_back=command("restore", self.folder, label=label, given=asdict(self.common)),
+                log=read_runs(opened.place.url, label),
+            )
+        return stand, shown("; ".join(said))
+
+    def save(self) -> tuple[str, str]:
+        """Save the memory, and note how that went."""
+        from colony_memory.schedule.last_run import last_run_path, run_of
+
+        self.state = last_run_path(choose_place(self.common.vault).url, self.saving.label)
+        with turn.heard() as said:
+            try:
+                run = run_of(datetime.now(timezone.utc), self._save())
+            except Exception as error:
+                turn.note_run(self.state, run_of(datetime.now(timezone.utc), None, error))
+                raise
+            turn.note_run(self.state, run)
+        if not run.ok:
+            self.failure = run.message, None
+            said.insert(0, f"not all of the memory is saved: {run.message}")
+        return "", shown("; ".join(said))
+
+    def _save(self) -> Saved | None:
+        from colony_memory.shell.cli.verbs import backup
+
+        label = self.saving.label
+        with open_memory(replace(self.common, quiet=True), making=True) as opened:
+            # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
+            if is_empty(self.folder) and (not opened.place.exists() or opened.memory.latest(label=label) is None):
+                return None
+            options, patience = self.saving.parsed(self.common.agent), min(_PATIENCE, self.left())
+            return backup.save(opened, [self.folder], options, unattended=True, patience=patience)
+
+    def failed(self, error: BaseException | None, *, in_time: bool) -> tuple[str, str]:
+        """The answer after an error or at the deadline, which is noted here, as its thread cannot do so any more."""
+        from colony_memory.schedule.last_run import run_of
+
+        if error is None or not in_time:
+            error = VaultUnavailable(f"not done within {self.seconds:g} s, which is as long as the host is held up")
+        what = shown(describe(error))
+        if not self.saves:
+            stand = turn.unknown(self.folder, self.saving.label, kind_of(error))
+            return stand, f"the memory could not be looked at: {what}"
+        if self.state is not None and not in_time:
+            late = run_of(datetime.now(timezone.utc), None, error)
+            turn.Worker(partial(turn.note_run, self.state, late)).within(_LONGEST_NOTE)
+        self.failure = what, error
+        if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
+            return "", f"the memory is saved, but: {what}"
+        again = command("backup", self.folder, label=self.saving.label, given=asdict(self.common))
+        return "", f"the memory was not saved: {what}; try: {again}"
+
+
+def answer_host(call: Call) -> int:
+    """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
+    call.deadline = time.monotonic() + call.seconds
+    output, host = call.common.output, HOSTS[call.host]
+    # At a terminal nobody is going to say anything.
+    patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
+    event, unread = hosts.read_event(turn.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
+    call.saves = event not in host.tells
+    with outputs.failures_told(
+        call.on_error, label=call.saving.label, output=output, patience=lambda: max(1.0, call.left())
+    ) as tell_failure:
+        worker: turn.Worker[tuple[str, str]] = turn.Worker(call.save if call.saves else call.tell)
+        if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        in_time = worker.within(call.left())
+        told = worker.result if in_time and worker.result is not None else call.failed(worker.error, in_time=in_time)
+        not_understood = unread and f"what {host.title} said could not be understood, {unread}"
+        context, problem = told[0], "; ".join(filter(None, [told[1], not_understood]))
+        if problem:
+            output.warn(problem if output.as_json else f"warning: {problem}")
+        # A host that does not wait may be gone by now.
+        with suppress(Failure):
+            outputs.Output().answer(hosts.answer(host, event, context, problem))
+        if call.failure is not None:
+            tell_failure(*call.failure)
+    if not in_time:
+        outputs.leave(0)
+    return 0

@@ -1,0 +1,336 @@
+"""The verbs that show what is saved: ``list``, ``show``, ``cat``, ``log``, ``grep`` and ``diff``."""
+
+from __future__ import annotations
+
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._values import asdict, replace
+from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
+from colony_memory.shell.app.pick import change_word, made_at, number_left_out, stamp
+from colony_memory.shell.cli.memory import open_memory
+from colony_memory.shell.cli.output import styled
+from colony_memory.shell.cli.tables import Column, amount, change_lines, changes, draw, size_of, snapshot_table, when
+from colony_memory.shell.words import FEW, age, count, few, now_utc, shown, shown_with_tabs, size, stored
+from colony_memory.shell.words.errors import FAILED, NOT_PROVEN, command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from colony_memory.capture._metadata import Contents
+    from colony_memory.reports import Change, SearchReport
+    from colony_memory.shell.app.compare import FileHistory
+    from colony_memory.shell.cli.options import CommonOptions
+    from colony_memory.snapshot import SnapshotInfo
+
+# Characters of names that are written although a row above has the same.
+_AGAIN_CHARS = 2**22
+
+
+def run_list(*, label: str | None = None, tag: list[str] | None = None, common: CommonOptions) -> int:
+    """Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
+    called latest, the one before it latest~1.
+
+    colony-memory list
+    colony-memory list --label research --json
+    colony-memory list --tag release
+    """
+    from colony_memory._format.manifest import check_tags
+    from colony_memory.shell.app.pick import latest_ids, nothing_saved
+
+    wanted = set(check_tags(tag or ()))
+    with open_memory(common) as opened:
+        with opened.working():
+            infos = opened.memory.list_snapshots(label=label)
+            latest = latest_ids(opened.memory, infos)
+        followed = {info.label for info in infos if info.snapshot_id in latest}
+        infos = [info for info in infos if wanted.issubset(info.tags)]
+        if common.as_json:
+            opened.output.answer_json({"snapshots": list(_documents(infos))})
+            return 0
+        lines = [snapshot_table(infos, latest=latest, now=now_utc())]
+        if label is not None and not infos and not tag:
+            lines = [f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}"]
+        refused = {info.label: info.snapshot_id for info in reversed(infos) if info.label not in followed}
+        for name, newest in islice(refused.items(), FEW):
+            restore = command("restore", newest, "DIR", label=name, given=vars(common))
+            lines.append(f"label {shown(name)}: restore refuses the latest; it takes a snapshot by its id: {restore}")
+        opened.output.answer("\n".join(lines))
+    return 0
+
+
+def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
+    room, above, written = _AGAIN_CHARS, None, dict[int, tuple[str, int]]()
+    for info in infos:
+        names = info.doc_names
+        if id(names) not in written and above is not None and names == above.doc_names:
+            written[id(names)] = written[id(above.doc_names)]
+        of, chars = written.setdefault(id(names), (info.snapshot_id, sum(map(len, names)) + 8 * len(names)))
+        room -= chars if of != info.snapshot_id else 0
+        row = {**asdict(replace(info, doc_names=[])), "doc_names": names}
+        yield row if room >= 0 or of == info.snapshot_id else {**row, "doc_names": None, "doc_names_of": of}
+        above = info
+
+
+def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) -> int:
+    """ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it. The snapshot is read
+    in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and the
+    exit code is 4.
+
+    colony-memory show latest
+    colony-memory show --label research 20261101
+    """
+    from colony_memory.capture._metadata import contents_of
+    from colony_memory.shell.app.pick import completed, find, with_pin
+    from colony_memory.shell.app.restore import fetch
+
+    contents, damage = None, None
+    with open_memory(common) as opened:
+        with opened.working():
+            info = with_pin(opened.memory, find(opened.memory, snapshot, label=label))
+            try:
+                # Its summary does not name the files that are no text.
+                read = fetch(opened.memory, label=info.label, snapshot=info.snapshot_id)
+                info, contents = completed(info, read.info), contents_of(read.documents)
+            except UntrustedSnapshot:
+                raise
+            except (SnapshotCorrupt, DecryptionError) as error:
+                damage = error
+        files: dict[str, Any] = dict.fromkeys(("file_count", "files", "links", "empty_dirs"))
+        if contents is not None:
+            files = {
+                "file_count": len(contents.files),
+                "files": sorted((*contents.texts, *contents.others)),
+                "links": dict(contents.links),
+                "empty_dirs": list(contents.empty_dirs),
+            }
+        opened.output.show({"snapshot": asdict(info), **files}, *_snapshot_lines(info, contents, now=now_utc()))
+        if damage is not None:
+            raise damage
+    return 0
+
+
+def _snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datetime) -> list[str]:
+    """One snapshot, and the names in it; of one that cannot be read (None) those that its summary gives."""
+    from colony_memory.capture._metadata import METADATA_NAMES
+
+    made = made_at(info)
+    parts = f" in {count(info.part_count, 'part')}" if info.part_count else ""
+    facts = {
+        "snapshot": info.snapshot_id + (", the latest" if info.head else ""),
+        "label": info.label,
+        "made": f"{stamp(made)} ({age(made, now)})",
+        "signed by": (info.issuer or "?") if info.signed else "nobody",
+        "size": f"{size_of(info)}, stored as {stored(info)}{parts}",
+        "sha256": info.plaintext_sha256.removeprefix("sha256:"),
+        "format": info.format + (", encrypted" if info.encrypted else ""),
+        "after": info.parent_id,
+        "based on": ", ".join(info.based_on or ()) if info.based_on != (info.parent_id,) else "",
+        "conflict": "it met one, and did not become the latest" if info.refused else "",
+        "pinned": f"kept until {info.pinned_until or 'it is unpinned'}" if info.pinned else "",
+        "tags": ", ".join(info.tags),
+        "note": info.note,
+        "incomplete": f"{number_left_out(info)} left out" if info.incomplete else "",
+    }
+    width = max(len(name) for name, value in facts.items() if value)
+    lines = [f"{name:{width}}  {value}" for name, value in facts.items() if value]
+    if contents:
+        lines += ["", f"{amount(contents)}:"]
+        for name in contents.files:
+            more = "  (no text)" if name in contents.others else ""
+            lines.append(name + (f" -> {contents.links[name]}" if name in contents.links else more))
+        lines += [f"{name}/" for name in contents.empty_dirs]
+    elif info.doc_names:
+        names = sorted(name for name in info.doc_names if name not in METADATA_NAMES)
+        lines += ["", f"{count(len(names), 'text')}:", *names]
+    else:
+        lines += ["", "its names are encrypted too"]
+    if info.incomplete:
+        lines += ["", "left out:", *info.incomplete]
+    return list(map(shown, lines))
+
+
+def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) -> int:
+    """NAME is one that 'show' lists, ID a snapshot as 'show' takes it, by default the latest. On a terminal control
+    characters are spelled out, and what is no text is not printed.
+
+    colony-memory cat notes/a.md
+    colony-memory cat latest~1 notes/a.md
+    """
+    from colony_memory.shell.app.content import content_of
+    from colony_memory.shell.app.restore import fetch
+    from colony_memory.shell.cli.options import split_positional
+
+    snapshot, name = split_positional(names, "NAME")
+    if not name:
+        raise ValueError("an empty name")
+    with open_memory(common) as opened:
+        with opened.working():
+            found = fetch(opened.memory, label=label, snapshot=snapshot)
+        content = content_of(found.info, found.documents, name)
+        if common.as_json:
+            from base64 import b64encode
+
+            encoded = None if isinstance(content, str) else b64encode(content).decode("ascii")
+            document = {"snapshot": asdict(found.info), "name": name, "text": content if encoded is None else None}
+            opened.output.answer_json({**document, "base64": encoded})
+        else:
+            opened.output.answer_content(content, name=name)
+    return 0
+
+
+def run_log(name: str, *, label: str = "default", patch: bool = False, common: CommonOptions) -> int:
+    """NAME is one that 'show' lists. The newest change comes first. Every snapshot of the label is read, two files for
+    most; those that cannot be are named, and what changed there shows in the next.
+
+    colony-memory log notes/a.md
+    colony-memory log -p notes/a.md
+    """
+    from colony_memory.shell.app.compare import file_history
+
+    if not name:
+        raise ValueError("an empty name")
+    with open_memory(common) as opened:
+        with opened.working():
+            found = file_history(opened.memory, name, label=label, patch=patch)
+        if patch and not common.as_json:
+            opened.output.answer_patch(_patches(found, now=now_utc()))
+        else:
+            opened.output.show(asdict(found), *history_lines(found, now=now_utc()))
+    return 0
+
+
+_CHANGES = (
+    Column("id"),
+    Column("created"),
+    Column("change"),
+    Column("lines", right=True),
+    Column("size", right=True, spare=1),
+)
+
+
+def history_lines(found: FileHistory, *, now: datetime) -> list[str]:
+    """One row for each change, newest first, and whether the file is there still."""
+    rows = [
+        (
+            each.snapshot.snapshot_id,
+            when(made_at(each.snapshot), now),
+            change_word(found.name, each),
+            line_counts(each),
+            "-" if each.kind == "removed" else size(each.size),
+        )
+        for each in found.changes
+    ]
+    newest = found.changes[0]
+    still = f"last seen in {newest.before.snapshot_id}" if newest.kind == "removed" and newest.before else "still there"
+    total = f"{count(len(found.changes), 'change')} in {count(found.read, 'snapshot')}; {still}"
+    return [*draw(_CHANGES, rows).split("\n"), total]
+
+
+def _patches(found: FileHistory, *, now: datetime) -> str:
+    """Each change with what differs, newest first."""
+    parts = []
+    for each in found.changes:
+        told = f"{change_word(found.name, each)}, {line_counts(each)}"
+        head = f"snapshot {each.snapshot.snapshot_id} ({when(made_at(each.snapshot), now)}): {told}"
+        parts.append(f"{head}\n" + ("Too much to show.\n" if each.patch is None else each.patch))
+    return "\n".join(parts)
+
+
+def line_counts(change: Change) -> str:
+    """Lines that came and went."""
+    if change.lines is None:
+        return "not text"
+    return f"+{change.lines.added} -{change.lines.removed}{'' if change.lines.exact else ' at most'}"
+
+
+def run_grep(
+    pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False, common: CommonOptions
+) -> int:
+    """PATTERN is a regular expression of Python, looked for in each line. Every snapshot of the label is read, two
+    files for most. The exit code is 0 if anything is found, 1 if nothing is, and 4 if nothing is and some snapshots
+    could not be read.
+
+    colony-memory grep 'two years'
+    colony-memory grep -F -i 'two years.'
+    """
+    from colony_memory.shell.app.compare import search_files
+
+    with open_memory(common) as opened:
+        with opened.working("Searching"):
+            found = search_files(opened.memory, pattern, label=label, fixed=fixed, ignore_case=ignore_case)
+        if not found.complete:
+            told = len(found.matches)
+            lines = "line is" if told == 1 else f"{told} lines are"
+            opened.output.warn(f"only the newest {lines} told: look for something rarer")
+        if found or common.as_json:
+            opened.output.show({"pattern": pattern, **asdict(found)}, *_match_lines(found, now=now_utc()))
+        else:
+            opened.output.note(f"nothing found in {count(found.searched, 'snapshot')}")
+    return 0 if found else NOT_PROVEN if found.passed_over else FAILED
+
+
+def _match_lines(found: SearchReport, *, now: datetime) -> Iterator[str]:
+    """The lines that were found, those of a file that came and went together under one head."""
+    times = attrgetter("name", "first.snapshot_id", "last.snapshot_id", "in_latest")
+    for (name, *_), matches in groupby(found.matches, key=times):
+        first, *others = matches
+        latest = {None: " (latest not read)", True: " (latest)", False: ""}[first.in_latest]
+        yield styled(shown(name), "magenta")
+        for word, info, more in (("first", first.first, ""), ("last ", first.last, latest), ("gone ", first.gone, "")):
+            if info is not None:
+                yield f"  {word}  {shown(info.snapshot_id)}  {when(made_at(info), now)}{more}"
+        for each in (first, *others):
+            if each.line is None:
+                yield "    not text, and found in it"
+                continue
+            start, end = each.span
+            parts = (each.line[:start], each.line[start:end], each.line[end:])
+            before, it, after = map(shown_with_tabs, parts)
+            yield f"    {each.number}: {before}{styled(it, 'bold red') if it else ''}{after}"
+    yield f"{count(len(found.matches), 'line')} in {count(found.searched, 'snapshot')}"
+
+
+def run_diff(
+    a: str | None = None,
+    b: str = "latest",
+    *,
+    label: str = "default",
+    patch: bool = False,
+    exit_code: bool = False,
+    verbose: bool = False,
+    common: CommonOptions,
+) -> int:
+    """A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
+    snapshot. Without A, it is shown what has changed since then in the folder that this host saves under the label.
+
+    colony-memory diff latest~1 latest
+    colony-memory diff -p latest ~/agent/memory
+    """
+    from colony_memory.capture._metadata import compare_files
+    from colony_memory.shell.app.compare import patch_of, read_own_folder, read_side
+
+    with open_memory(common) as opened:
+        with opened.working():
+            memory = opened.memory
+            first, *second = [read_side(memory, side, label=label) for side in (a, b) if side is not None]
+            before, after = (first, second[0]) if second else (first, read_own_folder(memory, label))
+            found = compare_files(before.documents, after.documents)
+            text = patch_of(before, after) if patch else None
+        left_out = [f"left out: {each.name}: {each.reason}" for each in (*before.left_out, *after.left_out)]
+        for line in few(left_out, verbose=verbose):
+            opened.output.warn(line)
+        if text is not None and not common.as_json:
+            opened.output.answer_patch(text)
+        else:
+            sides = {"a": before.name, "b": after.name, "differs": bool(found)}
+            opened.output.show(
+                {**sides, **asdict(found), "patch": text},
+                shown(f"from {before.title}"),
+                shown(f"to   {after.title}"),
+                *change_lines(found, verbose=verbose),
+                f"{changes(found)}, {found.unchanged} the same",
+            )
+    return FAILED if exit_code and found else 0

@@ -1,0 +1,208 @@
+"""The verb ``restore``, and what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from colony_memory._values import asdict
+from colony_memory.exceptions import Hint
+from colony_memory.shell.app.pick import left_out, made_at, parse_moment, stamp
+from colony_memory.shell.cli.memory import host_of, open_memory, tell_host
+from colony_memory.shell.cli.options import split_positional
+from colony_memory.shell.cli.output import caution, first_interrupt_only
+from colony_memory.shell.words import age, count, few, now_utc, users_line
+from colony_memory.shell.words.errors import FAILED, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from colony_memory.capture import Written
+    from colony_memory.reports import Salvaged
+    from colony_memory.shell.app.content import Filled
+    from colony_memory.shell.app.restore import RestoredFolder
+    from colony_memory.shell.cli.options import CommonOptions
+    from colony_memory.snapshot import SnapshotInfo
+
+_SHOWN = 10
+_SALVAGED = ("snapshot_id", "sources", "missing", "damage", "doc_count")  # without the texts
+
+
+def run_restore(
+    target: list[str],
+    *,
+    label: str = "default",
+    snapshot: str | None = None,
+    at: str | None = None,
+    only: list[str] | None = None,
+    project: str | None = None,
+    move: list[str] | None = None,
+    force: bool = False,
+    merge: bool = False,
+    delete: bool = False,
+    exclude: list[str] | None = None,
+    allow_secret: list[str] | None = None,
+    snapshot_first: bool = False,
+    dry_run: bool = False,
+    verbose: bool = False,
+    fallback: bool = False,
+    salvage: bool = False,
+    no_fill: bool = False,
+    common: CommonOptions,
+) -> int:
+    """ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing, and
+    is not needed where --agent says which it is. Files in it that the snapshot does not have are left alone,
+    unless --delete is given. What it lacks because it never stood still or could not be read comes from the newest
+    snapshot that has it. A file whose text would be lost stops the restore: one that no snapshot has which this folder
+    was restored from or saved as; --snapshot-first saves it first. So does what a program has open.
+
+    colony-memory restore ~/agent/memory
+    colony-memory restore latest~1 ./before
+    colony-memory restore --dry-run --only 'notes/*' ~/agent/memory
+    colony-memory restore --at '3h ago' --snapshot-first ~/agent/memory
+    colony-memory restore --dry-run --agent claude-code --project ~/work/app
+    """
+    from colony_memory.shell.app.restore import restore_folder
+
+    named, directory = split_positional(target, "DIR")
+    if at is not None:
+        parse_moment(at)  # before a vault is asked
+    for is_wrong, why in (
+        (not directory, "an empty path"),
+        (sum(map(bool, (named, snapshot, at))) > 1, "ID, --snapshot and --at each name a snapshot: give one of them"),
+        (delete and only, "--delete would remove all that --only does not choose: give one of them"),
+        (delete and (common.agent or exclude), "--delete would remove what a backup of this folder leaves out"),
+        (salvage and (delete or merge), "--salvage takes of several snapshots: give it without --delete or --merge"),
+        (merge and (delete or only or snapshot_first), "--merge joins all of two memories: give it alone"),
+    ):
+        if is_wrong:
+            raise ValueError(why)
+    host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
+    with open_memory(common) as opened:
+        with opened.working("Restoring from"), first_interrupt_only():
+            restored = restore_folder(
+                opened.memory,
+                directory,
+                label=label,
+                snapshot=named or snapshot,
+                at=at,
+                only=only or (),
+                force=force,
+                delete=delete,
+                snapshot_first=snapshot_first,
+                merge=merge,
+                dry_run=dry_run,
+                fallback=fallback,
+                salvage=salvage,
+                fill=not no_fill,
+                exclude=exclude or (),
+                allow_secrets=allow_secret or (),
+                shape=host,
+                on_progress=opened.steps("writing"),
+            )
+        info, written, before, left = restored.info, restored.written, restored.before, restored.salvaged
+        document = {
+            "snapshot": asdict(info),
+            "before": None if before is None else asdict(before.info),
+            "directory": directory,
+            "dry_run": dry_run,
+            "filled": [asdict(each) for each in restored.filled],
+            "salvaged": left if left is None else {name: getattr(left, name) for name in _SALVAGED},
+            **asdict(written),
+            **({} if host is None else {"renamed": host.renamed, "not_written": host.left}),
+        }
+        if before is not None:
+            opened.output.report(f"saved what was here as {before.info.snapshot_id} of label {before.info.label}")
+            for each in before.left_out:
+                opened.output.warn(f"left out of it: {each.name}: {each.reason}")
+        lines = restore_lines(restored, directory, dry_run=dry_run, verbose=verbose, now=now_utc())
+        opened.output.done(document, *lines)
+        warn_of_lacks(info, written, restored.filled)
+        if left is not None and left.damage is not None:
+            _warn_of_salvage(left)
+        if host is not None:
+            tell_host(host, opened.output)
+    if not restored:
+        hint = Hint("restore_folder", "snapshot_first", value=True) if written.unsaved and not written.in_use else None
+        unsaved, in_use = len(written.unsaved), len(written.in_use)
+        lost = f"what {count(unsaved, 'file')} {'has' if unsaved == 1 else 'have'} here is saved nowhere"
+        busy = f"{count(in_use, 'file')} {'is' if in_use == 1 else 'are'} open in {users_line(written)}"
+        reasons = filter(None, [unsaved and lost, in_use and f"{busy}, to be stopped first"])
+        raise Failure(f"it would be refused: {' and '.join(map(str, reasons))}", code=FAILED, hint=hint)
+    return 0 if left is None or left else FAILED
+
+
+def restore_lines(
+    restored: RestoredFolder, directory: str, told: Iterable[str] = (), *, dry_run: bool, verbose: bool, now: datetime
+) -> list[str]:
+    """What a restore did, or would do: the names, the first of each kind or all, what was told, and the sum.
+
+    What one decides by is named in any case: what would be removed, and what is saved nowhere or in use. A plan says of
+    each file that goes where its text is.
+    """
+    info, written = restored.info, restored.written
+    why = {name: f" ({where})" for name, where in written.why.items()} if dry_run else {}
+    folders, removed = len(written.directories), len(written.removed)
+    lines = list[str]()
+    for planned, done, names, all_of_them in (
+        ("would create ", "created ", [*written.created, *(f"{name}/" for name in written.directories)], False),
+        ("would replace", "replaced", [f"{name}{why.get(name, '')}" for name in written.replaced], False),
+        ("would remove ", "removed ", [f"{name}{why.get(name, '')}" for name in written.removed], dry_run),
+        ("would set mode", "set mode", written.permissions, False),
+    ):
+        lines += few([f"{planned if dry_run else done} {name}" for name in names], verbose=verbose or all_of_them)
+    masked = [f"left as it is {name} (the snapshot has its secrets masked)" for name in written.left]
+    lines += few(masked, verbose=verbose)
+    lines += [f"saved nowhere {name}" for name in written.unsaved]
+    lines += [f"is in use     {name} ({written.why[name]})" for name in written.in_use]
+    words = ("to create", "to replace", "to remove") if dry_run else ("created", "replaced", "removed")
+    figures = (
+        f"{len(written.created)} {words[0]}",
+        count(folders, "empty folder") if folders else "",
+        f"{len(written.replaced)} {words[1]}",
+        f"{removed} {words[2]}" if removed else "",
+        f"{len(written.left)} left" if written.left else "",
+        f"{len(written.unsaved)} saved nowhere" if written.unsaved else "",
+        f"{len(written.in_use)} in use" if written.in_use else "",
+        f"{len(written.unchanged)} unchanged",
+    )
+    named = f"snapshot {info.snapshot_id} of label {info.label}"
+    return [
+        *lines,
+        *told,
+        f"would restore {named}; nothing written" if dry_run else f"restored {named}",
+        f"made {stamp(made_at(info))} ({age(made_at(info), now)})",
+        f"{directory}: {', '.join(filter(None, figures))}",
+    ]
+
+
+def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled] = ()) -> None:
+    """Say what the folder lacks although the restore is done, and what it has from elsewhere."""
+    told = [f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"] if info.incomplete else []
+    told += map(str, filled)
+    if written.masked:
+        names = ", ".join(written.masked[:_SHOWN])
+        more = f" and {len(written.masked) - _SHOWN} more" if len(written.masked) > _SHOWN else ""
+        told.append(f"secrets were masked when this was saved, put them in again: {names}{more}")
+    for each in told:
+        caution(each)
+
+
+def _warn_of_salvage(salvaged: Salvaged) -> None:
+    """Say what is damaged, from when what was written instead is, and what is missing."""
+    from colony_memory._format.names import id_order, id_time
+    from colony_memory._format.record import ATTRIBUTES_NAME
+    from colony_memory.capture._filenames import listed
+
+    wanted = salvaged.snapshot_id
+    caution(f"snapshot {wanted} is damaged: {salvaged.damage}")
+    sources = {name: source for name, source in sorted(salvaged.sources.items()) if name != ATTRIBUTES_NAME}
+    for source in sorted({*sources.values()}, key=id_order, reverse=True):
+        names, made = [name for name in sources if sources[name] == source], id_time(source)
+        when = "" if made is None else f" of {stamp(made)}"
+        whose = "its own, as it was saved" if source == wanted else f"as of snapshot {source}{when}"
+        caution(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
+    if salvaged.missing:
+        caution(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
+    elif (lost := (salvaged.doc_count or 0) - len(salvaged.sources)) > 0:
+        caution(f"missing: {count(lost, 'document')} whose names are not known any more")

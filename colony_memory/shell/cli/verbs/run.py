@@ -1,0 +1,272 @@
+"""The verbs that work beside another program: ``run``, ``guard`` and ``mcp``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from colony_memory._values import asdict, replace
+from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.shell.app.config import read_seconds, show_duration
+from colony_memory.shell.app.open import choose_place
+from colony_memory.shell.app.pick import made_at, stamp
+from colony_memory.shell.cli import output as outputs
+from colony_memory.shell.cli.memory import at_vault, format_of, host_of, open_memory, tell_host, trust_of
+from colony_memory.shell.cli.verbs import backup
+from colony_memory.shell.cli.verbs.restore import restore_lines, warn_of_lacks
+from colony_memory.shell.words import errors, now_utc
+from colony_memory.shell.words.errors import FAILED, INTERRUPTED, Failure, cut, say, say_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from colony_memory.schedule.child import Child
+    from colony_memory.schedule.watch import LastRun, Watch
+    from colony_memory.shell.app.options import BackupOptions
+    from colony_memory.shell.app.run import Begun
+    from colony_memory.shell.app.save import Saved
+    from colony_memory.shell.cli.memory import Opened
+    from colony_memory.shell.cli.options import CommonOptions, SavingOptions
+    from colony_memory.shell.cli.output import Output
+
+
+def _split(given: Sequence[str]) -> tuple[str, list[str]]:
+    """The folder, and the words of the command; in a container, do what its first process owes, before all else."""
+    from colony_memory.schedule.child import become_init
+
+    become_init(lambda line: say(f"error: {line}"))
+    directory, *program = given
+    if not directory:
+        raise ValueError("an empty path")
+    if not program or not program[0]:
+        raise ValueError("the command to start is missing: give it after the folder and --")
+    return directory, program
+
+
+@contextmanager
+def _starting(program: Sequence[str]) -> Iterator[None]:
+    """Look whether the command is there before anything is done for it; an error when it is started is one line."""
+    from colony_memory.schedule.child import CommandNotFound, find_command
+
+    try:
+        find_command(program)
+        yield
+    except CommandNotFound as error:
+        # The code that a shell has for it.
+        raise Failure(f"the command cannot be run: {error}", code=error.code) from error
+
+
+def run_run(
+    command: list[str],
+    *,
+    saving: SavingOptions,
+    every: str = "15m",
+    final_timeout: str = "10s",
+    on_error: str | None = None,
+    project: str | None = None,
+    move: list[str] | None = None,
+    fallback: bool = False,
+    no_fill: bool = False,
+    dry_run: bool = False,
+    verbose: bool = False,
+    common: CommonOptions,
+) -> int:
+    """DIR gets the latest snapshot where it is as it was when it was last saved or restored; where it is ahead of that
+    it stays, and where both went on they are merged. Where the vault is there and nothing is saved in it under the
+    label, it is a first start, and DIR stays as it is. Where the vault cannot be had, the command is not started, and
+    the exit code says why. --dry-run tells what would become of DIR, and starts nothing.
+
+    The command has this terminal, and gets every signal that is sent here. DIR is saved now, then every so often, at
+    once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
+    signal ended it. Where it succeeded and its memory is not saved, it is 1.
+
+    colony-memory run ~/agent/memory -- python agent.py
+    colony-memory run --agent claude-code -- claude
+    colony-memory run --every 5m --keep 96 --label research ~/agent/memory -- agent
+    """
+    from colony_memory.schedule.child import Child
+    from colony_memory.schedule.last_run import alone, last_run_path
+    from colony_memory.schedule.watch import Watch
+    from colony_memory.shell.app.run import begin
+
+    directory, program = _split(command)
+    interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
+    # What every backup would be refused for is refused before the first.
+    options, label, output = saving.parsed(common.agent), saving.label, common.output
+    host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
+    start = partial(
+        begin, directory=directory, label=label, fallback=fallback, fill=not no_fill, options=options, shape=host
+    )
+    if dry_run:
+        with open_memory(common) as opened, outputs.first_interrupt_only():
+            begun = start(opened.memory, dry_run=True)
+        if begun.restored is not None:
+            lines = restore_lines(begun.restored, directory, begun.told, dry_run=True, verbose=verbose, now=now_utc())
+        else:
+            stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
+            lines = [*begun.told, f"{directory} would stay as it is: {stays}"]
+        output.report(*lines)
+        return FAILED if begun.failed else 0
+    again = partial(errors.command, label=label, given=asdict(common))
+    with ExitStack() as stack:
+        tell_failure = stack.enter_context(outputs.failures_told(on_error, label=label, output=output))
+        stack.enter_context(_starting(program))
+        state = last_run_path(choose_place(common.vault).url, label)
+        stack.enter_context(alone(state))
+        opened = stack.enter_context(open_memory(replace(common, quiet=True)))
+        with outputs.first_interrupt_only():
+            begun = start(opened.memory)
+        hint = again("restore", directory, options=["--snapshot-first"])
+        _tell_start(begun, directory, output, where=opened.place.title, again=hint)
+        if host is not None and begun.restored is not None:
+            tell_host(host, output)
+        output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
+
+        def tell(done: LastRun, error: BaseException | None) -> None:
+            outputs.tell_run(done, output, aside=True)
+            tell_failure(None if done.ok else done.message, error)
+
+        save = _saver(opened, directory, options, first=begun.is_first)
+        watch = Watch(save, every=interval, final_timeout=patience, state=state, on_run=tell)
+        # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
+        child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
+        stack.enter_context(watch)
+        code = _supervise(child, watch, output, again=again("backup", directory))
+    if watch.busy:
+        outputs.leave(code)
+    return code or (FAILED if begun.failed else 0)
+
+
+def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, again: str) -> None:
+    for told in begun.told:
+        output.warn(told)
+    if begun.failed is not None:
+        output.warn(f"{directory} stays as it is: {begun.failed}", hint=again)
+    if begun.is_first:
+        output.note(f"{begun.missing}, in {where}: a first start")
+    elif begun.restored is None:
+        output.note(f"{directory} stays as it is; the latest snapshot is {begun.latest}")
+    else:
+        info, written = begun.restored.info, begun.restored.written
+        warn_of_lacks(info, written)
+        removed = f", {len(written.removed)} removed" if written.removed else ""
+        output.note(
+            f"restored snapshot {info.snapshot_id} of {stamp(made_at(info))} into {directory}: "
+            f"{len(written.created) + len(written.replaced)} written{removed}, {len(written.unchanged)} unchanged"
+        )
+
+
+def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: bool) -> Callable[[], Saved | None]:
+    """Makes one backup each time that it is called, always by the client that has restored: so it knows of others."""
+    nothing_yet = first
+
+    def save() -> Saved | None:
+        nonlocal nothing_yet
+        # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
+        if nothing_yet and os.path.isdir(directory) and not os.listdir(directory):  # noqa: PTH112, PTH208
+            return None
+        opened.place.require()
+        saved = backup.save(opened, [directory], options, unattended=True)
+        nothing_yet = False
+        return saved
+
+    return save
+
+
+def _supervise(child: Child, watch: Watch, output: Output, *, again: str) -> int:
+    """Start the command, wait for its end and for the last backup; the exit code."""
+    child.start()
+    watch.save_now()
+    code = child.wait(watch.look)
+    try:
+        ended = watch.end("the end of the command")
+    except KeyboardInterrupt:
+        output.warn("interrupted: the last backup was not waited for")
+        return code or INTERRUPTED
+    if ended.last.ok:
+        return code
+    lacks = "not all of its memory is saved" if ended.last.snapshot_id else "its memory was not saved at its end"
+    # What the folder itself is to blame for, another backup would fail of too.
+    hint = None if isinstance(ended.error, ValueError) else again
+    output.warn(f"error: the command ended with exit code {code}, and {lacks}", hint=hint)
+    return code or FAILED
+
+
+def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOptions) -> int:
+    """The snapshot is pinned for 30 days, so that no retention deletes it, and its note names the command; where the
+    latest is pinned already and DIR is unchanged, that is kept on instead. Where DIR cannot be saved, all of it, the
+    command is not started. The command has this terminal, and every signal that is sent here. After it, stderr tells
+    the command that restores what was there. The exit code is the command's, 128 and the number where a signal ended
+    it.
+
+    colony-memory guard ~/agent/memory -- rm -r notes
+    colony-memory guard --label research ~/agent/memory -- agent tidy-up
+    """
+    from colony_memory.schedule.child import Child
+    from colony_memory.schedule.on_error import clean
+    from colony_memory.shell.app.run import keep_for_way_back
+
+    directory, program = _split(command)
+    with _starting(program):
+        with open_memory(common, making=True) as opened:
+            # What the snapshot is from before, without what looks like a secret.
+            options = replace(saving, note=clean(f"before: {shlex.join(program)}")[:200]).parsed(common.agent)
+            saved = backup.save(opened, [directory], options, reuses_pinned=True, unattended=True)
+            with opened.working("Writing to"):
+                info = keep_for_way_back(opened.memory, saved)
+        common.output.note(f"saved snapshot {info.snapshot_id} of label {info.label}, and pinned it for 30 days")
+        with Child(program) as child:
+            child.start()
+            code = child.wait()
+    words, first = ("restore", info.snapshot_id, directory), ("--snapshot-first",)
+    back = errors.command(*words, options=first, label=saving.label, given=asdict(common))
+    if common.as_json:
+        say_json({"snapshot": asdict(info), "exit_code": code, "way_back": back})
+    else:
+        # A command that is cut could not be pasted.
+        told = f"to get back what was there: {back}" if cut(back) == back else f"what was there is {info.snapshot_id}"
+        say(f"the command ended with exit code {code}; {told}")
+    return code
+
+
+def run_mcp(
+    directory: str,
+    *,
+    saving: SavingOptions,
+    allow_restore: bool = False,
+    format: str | None = None,  # noqa: A002 - the word for it
+    common: CommonOptions,
+) -> int:
+    """DIR is the folder; without it, --agent says whose memory it is. The host gets tools to save it, to list, show,
+    verify, compare and look back, and to tell whether it is protected; all of them are about this folder, this label
+    and this vault, and none takes a path. What is saved is what 'backup' with these options would save.
+
+    A host starts this command itself and speaks to it on its input and output.
+
+    colony-memory mcp ~/agent/memory
+    colony-memory mcp --label research --keep 50 --allow-restore ~/agent/memory
+    """
+    try:
+        from mcp.server.mcpserver.exceptions import UnexpectedToolError  # noqa: F401 - 2.0 has none
+    except ImportError as error:
+        raise ColonyMemoryError("the server needs the extra 'mcp': pip install -U 'colony-memory[mcp]'") from error
+    from colony_memory.shell.mcp.served import Served, real_folder
+    from colony_memory.shell.mcp.server import MemoryServer, serve_stdio
+
+    with at_vault(common.vault, replace(common, quiet=True).output, making=True) as place:
+        served = Served(
+            place,
+            real_folder(directory),
+            saving.parsed(common.agent),
+            trust=trust_of(common),
+            wire=format_of(format),
+            allow_restore=allow_restore,
+        )
+        if sys.stdin is not None and sys.stdin.isatty():
+            common.output.note("waiting for a host on standard input, which a terminal is not; Ctrl-C to stop")
+        serve_stdio(MemoryServer(served))
+    return 0

@@ -1,0 +1,383 @@
+"""The verb ``status``, and what it says."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._engine.label import labels_there
+from colony_memory._format.names import id_time
+from colony_memory._values import asdict
+from colony_memory.shell.app.config import show_duration
+from colony_memory.shell.app.pick import made_at, number_left_out, refused_latest, stamp
+from colony_memory.shell.cli.memory import open_memory
+from colony_memory.shell.cli.output import run_document, styled
+from colony_memory.shell.cli.tables import Column, change_lines, changes, draw, when
+from colony_memory.shell.words import age, count, few, now_utc, shown, signer, size
+from colony_memory.shell.words.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure, command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from colony_memory.reports import LabelMap, VaultMap
+    from colony_memory.schedule.watch import RunLog
+    from colony_memory.shell.app.compare import Unsaved
+    from colony_memory.shell.app.open import Place
+    from colony_memory.shell.app.protection import Checked, Problem, Protection
+    from colony_memory.shell.cli.options import CommonOptions
+
+_STYLES = {
+    "protected": "bold green",
+    "saved": "bold",
+    "ahead": "bold yellow",
+    "at risk": "bold yellow",
+    "not protected": "bold red",
+}
+_LABELS = (
+    Column("label"),
+    Column("state"),
+    Column("snapshots", right=True),
+    Column("newest"),
+    Column("oldest", spare=3),
+    Column("size", right=True, spare=1),
+    Column("stored", right=True, spare=2),
+    Column("problems", wraps=True),
+)
+_MANY = 10_000  # more restore points than that, nobody counts
+_RUN = timedelta(minutes=1)  # a run that saves ends a little after the snapshot was made
+
+
+def run_status(
+    paths: list[str] | None = None,
+    *,
+    label: str | None = None,
+    exclude: list[str] | None = None,
+    max_age: str | None = None,
+    quick: bool = False,
+    verbose: bool = False,
+    common: CommonOptions,
+) -> int:
+    """The newest snapshot of each label is read in full. The first line is the answer: for the label, or of all labels
+    for the one that is protected least, and of several such for the stalest. Copies that restores have made, under
+    LABEL-before-restore, are asked for by name only. Below stand the vault, each label, the last run of watch on this
+    host, and whatever is wrong, each with the command that mends it. The exit code is 3 where nothing is saved. With
+    --max-age a monitor needs no more than that: 1 if the newest good backup is older or something puts the memory at
+    risk, 4 if the newest is damaged or none is good. Where watch has found the memory unchanged since, its run is what
+    counts.
+
+    With PATHs, those that are backed up, it answers for them, by the label that this host saves them under: by how much
+    they are ahead of its latest snapshot, what in them has come, gone or changed, and whether the vault is on their
+    disk. That something is ahead is no failure, however old it is: how long it may stay so is what --max-age says.
+    Where nothing that is there is saved, that is one.
+
+    colony-memory status
+    colony-memory status --quick
+    colony-memory status ~/agent/memory
+    colony-memory status --label research --max-age 26h --quiet
+    """
+    from colony_memory.shell.app.config import parse_duration
+    from colony_memory.shell.app.protection import check_protection
+
+    limit = None if max_age is None else parse_duration(max_age)
+    if exclude and not paths:
+        raise ValueError("--exclude is for the PATHs that are looked at: give them, or leave it out")
+    with open_memory(common) as opened:
+        place, now = opened.place, now_utc()
+        with opened.working():
+            checked = check_protection(
+                opened.memory,
+                url=place.url,
+                label=label,
+                paths=paths or (),
+                exclude=exclude or (),
+                agent=common.agent,
+                quick=quick,
+                max_age=limit,
+                now=now,
+            )
+        # What the options of this run came to, which the commands repeat.
+        given = {**asdict(common), "paths": paths, "paths_label": checked.verdict.label, "folders": checked.folders}
+        if common.as_json or not (common.quiet and limit):
+            lines = _lines(checked, place, now, given, verbose=verbose)
+            opened.output.show(status_document(checked, url=place.url, max_age=limit, given=given), *lines)
+        _raise_what_fails(checked, place, limit, given)
+    return 0
+
+
+def _lines(checked: Checked, place: Place, now: datetime, given: Mapping[str, Any], *, verbose: bool) -> list[str]:
+    """The answer first, then the vault, its labels, and what is wrong with the command that mends it."""
+    found, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
+    state, told, limits = verdict.state, str(verdict.state), ""
+    if unsaved and unsaved.files_ahead and not verdict.empty:
+        ahead = f"ahead by {count(unsaved.files_ahead, 'file')}, {count(unsaved.lines_ahead, 'line')}"
+        told = ahead if state == "ahead" else f"{state}, {ahead}"
+    if state == "saved":
+        limits = " (not read, so damage would not show)"
+        if verdict.closed:
+            limits = " (encrypted, and no identity opens it here: whole, but its content was not read)"
+    free = "" if found.available_bytes is None else f", {size(found.available_bytes)} free"
+    of, later = "", "; the vault gives room with the first backup"
+    if found.quota_bytes:
+        of, later = f" of {size(found.quota_bytes)} ({100 * found.used_bytes / found.quota_bytes:.0f} %)", ""
+    lines = [
+        f"{styled(told, _STYLES[state])}{limits}: {_answer(checked, place, now)}{free}",
+        "",
+        f"vault  {shown(place.url)}{', on the same disk as the memory' if checked.same_disk else ''}",
+        f"used   {size(found.used_bytes)}{of}, in {count(found.files, 'vault file')}{later}",
+        *few([f"next   {each}" for each in next_backups(found)], verbose=False),
+    ]
+    if checked.points is not None and checked.points[1] > 2 * checked.points[0]:
+        one, other = checked.points
+        again = command("backup", "PATH", options=("--format", "2"), label=verdict.label, given=given)
+        lines.append(f"format the vault keeps about {one} such snapshots, in format 2 {min(other, _MANY)}: {again}")
+    if found.operations_left is not None:
+        wait = found.operations_reset_seconds
+        back = "" if wait is None else f", all of them again in {show_duration(wait)}"
+        lines.append(f"left   {found.operations_left} uploads and deletes this hour{back}")
+    elif found.operations_spent:
+        lines.append(f"spent  at least {found.operations_spent} uploads and deletes of the last hour")
+    lines += [f"watch  {_watch(label, log, now)}" for label, log in checked.runs.items()]
+    rows = [_row(each, checked.verdicts[each.label], now) for each in found.labels]
+    lines += ["", draw(_LABELS, rows) if rows else "no snapshots"]
+    if unsaved is not None:
+        lines += ["", *_unsaved_lines(unsaved, label=verdict.label or "default", verbose=verbose)]
+    for problem in checked.problems:
+        lines += ["", f"problem  {shown(_named(problem))}", f"mend it  {mending(problem, given)}"]
+        older = _fallback(problem, given)
+        lines += [f"restore  {older}"] if older else []
+    return lines
+
+
+def _row(label: LabelMap, verdict: Protection, now: datetime) -> tuple[str, ...]:
+    refused, newest = refused_latest(label), label.newest
+    broken = sum(file != refused for file in label.broken)
+    lacks = number_left_out(newest) if newest and newest.incomplete else ""
+    problems = (
+        broken and f"{broken} broken",
+        refused and "latest refused",
+        label.dangling and "no usable pointer",
+        lacks and f"newest: {lacks} left out",
+        label.orphans and count(len(label.orphans), "leftover file"),
+        label.unmerged and f"{len(label.unmerged)} unmerged",
+        label.unsigned and f"{len(label.unsigned)} older than signing",
+        label.shrunk and f"{label.shrunk.snapshot_id} kept, as much less followed",
+    )
+    return (
+        shown(label.label),
+        verdict.state,
+        str(label.snapshots),
+        when(made_at(newest), now) if newest else "-",
+        when(made_at(label.oldest), now) if label.oldest else "-",
+        "not told" if label.snapshots and not label.plain_bytes else size(label.plain_bytes),
+        size(label.stored_bytes),
+        "; ".join(str(each) for each in problems if each) or ("see below" if verdict.problems else "none found"),
+    )
+
+
+def _unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
+    """The part of folders that is not saved yet, with names where they are few or all are asked for."""
+    of, left_out = f"label {shown(label)}", found.capture.left_out
+    if found.problem is not None:
+        lines = [f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(found.problem)}"]
+    elif found.latest is None:
+        lines = [f"unsaved  all of it: nothing is saved under {of}"]
+    else:
+        what = changes(found.changes) if found else "nothing"
+        lines = [f"unsaved  {what}, since the latest of {of}, {found.latest.snapshot_id}"]
+        lines += change_lines(found.changes, verbose=verbose)
+    if left_out:
+        lines.append(f"{count(len(left_out), 'name')} cannot be saved:")
+        lines += few([shown(f"{each.name}: {each.reason}") for each in left_out], verbose=verbose)
+    return lines
+
+
+def status_document(
+    checked: Checked, *, url: str, max_age: timedelta | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The same for programs."""
+    verdict, unsaved, found = checked.verdict, checked.unsaved, asdict(checked.found)
+    for each in found["labels"]:
+        each.update(_verdict_document(checked.verdicts[each["label"]]))
+    ahead = None
+    if unsaved is not None and unsaved.problem is None:
+        ahead = {"files": unsaved.files_ahead, "lines": unsaved.lines_ahead}
+    return {
+        "vault": url,
+        "label": verdict.label,
+        **_verdict_document(verdict),
+        "newest": asdict(verdict.newest) if verdict.newest else None,
+        "max_age_seconds": None if max_age is None else int(max_age.total_seconds()),
+        "ahead": ahead,
+        "same_disk": checked.same_disk,
+        "points": None if checked.points is None else dict(zip(("format_1", "format_2"), checked.points, strict=True)),
+        "problems": [
+            {
+                "label": each.label,
+                "snapshot_id": each.snapshot_id,
+                "what": each.what,
+                "mend": mending(each, given),
+                "fallback": _fallback(each, given),
+            }
+            for each in checked.problems
+        ],
+        "unsaved": None
+        if unsaved is None
+        else {**unsaved_document(unsaved), "left_out": [asdict(each) for each in unsaved.capture.left_out]},
+        "watch": {
+            label: {
+                **{key: value for key, value in run_document(log.last).items() if key != "pid"},
+                "last_success": log.last_success.when.isoformat() if log.last_success else None,
+                "failed_since": log.failed_since,
+            }
+            for label, log in checked.runs.items()
+        },
+        **found,
+    }
+
+
+def _verdict_document(verdict: Protection) -> dict[str, Any]:
+    return {
+        "state": verdict.state,
+        "age_seconds": None if verdict.age is None else int(verdict.age.total_seconds()),
+        "stale": verdict.stale,
+        "encrypted": None if verdict.newest is None else verdict.newest.encrypted,
+        "conflict": verdict.conflict or None,
+    }
+
+
+def unsaved_document(found: Unsaved) -> dict[str, Any]:
+    """How folders differ from the latest snapshot, for programs."""
+    return {
+        "latest": None if found.latest is None else found.latest.snapshot_id,
+        "not_compared": found.problem,
+        "added": list(found.changes.added),
+        "removed": list(found.changes.removed),
+        "changed": {name: asdict(each) for name, each in found.changes.changed.items()},
+    }
+
+
+def next_backups(found: VaultMap) -> list[str]:
+    """The size of each label's next backup, where that can be told, and how many more fit."""
+    lines = []
+    for each in found.labels:
+        of = "" if each.label == "default" else f"label {each.label}: "
+        fits = "" if each.fits is None else f", so that {_many(each.fits)} more fit"
+        if each.next_bytes:
+            lines.append(f"{of}{'at most ' if each.next_at_most else ''}about {size(each.next_bytes)}{fits}")
+    return lines
+
+
+def _many(number: int) -> str:
+    if number > _MANY:
+        return f"{_MANY:,} and"
+    return str(number) if number < 100 else f"about {float(f'{number:.1e}'):,.0f}"
+
+
+def mending(problem: Problem, given: Mapping[str, Any]) -> str:
+    """The command that mends it, for the vault and the trust of these options."""
+    named, how, options = problem.snapshot_id, problem.mending, tuple[str, ...]()
+    if named is not None and id_time(named) is None:
+        named = None  # a name that somebody made up may be the beginning of another snapshot's, or "latest"
+    # The paths that were looked at, which are those of one label, else those that this host saves under it.
+    asked = given.get("paths") if problem.label == given.get("paths_label") else None
+    paths = asked or given.get("folders", {}).get(problem.label) or ["PATH"]
+    if how == "wait":
+        return command("status", given=given)
+    if how == "delete" and named:
+        words = ["delete", named]
+    elif how == "accept" and named:
+        words = ["restore", named, "DIR"]
+    elif how in ("forget", "prune"):
+        words, options = ["prune"], ("--leftovers",) if how == "forget" else ("--keep", "5")
+    elif how in ("backup", "replace") or (how == "sign" and given.get("key_file")):
+        words = ["backup", *paths]
+    elif how == "join" and named:
+        words, options = ["restore", named, paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"], ("--merge",)
+    elif how in ("merge", "join"):
+        words, options = ["backup", *paths], ("--on-conflict", "merge")
+    else:
+        words = ["verify", *([named] if named else [])]
+    return command(*words, options=options, label=problem.label, given=given)
+
+
+def _fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
+    if problem.mending != "replace":
+        return None
+    return command("restore", "DIR", options=("--fallback",), label=problem.label, given=given)
+
+
+def _raise_what_fails(checked: Checked, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> None:
+    """Raise what a monitor is told; without ``max_age`` only that nothing is saved."""
+    verdict, code = checked.verdict, FAILED
+    if verdict.empty:
+        raise Failure(_nothing(checked, place), code=NOTHING_SAVED)
+    if max_age is None:
+        return
+    if verdict.stale and verdict.newest is not None and verdict.age is not None and verdict.age > max_age:
+        old, most = (show_duration(each.total_seconds()) for each in (verdict.age, max_age))
+        what = f"the last good backup{_of(verdict)} is {old} old, and at most {most} is allowed"
+    elif verdict.state == "not protected" and verdict.newest is not None:
+        what = f"nothing that is there now is saved{_of(verdict)}"
+    elif verdict.state in ("at risk", "not protected"):
+        label = next(each for each in checked.found.labels if each.label == verdict.label)
+        first, *more = verdict.problems
+        others = f" (and {count(len(more), 'more problem')})" if more else ""
+        what = f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
+        if checked.damaged or (verdict.newest is None and (label.broken or label.unsigned)):
+            code = NOT_PROVEN
+    else:
+        return
+    raise Failure(what, code=code)
+
+
+def _named(problem: Problem) -> str:
+    named = problem.label is None or f"label {problem.label!r}" in problem.what
+    return problem.what if named else f"label {problem.label}: {problem.what}"
+
+
+def _of(verdict: Protection) -> str:
+    return "" if verdict.label in (None, "default") else f" of label {verdict.label}"
+
+
+def _nothing(checked: Checked, place: Place) -> str:
+    label = checked.verdict.label
+    if checked.verdict.newest is not None:
+        return f"nothing of this folder is in the latest of label {label!r} in {place.title}"
+    if not checked.there:
+        return f"nothing is saved yet in {place.title}"
+    under = "" if label is None else f" under label {label!r}"
+    return f"nothing is saved{under} in {place.title}{labels_there(checked.there, label)}"
+
+
+def _answer(checked: Checked, place: Place, now: datetime) -> str:
+    verdict = checked.verdict
+    info = verdict.newest
+    if verdict.empty:
+        return _nothing(checked, place)
+    if info is None:
+        return f"no good backup{_of(verdict)}"
+    made = made_at(info)
+    seen = now - verdict.age if verdict.age is not None else made
+    good = "known" if verdict.state == "saved" else "good"  # a backup that was not read is not called good
+    before_a_loss = [each.shrunk for each in checked.found.labels if each.label == verdict.label and each.shrunk]
+    facts = [
+        f"last {good} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
+        *([f"unchanged {age(seen, now)}"] if seen - made > _RUN else []),
+        *([f"conflict with {verdict.conflict}"] if verdict.conflict else []),
+        *(f"{each.snapshot_id} is kept, as much less followed" for each in before_a_loss),
+        f"signed by {signer(info)}" if info.signed else "unsigned",
+        "encrypted" if info.encrypted else "not encrypted",
+    ]
+    return ", ".join(facts)
+
+
+def _watch(label: str, log: RunLog, now: datetime) -> str:
+    run, good = log.last, log.last_success
+    of = "" if label == "default" else f"label {label}: "
+    due = f", next {age(run.next_run, now)}" if run.next_run else ", ended"
+    told = f"{of}{'ok' if run.ok else 'FAILED'} {age(run.when, now)}: {run.message.removeprefix('failed: ')}{due}"
+    if not run.ok:
+        told += f"; {log.failed_since} failed since the last success, " if good else f"; {log.failed_since} failed, "
+        told += age(good.when, now) if good else "none succeeded"
+    return shown(told)

@@ -1,0 +1,332 @@
+"""The hooks in a host's settings, and how this program is called from there: in any directory, whatever lies there.
+
+Hosts run what is written into their settings in the directory that the agent works on, which may be anybody's. A Python
+that imports from there (``-m``, or ``PYTHONPATH`` with an empty entry) runs the ``json.py`` that it finds.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shlex
+import site
+import subprocess
+import sys
+from difflib import unified_diff
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import colony_memory
+from colony_memory._os.files import create_file, make_directory, read_file, replace_file
+from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass
+from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.shell.app.config import at_key, path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from colony_memory.shell.hooks.hosts import Host
+
+_SCRIPT = "colony-memory"
+_MODULE = "colony_memory"
+_MAIN = "from colony_memory.__main__ import main; sys.exit(main())"
+_SECONDS = 30
+
+
+def program_words() -> list[str]:
+    """The words that start this very program in any directory, without what lies there being run.
+
+    Python's isolated mode (``-I``) takes nothing from the directory and from variables. Where the package is found only
+    by a variable or in the user's own packages, the words say where it is. That they do it is tried.
+    """
+    python = os.path.abspath(sys.executable) if sys.executable else ""  # noqa: PTH100 - a link stays
+    if python and getattr(sys, "frozen", False):
+        return [python]  # one file with everything in it
+    if python and _finds_us(python, ""):
+        return [python, "-I", "-m", _MODULE]
+    found = _where_found()
+    if python and _finds_us(python, found):
+        return [python, "-I", "-c", f"{found}{_MAIN}"]
+    raise ColonyMemoryError(
+        "there is no way to call this program that is safe in every directory: install it into a virtual environment, "
+        "or with pipx"
+    )
+
+
+def after_program(words: Sequence[str]) -> Sequence[str]:
+    """Pure: what stands behind the program in a command of this package, nothing where it is another's.
+
+    >>> after_program(["/opt/bin/colony-memory", "hook", "/m"])
+    ['hook', '/m']
+    >>> after_program(["/usr/bin/python3", "-I", "-m", "colony_memory", "hook", "/m"])
+    ['hook', '/m']
+    >>> after_program(["/usr/bin/python3", "-m", "http.server"])
+    []
+    """
+    if not words:
+        return []
+    if os.path.basename(words[0]).removesuffix(".exe") == _SCRIPT:  # noqa: PTH119 - a word
+        return words[1:]
+    at = next((n for n, word in enumerate(words) if n and word in ("-m", "-c")), len(words))
+    named = words[at + 1] if at + 1 < len(words) else ""
+    plain = all(word.startswith("-") for word in words[1:at])
+    ours = named == _MODULE if words[at : at + 1] == ["-m"] else named.endswith(_MAIN)
+    return words[at + 2 :] if plain and ours else []
+
+
+def in_a_cache() -> bool:
+    """Whether this Python may be gone at any time, as that of a tool that was run once."""
+    return any((above / "CACHEDIR.TAG").is_file() for above in Path(sys.prefix).parents)
+
+
+def _where_found() -> str:
+    """Python code that makes it import what this process imports: what the isolated mode leaves out."""
+    given = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    places = [*dict.fromkeys([*given, os.path.dirname(_package())])]  # noqa: PTH120
+    code = f"import site, sys; sys.path[:0] = {places!a}; "
+    return f"{code}site.addsitedir({site.getusersitepackages()!a}); " if site.ENABLE_USER_SITE else code
+
+
+@functools.cache
+def _finds_us(python: str, code: str) -> bool:
+    """Whether an isolated Python, after this code, finds this package here, with what its command line needs."""
+    asked = f"{code}import colony_memory.shell.cli.app as found; print(ascii(found.__file__))"
+    try:
+        done = subprocess.run(  # noqa: S603 - this Python
+            [python, "-I", "-c", asked], capture_output=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    here = os.path.join(_package(), "shell", "cli", "app.py")  # noqa: PTH118
+    return done.returncode == 0 and done.stdout.strip() == ascii(here).encode()
+
+
+def _package() -> str:
+    return os.path.dirname(os.path.abspath(colony_memory.__file__))  # noqa: PTH100, PTH120
+
+
+_MOST_BYTES = 2**20
+_COMMENT = re.compile(r"//|/\*")
+# What a shell takes for the end of a command, or for where its output goes.
+_OPERATORS = frozenset(";&|<>()\n")
+
+
+def with_hooks(text: str, host: Host, words: Sequence[str], seconds: int) -> str:
+    """The settings with this command at each event of the host, in place of those for the same folder, vault and label.
+
+    The last of the words is the folder; the host may let the command run so many seconds.
+    """
+    settings, saves = _read(text), _saves(words)
+    entry = {"type": "command", "command": shlex.join(words), "timeout": seconds * host.second}
+    made = _without(settings, lambda command: _saves(_own_words(command)) == saves)
+    hooks = made["hooks"] = dict(made.get("hooks", {}))
+    for event in (*host.tells, *host.saves):
+        hooks[event] = [*hooks.get(event, []), {"hooks": [entry]}]
+    return _written(made, settings, text)
+
+
+def without_hooks(text: str, folder: str | None = None) -> str:
+    """The settings without the hooks of this package, for one folder or for all; what they leave empty goes too."""
+    settings = _read(text)
+    made = _without(settings, lambda command: (own := own_folder(command)) is not None and folder in (None, own))
+    return _written(made, settings, text)
+
+
+def other_folders(text: str, words: Sequence[str]) -> list[str]:
+    """The other folders that the settings have saved under the same label of the same vault."""
+    folder, *place = _saves(words)
+    found = [_saves(_own_words(each)) for each in _commands(_read(text))]
+    return [other for other, *where in found if other not in (None, folder) and where == place]
+
+
+def commands_built_on(text: str) -> list[str]:
+    """The commands that are a hook of this package with something more, each once."""
+    return [*dict.fromkeys(filter(built_on, _commands(_read(text))))]
+
+
+def _saves(words: Sequence[str]) -> tuple[str | None, ...]:
+    """What a hook is for, folder, vault and label; another command for the same takes its place."""
+    named = {flag: value for flag, value in pairwise(words) if flag in ("--vault", "--label")}
+    return words[-1] if words else None, named.get("--vault"), named.get("--label")
+
+
+def own_folder(command: object) -> str | None:
+    """The folder that a command saves, where it is a hook of this package and nothing more.
+
+    >>> own_folder("/home/ada/.local/bin/colony-memory hook --format codex '/home/ada/my memory'")
+    '/home/ada/my memory'
+    >>> own_folder("colony-memory backup /home/ada/memory") is None
+    True
+    >>> own_folder("colony-memory hook /home/ada/memory && say saved") is None
+    True
+    """
+    return _saves(_own_words(command))[0]
+
+
+def _own_words(command: object) -> Sequence[str]:
+    return () if built_on(command) else _words(command)
+
+
+def built_on(command: object) -> bool:
+    """Whether a command is a hook of this package with something more that somebody has built on it."""
+    if not _words(command):
+        return False
+    lexer = shlex.shlex(str(command), posix=True, punctuation_chars="".join(_OPERATORS))
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    return any(_OPERATORS.issuperset(word) for word in lexer if word)
+
+
+def _words(command: object) -> Sequence[str]:
+    """What stands behind ``hook`` in a command that begins as one of this package."""
+    try:
+        words = after_program(shlex.split(command)) if isinstance(command, str) else ()
+    except ValueError:
+        return ()
+    return words[1:] if words[:1] == ["hook"] else ()
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text if text.strip() else "{}", object_pairs_hook=_distinct)
+    except json.JSONDecodeError as error:
+        why = "it has a comment, which JSON does not allow" if _COMMENT.match(text, error.pos) else "it is not JSON"
+        raise ValueError(f"{why}: line {error.lineno}, column {error.colno}") from error
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    settings: dict[str, Any] = _require(found, dict, "the settings are")
+    for event, groups in _require(settings.get("hooks", {}), dict, "what they call hooks is").items():
+        _require(groups, list, f"the hooks of {event} are")
+    return settings
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        # What one program takes from it is not what another does.
+        raise ValueError("it has a name twice in one object")
+    return found
+
+
+def _require(value: Any, kind: type, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{what} not {'a list' if kind is list else 'an object'}")  # noqa: TRY004 - it is a file
+    return value
+
+
+def _written(settings: dict[str, Any], before: dict[str, Any], text: str) -> str:
+    """JSON with the indent and the ends of lines of the text; that text where nothing is changed."""
+    if settings == before:
+        return text
+    indented = re.search(r"\n([ \t]+)\S", text)
+    in_ascii = text.isascii() or "\\ud" in text.lower()  # half of a surrogate pair has no other form
+    # What JSON has no number for is refused.
+    indent = indented[1] if indented else 2
+    made = json.dumps(settings, indent=indent, ensure_ascii=in_ascii, allow_nan=False) + "\n"
+    return made.replace("\n", "\r\n") if "\r\n" in text else made
+
+
+def _handlers(group: Any) -> list[Any]:
+    handlers = group.get("hooks") if isinstance(group, dict) else None
+    return handlers if isinstance(handlers, list) else []
+
+
+def _command(handler: Any) -> Any:
+    return handler.get("command") if isinstance(handler, dict) else None
+
+
+def _commands(settings: dict[str, Any]) -> list[Any]:
+    groups = chain.from_iterable(settings.get("hooks", {}).values())
+    return [_command(each) for group in groups for each in _handlers(group)]
+
+
+def _without(settings: dict[str, Any], is_meant: Callable[[Any], bool]) -> dict[str, Any]:
+    """The settings without the hooks whose commands are meant, and without what held nothing else."""
+    hooks: dict[str, Any] = {}
+    for event, groups in settings.get("hooks", {}).items():
+        left = []
+        for group in groups:
+            kept = [each for each in _handlers(group) if not is_meant(_command(each))]
+            if len(kept) == len(_handlers(group)):
+                left.append(group)
+            elif kept:
+                left.append({**group, "hooks": kept})
+        if left or not groups:
+            hooks[event] = left
+    if hooks == settings.get("hooks", {}):
+        return dict(settings)
+    return {name: hooks if name == "hooks" else value for name, value in settings.items() if name != "hooks" or hooks}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a settings file; true where it changes anything."""
+
+    path: Path
+    before: str  # its text, empty where it is not there
+    after: str  # what that becomes
+    facts: os.stat_result | None  # the file's facts, None where it is not there
+
+    def __bool__(self) -> bool:
+        return self.before != self.after
+
+    @property
+    def difference(self) -> str:
+        """Line by line, as ``patch`` takes it; empty where nothing changes."""
+        before, after = self.before.splitlines(keepends=True), self.after.splitlines(keepends=True)
+        lines = unified_diff(before, after, str(self.path), str(self.path))
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+    def make(self) -> None:
+        """Write it, whole or not at all. A file that is there keeps its owner and its mode."""
+        if not self:
+            return
+        data = self.after.encode()
+        try:
+            if self.facts is None:
+                make_directory(self.path.parent)
+                create_file(self.path, data)
+            else:
+                replace_file(self.path, data, like=self.facts)
+        except FileExistsError as error:
+            raise ColonyMemoryError(f"{self.path} was changed meanwhile; nothing was written, try again") from error
+        except OSError as error:
+            raise ColonyMemoryError(f"{self.path} cannot be written: {error.strerror}") from error
+
+
+def settings_path(host: Host) -> Path:
+    """The user's own settings file of a host."""
+    if not host.file:
+        raise ValueError(f"{host.title} has no settings for hooks: {host.afterwards}")
+    chosen = os.environ.get(host.variable, "") if host.variable else ""
+    folder = Path(at_key(host.variable, path_of, chosen)) if chosen.strip() else Path.home() / host.directory
+    return folder / host.file
+
+
+def switched_off(path: Path, host: Host) -> str | None:
+    """The file beside a settings file that switches the hooks of its host off, where one does."""
+    name, pattern = host.switch
+    place = path.with_name(name)
+    try:
+        found = read_file(real_path(place), _MOST_BYTES)
+    except OSError:
+        return None
+    text = "" if found is None else found.data.decode("utf-8", "replace")
+    return str(place) if re.search(pattern, text) else None
+
+
+def change_settings(path: Path, edit: Callable[[str], str]) -> Change:
+    """What an edit would make of a settings file. Where a link leads to it, the file that it leads to is meant."""
+    real = real_path(path)
+    try:
+        found = read_file(real, _MOST_BYTES)
+        before = "" if found is None else found.data.decode("utf-8")
+        return Change(real, before, edit(before), None if found is None else found.facts)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
+        raise ValueError(f"{path} is left as it is: {why}") from error

@@ -1,0 +1,433 @@
+"""What the tools do: a job and arguments in, an answer out. Each runs in a thread, and none takes a path.
+
+The annotations and docstrings are what a client is told of a tool.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from colony_memory._format.json import printable
+from colony_memory._os.paths import is_empty
+from colony_memory.capture._metadata import compare_files, contents_of
+from colony_memory.client import ColonyMemory
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    Hint,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    message_of,
+)
+from colony_memory.shell.app.compare import Side, Unsaved, file_history, patch_of, read_snapshot, side_of_folder
+from colony_memory.shell.app.content import content_of, near
+from colony_memory.shell.app.pick import (
+    change_word,
+    count_left_out,
+    find,
+    find_id,
+    made_at,
+    may_name_a_snapshot,
+    nothing_saved,
+    stamp,
+    with_pin,
+)
+from colony_memory.shell.app.protection import check_protection
+from colony_memory.shell.app.restore import RestoredFolder, fetch, restore_folder
+from colony_memory.shell.app.save import FolderSave, read_for
+from colony_memory.shell.mcp.replies import REPLY_CHARS, Reply, cut_text, reply, snapshot_of, some, within
+from colony_memory.shell.mcp.served import Job
+from colony_memory.shell.words import count, shown, users_line
+
+#: What stands for the folder as it is now, where a snapshot may be named.
+FOLDER = "folder"
+
+SnapshotName = Annotated[
+    str,
+    Field(max_length=64, description="An id from list, the beginning of one, latest, or latest~1 for the one before."),
+]
+FileName = Annotated[str, Field(min_length=1, max_length=4096, description="A file, named as show lists it.")]
+Tag = Annotated[str, Field(max_length=64)]
+Limit = Annotated[int, Field(ge=1, le=100, description="How many at most.")]
+Patch = Annotated[bool, Field(description="Give what differs line by line.")]
+Globs = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=4096)]],
+    Field(max_length=100, description="Only files whose name matches one of these globs; * matches / too."),
+]
+Force = Annotated[bool, Field(description="Replace files that a program has open, and real secrets by masked ones.")]
+Fallback = Annotated[bool, Field(description="Where the snapshot is damaged, take the newest intact one.")]
+
+
+def backup(
+    job: Job,
+    note: Annotated[str | None, Field(max_length=1000, description="What to say of it, for people.")] = None,
+    tags: Annotated[list[Tag], Field(max_length=20, description="What to file it under.")] = [],  # noqa: B006
+) -> Reply:
+    """Save the folder as a new snapshot. Where nothing has changed, nothing is written. What could not be saved is in
+    left_out.
+    """
+    served, clean = job.served, job.words.clean
+    options = replace(served.options, note=note, tags=tags)
+    with FolderSave(job.open(), served.root, options, unattended=True) as saving:
+        with served.fixed():
+            capture = saving.read(on_progress=job.go_on)
+        if served.place.make_unchosen():
+            _warn("no vault was chosen, so one was made in the data directory of the user", None)
+        saved = saving.save(capture)
+    info, contents = saved.info, saved.contents
+    if info.shrunk_from is not None:
+        hint = Hint("restore", "snapshot_id", info.shrunk_from, label=info.label)
+        _warn(
+            "this backup holds less than half of the one before; if that was not meant, get the one before back", hint
+        )
+    return reply(
+        snapshot=snapshot_of(info, latest=bool(info.head) or info.reused),
+        unchanged=info.reused,
+        files=None if contents is None else len(contents.files),
+        complete=bool(saved),
+        left_out=some(clean(str(each)) for each in saved.left_out),
+        ignored=len(capture.ignored),
+        masked=some(map(str, capture.secrets)) if options.secrets == "mask" else [],
+        met=info.diverged_from,
+        kept_twice=some(info.merged),
+    )
+
+
+def _warn(message: str, hint: Hint | None) -> None:
+    warnings.warn(ColonyMemoryWarning(message, hint=hint), stacklevel=2)
+
+
+def list_snapshots(
+    job: Job,
+    limit: Limit = 20,
+    before: Annotated[str | None, Field(max_length=64, description="Only those older than this id.")] = None,
+    tag: Annotated[Tag | None, Field(description="Only what is filed under this.")] = None,
+) -> Reply:
+    """List the snapshots, newest first."""
+    memory, label = job.open(), job.served.label
+    infos = memory.list_snapshots(label=label)
+    latest = next((info for info in infos if info.head), None) or (memory.latest(label=label) if infos else None)
+    infos = [info for info in infos if tag is None or tag in info.tags]
+    total = len(infos)
+    if before is not None:
+        ids = [info.snapshot_id for info in infos]
+        if before not in ids:
+            raise SnapshotNotFound(f"no snapshot has the id {before!r}: give the last id of the answer before")
+        infos = infos[ids.index(before) + 1 :]
+    page = within(infos, lambda info: (info.note, *info.tags), most=limit)
+    return reply(
+        snapshots=[
+            snapshot_of(info, latest=latest is not None and info.snapshot_id == latest.snapshot_id) for info in page
+        ],
+        total=total,
+        more=len(page) < len(infos),
+    )
+
+
+def show(
+    job: Job,
+    snapshot: SnapshotName = "latest",
+    file: FileName | None = None,
+    offset: Annotated[int, Field(ge=0, le=10**12, description="Where to go on: next_offset of the answer before.")] = 0,
+) -> Reply:
+    """Show one snapshot: when it was made, how large it is, and the names in it; with file the text of that file as it
+    was then. Long lists and texts come in parts: go on with offset set to next_offset. What is not known is null.
+    """
+    memory, clean = job.open(), job.words.clean
+    info = with_pin(memory, find(memory, snapshot, label=job.served.label))
+    kinds: dict[str, str] = {}
+    names, content, damage = [], None, None
+    try:
+        documents = fetch(memory, label=info.label, snapshot=info.snapshot_id).documents
+    except UntrustedSnapshot:
+        raise
+    except SnapshotCorrupt as error:
+        if file is not None:
+            raise
+        damage = clean(message_of(error))
+    else:
+        contents = contents_of(documents)
+        if file is None:
+            kinds |= dict.fromkeys(contents.texts, "text") | dict.fromkeys(contents.others, "bytes")
+            kinds |= dict.fromkeys(contents.links, "link")
+            kinds |= dict.fromkeys((f"{name}/" for name in contents.empty_dirs), "folder")
+            names = within(sorted(kinds)[offset:], lambda name: (name,))
+        else:
+            content = _part(file, content_of(info, documents, file), offset)
+    return reply(
+        snapshot=snapshot_of(info),
+        file_count=None if damage else len(contents.files),
+        files=[{"name": name, "kind": kinds[name]} for name in names],
+        next_offset=offset + len(names) if offset + len(names) < len(kinds) else None,
+        left_out=some(map(clean, info.incomplete), chars=REPLY_CHARS // 4),
+        content=content,
+        damage=damage,
+    )
+
+
+def _part(name: str, content: str | bytes, offset: int) -> dict[str, Any]:
+    """What one answer carries of a file's content, from a character on."""
+    size = len(content)
+    if isinstance(content, bytes):
+        return {"name": name, "text": None, "offset": 0, "size": size, "next_offset": None}
+    if offset > size:
+        raise ValueError(f"offset {offset} is behind the end: the text has {size} characters")
+    text, more = cut_text(content[offset:])
+    end = offset + REPLY_CHARS if more else None
+    return {"name": name, "text": text, "offset": offset, "size": size, "next_offset": end}
+
+
+_FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
+
+
+def verify(job: Job, snapshot: SnapshotName | None = None) -> Reply:
+    """Read every byte of one snapshot, or of all, and say what holds. What could not be checked is never called ok."""
+    memory, label, clean = job.open(), job.served.label, job.words.clean
+    named = None if snapshot is None else find_id(memory, snapshot, label=label)
+    report = memory.verify(label=label, snapshot_id=named)
+    if not report.snapshots and not report.problem:
+        raise nothing_saved(memory, label)
+    problems = [each for each in (*(check.problem for check in report.snapshots), report.problem) if each]
+    problems += [f"snapshot {each} was listed and is gone" for each in report.removed]
+    ordered = sorted(report.snapshots, key=bool)  # what does not hold first, each as new as it is
+    return reply(
+        good=bool(report),
+        checked=len(report.snapshots),
+        good_count=sum(map(bool, report.snapshots)),
+        pointer=report.pointer,
+        rollback=report.rollback,
+        problems=some(map(clean, dict.fromkeys(problems))),
+        snapshots=[
+            {
+                "id": each.snapshot_id,
+                "good": bool(each),
+                **{name: getattr(each, name) for name in _FACTS},
+                "problem": None if each.problem is None else clean(each.problem),
+            }
+            for each in within(ordered, lambda each: (each.problem,))
+        ],
+    )
+
+
+def status(
+    job: Job, quick: Annotated[bool, Field(description="Do not read what is saved: damage does not show.")] = False
+) -> Reply:
+    """Tell whether the memory is protected, what is wrong and what mends it, and what in the folder is not saved yet.
+    The newest snapshot is read in full.
+    """
+    served, words = job.served, job.words
+    paths = [] if is_empty(served.root) else [served.root]
+    with served.fixed() if paths else nullcontext():
+        checked = check_protection(
+            job.open(),
+            url=served.place.url,
+            label=served.label,
+            paths=paths,
+            exclude=served.options.exclude if paths else (),
+            agent=served.options.agent if paths else None,
+            quick=quick,
+        )
+    found, verdict = checked.found, checked.verdict
+    run = checked.runs.get(served.label)
+    return reply(
+        state=verdict.state,
+        newest=None if verdict.newest is None else snapshot_of(verdict.newest),
+        age_seconds=None if verdict.age is None else int(verdict.age.total_seconds()),
+        snapshots=sum(each.snapshots for each in found.labels),
+        problems=[
+            {"what": words.clean(each.what), "snapshot": each.snapshot_id, "mend": words.mending(each)}
+            for each in within(checked.problems, lambda each: (each.what,))
+        ],
+        unsaved=None if checked.unsaved is None else _unsaved(checked.unsaved, words.clean),
+        used_bytes=found.used_bytes,
+        quota_bytes=found.quota_bytes or None,
+        available_bytes=found.available_bytes,
+        last_watch=None if run is None else words.clean(f"{run.last.when.isoformat()}: {run.last.message}"),
+    )
+
+
+def _unsaved(unsaved: Unsaved, clean: Callable[[str], str]) -> dict[str, Any]:
+    changes = unsaved.changes
+    signed = (("+", changes.added), ("-", changes.removed), ("~", changes.changed))
+    names = [f"{sign} {name}" for sign, each in signed for name in each]
+    return {
+        "anything": bool(unsaved),
+        "added": len(changes.added),
+        "removed": len(changes.removed),
+        "changed": len(changes.changed),
+        "names": some(sorted(names, key=lambda text: text[2:])),
+        "cannot_be_saved": some(clean(str(each)) for each in unsaved.capture.left_out),
+        "not_compared": None if unsaved.problem is None else clean(unsaved.problem),
+    }
+
+
+def diff(
+    job: Job,
+    a: Annotated[SnapshotName, Field(description="A snapshot, or folder for the folder as it is.")] = "latest",
+    b: Annotated[SnapshotName, Field(description="The same.")] = FOLDER,
+    file: FileName | None = None,
+    patch: Patch = False,
+) -> Reply:
+    """Tell what changed from one snapshot to another, or, by default, from the latest to the folder as it is now."""
+    memory = job.open()
+    before, after = (_side(job, memory, text) for text in (a, b))
+    found = compare_files(before.documents, after.documents)
+    if file is not None:
+        names = {name for side in (before, after) for name in contents_of(side.documents).files}
+        if file not in names:
+            raise ColonyMemoryError(f"there is no {file!r} on either side{near(file, names)}")
+        of_it = {file, f"{file} (link)", f"{file} (executable)"}
+        added, removed = (tuple(name for name in names if name in of_it) for names in (found.added, found.removed))
+        changed = {name: each for name, each in found.changed.items() if name in of_it}
+        found = replace(
+            found, added=added, removed=removed, changed=changed, unchanged=0 if added or removed or changed else 1
+        )
+    text, more = cut_text(patch_of(before, after, only=file)) if patch else (None, False)
+    share = REPLY_CHARS // 4
+    return reply(
+        a=before.name,
+        b=after.name,
+        differs=bool(found),
+        added=some(found.added, chars=share),
+        removed=some(found.removed, chars=share),
+        changed=[
+            {"name": name, "lines_added": each.added, "lines_removed": each.removed, "exact": each.exact}
+            for name, each in within(found.changed.items(), lambda item: item[:1], chars=share)
+        ],
+        added_count=len(found.added),
+        removed_count=len(found.removed),
+        changed_count=len(found.changed),
+        unchanged_count=found.unchanged,
+        left_out=some((job.words.clean(str(each)) for each in (*before.left_out, *after.left_out)), chars=share),
+        patch=text,
+        patch_cut=more,
+    )
+
+
+def _side(job: Job, memory: ColonyMemory, text: str) -> Side:
+    served = job.served
+    if text == FOLDER:
+        # As a backup would read it, but for secrets that would stop one: they are not to be read here either.
+        masking = served.options.secrets in ("stop", "mask")
+        options = replace(served.options, secrets="mask" if masking else "allow")
+        with served.fixed():
+            return side_of_folder(FOLDER, read_for(memory, served.root, options, on_progress=job.go_on))
+    if not may_name_a_snapshot(text):
+        raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")
+    return read_snapshot(memory, find_id(memory, text, label=served.label), label=served.label)
+
+
+def history(job: Job, file: FileName, patch: Patch = False, limit: Limit = 20) -> Reply:
+    """Tell what became of one file, from snapshot to snapshot, newest first. Reads every snapshot."""
+    found = file_history(job.open(), file, label=job.served.label, patch=patch)
+    steps: list[dict[str, Any]] = []
+    left = REPLY_CHARS
+    for each in within(found.changes, lambda each: (each.snapshot.note,), most=limit):
+        text, _ = cut_text(each.patch or "", max(left, 0))
+        left -= len(text)
+        if patch and left <= 0 and steps:
+            break
+        steps.append(
+            {
+                "kind": change_word(found.name, each),
+                "snapshot": each.snapshot.snapshot_id,
+                "made": made_at(each.snapshot).isoformat(),
+                "note": each.snapshot.note,
+                "before": None if each.before is None else each.before.snapshot_id,
+                "lines_added": None if each.lines is None else each.lines.added,
+                "lines_removed": None if each.lines is None else each.lines.removed,
+                "bytes": each.size,
+                "patch": text if patch and each.patch is not None else None,
+            }
+        )
+    return reply(
+        file=found.name,
+        changes=steps,
+        total=len(found.changes),
+        more=len(steps) < len(found.changes),
+        snapshots_read=found.read,
+        passed_over=some(job.words.clean(f"{name}: {why}") for name, why in found.passed_over.items()),
+    )
+
+
+_NAMED = 10
+_NAME_CHARS = 80
+
+
+class Agreement(BaseModel):
+    restore: bool = Field(title="Restore", description="Write these files into the folder.")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a restore would do."""
+
+    snapshot_id: str  # the one that is restored, whatever becomes the latest meanwhile
+    question: str  # an answer counts for these words only: where they would be others by now, it is asked anew
+
+
+def plan_restore(job: Job, *, snapshot: str, files: Sequence[str], force: bool, fallback: bool) -> Plan:
+    """Find out what would be written; nothing is changed."""
+    served = job.served
+    named = find_id(job.open(), snapshot, label=served.label)
+    found = _restored(job, snapshot=named, only=files, force=force, fallback=fallback, dry_run=True)
+    info, written = found.info, found.written
+    if not found:
+        raise ColonyMemoryError(
+            f"nothing was restored: {count(len(written.in_use), 'file')} open in {users_line(written)}, "
+            f"which has to stop first: {', '.join(map(repr, written.in_use[:_NAMED]))}"
+        )
+    # Everything that one decides by, and nothing that changes by itself; names are quoted and short.
+    made, taken, same = map(len, (written.created, written.replaced, written.unchanged))
+    figures = f"{made} to create, {taken} to replace, {same} unchanged"
+    lines = [
+        f"Restore snapshot {shown(info.snapshot_id)} of label {served.label}, made {stamp(made_at(info))}?",
+        f"Into {shown(str(served.root))}: {figures}. What is there now is saved first.",
+    ]
+    if force:
+        lines.append("Files that a program has open are replaced too, and real secrets by their masks.")
+    lines += [shown(f"Other than it: {each}") for each in found.filled]
+    for what, names in (("Replaced", written.replaced), ("Created", written.created)):
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            lines.append(f"{what}: {', '.join(map(_quoted, names[:_NAMED]))}{more}")
+    return Plan(info.snapshot_id, "\n".join(lines))
+
+
+def _restored(job: Job, **options: Any) -> RestoredFolder:
+    served = job.served
+    with served.fixed():
+        return restore_folder(
+            job.open(), served.root, label=served.label, snapshot_first=True, on_progress=job.go_on, **options
+        )
+
+
+def _quoted(name: str) -> str:
+    text = printable(name)
+    return repr(text if len(text) <= _NAME_CHARS else f"{text[:_NAME_CHARS]}…")
+
+
+def restore(job: Job, *, plan: Plan, files: Sequence[str], force: bool) -> Reply:
+    """Do what was planned. What the folder holds is saved first, and where it cannot be, nothing is restored."""
+    found = _restored(job, snapshot=plan.snapshot_id, only=files, force=force)
+    written, before = found.written, found.before
+    share = REPLY_CHARS // 5
+    return reply(
+        snapshot=found.info.snapshot_id,
+        made=made_at(found.info).isoformat(),
+        left_out=count_left_out(found.info),
+        filled=some(map(str, found.filled), chars=share),
+        created=some(written.created, chars=share),
+        replaced=some(written.replaced, chars=share),
+        created_count=len(written.created),
+        replaced_count=len(written.replaced),
+        unchanged_count=len(written.unchanged),
+        masked=some(written.masked, chars=share),
+        saved_before=None if before is None else before.info.snapshot_id,
+        saved_before_label=None if before is None else before.info.label,
+    )

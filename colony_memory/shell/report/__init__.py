@@ -1,0 +1,153 @@
+"""A vault as one page of HTML that needs nothing else: no server, no network, no other file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from base64 import b64encode
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.names import latest_filename, manifest_filename, stamp
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, VaultError, message_of
+from colony_memory.shell.app.compare import every_history
+from colony_memory.shell.app.protection import check_protection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from colony_memory.client import ColonyMemory
+    from colony_memory.reports import Change, LabelMap, SnapshotCheck
+    from colony_memory.shell.app.protection import Checked
+    from colony_memory.snapshot import SnapshotInfo
+
+_FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
+_PLACES = {"added": 0, "returned": 0, "changed": 1, "removed": 2}
+
+
+def look_over(
+    memory: ColonyMemory, *, url: str, label: str | None = None, quick: bool = False, now: datetime | None = None
+) -> tuple[Checked, list[dict[str, Any]]]:
+    """Whether the vault protects, and each label as the page shows it. What is wrong with one label is said of it, and
+    does not stop the others.
+    """
+    checked = check_protection(memory, url=url, label=label, now=now)
+    with warnings.catch_warnings():
+        # All that they say is in what comes back.
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        return checked, [_label(memory, each, quick=quick) for each in checked.found.labels]
+
+
+def _is_bare(found: LabelMap) -> bool:
+    """There is a pointer to nothing and no snapshot: anyone can put thousands of them there."""
+    at_most = {manifest_filename(found.label, found.latest or ""), latest_filename(found.label)}
+    return found.dangling and not found.snapshots and not found.untrusted and at_most.issuperset(found.broken)
+
+
+def _label(memory: ColonyMemory, found: LabelMap, *, quick: bool) -> dict[str, Any]:
+    label, problem, snapshots = found.label, None, list["SnapshotInfo"]()
+    checks: dict[str, SnapshotCheck] = {}
+    changes: Mapping[str, tuple[Change, ...]] = {}
+    unread: Mapping[str, str] = {}
+    if _is_bare(found):
+        problem = next(iter(found.broken.values()), None)
+    else:
+        try:
+            if not quick:
+                verified = memory.verify(label=label)
+                problem, checks = verified.problem, {each.snapshot_id: each for each in verified.snapshots}
+            snapshots = memory.list_snapshots(label=label)
+            if not quick:
+                histories = every_history(memory, label=label)
+                changes, unread = histories.changes, histories.passed_over
+        except VaultError:
+            raise
+        except ColonyMemoryError as error:
+            problem = message_of(error)
+    numbers: dict[str, list[int]] = {}  # how many documents each snapshot added, changed and removed
+    for change in (each for history in changes.values() for each in history):
+        numbers.setdefault(change.snapshot.snapshot_id, [0, 0, 0])[_PLACES[change.kind]] += 1
+    before = {info.shrunk_from for info in snapshots}
+    rows, documents = [], 0
+    for info in reversed(snapshots):
+        added, _, removed = numbers.get(info.snapshot_id, (0, 0, 0))
+        documents += added - removed
+        # As histories tell: without the record of a folder, which is no file of it.
+        known = documents if changes and not unread else info.doc_count
+        row = {
+            "documents": known,
+            "shrank": info.snapshot_id in before,
+            "changes": numbers.get(info.snapshot_id),
+            "check": _check(checks.get(info.snapshot_id)),
+            "unread": unread.get(info.snapshot_id),
+        }
+        rows.append({**_snapshot(info), **row})
+    listed = {info.snapshot_id for info in snapshots}
+    return {
+        "label": label,
+        "problem": problem,
+        "snapshots": rows[::-1],
+        # What no list shows, since it is damaged or not trusted.
+        "others": [{"id": name, "check": _check(check)} for name, check in checks.items() if name not in listed],
+        "documents": [
+            {"name": name, "size": history[0].size, "changes": [_change(each) for each in history]}
+            for name, history in changes.items()
+        ],
+    }
+
+
+def _snapshot(info: SnapshotInfo) -> dict[str, Any]:
+    return {
+        "id": info.snapshot_id,
+        "made": info.created_at,
+        "bytes": info.byte_size,
+        "stored": info.stored_bytes,
+        "format": info.format,
+        "issuer": info.issuer,
+        "latest": bool(info.head),
+        "pinned": info.pinned,
+        "incomplete": list(info.incomplete),
+        "note": info.note,
+        "tags": list(info.tags),
+        "encrypted": info.encrypted,
+    }
+
+
+def _check(check: SnapshotCheck | None) -> dict[str, Any] | None:
+    if check is None:
+        return None
+    return {"good": bool(check), "problem": check.problem, **{name: getattr(check, name) for name in _FACTS}}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    lines = change.lines
+    return {
+        "kind": change.kind,
+        "id": change.snapshot.snapshot_id,
+        "made": change.snapshot.created_at,
+        "size": change.size,
+        "lines": None if lines is None else [lines.added, lines.removed],
+        "patch": change.patch,
+    }
+
+
+def render(
+    labels: Sequence[Mapping[str, Any]], *, status: Mapping[str, Any], now: datetime, next_backups: Sequence[str] = ()
+) -> str:
+    """The page."""
+    home = files(__package__)
+    template, style, script = (home.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    document = {"made": stamp(now), "status": status, "next": list(next_backups), "labels": labels}
+    # In ASCII, and without the one character that could end the element: nothing in it is markup.
+    data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+    # The browser runs this very script, and nothing that a text might have smuggled in.
+    digest = b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    pieces = {"{{digest}}": digest, "{{style}}": style, "{{script}}": script, "{{data}}": data}
+    # From the front, so that nothing which was put in is looked at again.
+    out: list[str] = []
+    for name, piece in pieces.items():
+        before, _, template = template.partition(name)
+        out += [before, piece]
+    return "".join([*out, template])

@@ -1,0 +1,131 @@
+"""Names, sizes and times as people read them, in lines as wide as a terminal. Needs no extra."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from contextlib import suppress
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TextIO
+
+    from colony_memory.capture import Written
+    from colony_memory.snapshot import SnapshotInfo
+
+
+def draws(stream: TextIO | None) -> bool:
+    """The stream is a terminal that colours and clears lines."""
+    return (
+        stream is not None
+        and stream.isatty()
+        and os.environ.get("TERM") not in ("dumb", "unknown")
+        and (os.name != "nt" or "WT_SESSION" in os.environ)
+    )
+
+
+def columns_of(text: str) -> int:
+    """The columns that it takes."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def width_of(stream: TextIO | None) -> int:
+    """The columns of the terminal that a stream goes to, 80 where it does not tell."""
+    with suppress(ValueError):  # what it is set to counts more than what the terminal says, as everywhere
+        given = int(os.environ.get("COLUMNS", ""))
+        if given > 0:
+            return given
+    with suppress(OSError, ValueError):  # no descriptor, or not that of a terminal
+        return os.get_terminal_size(stream.fileno() if stream else -1).columns or 80
+    return 80
+
+
+#: So many names are told unasked.
+FEW = 10
+
+_clock = partial(datetime.now, timezone.utc)
+_KEY_CHARS = 10
+_LONGEST = 4096  # characters of a path, which Linux bounds so
+_UNITS = ("kB", "MB", "GB", "TB")
+
+
+def shown(text: str) -> str:
+    """The text on one line, with everything that would move a cursor, hide or reorder spelled as an escape.
+
+    Names come out of a vault, or off a disk where others may write. One that is longer than any path is cut.
+    """
+    if len(text) > _LONGEST:
+        return f"{_escaped(text[:_LONGEST])}… and {len(text) - _LONGEST} characters more"
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def shown_with_tabs(line: str) -> str:
+    """The same for a line of a text, where a tab is a tab."""
+    return "\t".join(map(_escaped, line.split("\t")))
+
+
+def size(count: int) -> str:
+    """Bytes with three digits at most, in powers of 1000 as the vault's quota is."""
+    if count < 1000:
+        return f"{count} B"
+    value, unit = count / 1000, 0
+    while value >= 999.5 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.1f} {_UNITS[unit]}" if value < 99.95 else f"{value:.0f} {_UNITS[unit]}"
+
+
+def stored(info: SnapshotInfo) -> str:
+    """Bytes that a snapshot takes in the vault, where that is known."""
+    return size(info.stored_bytes) if info.stored_bytes else "-"
+
+
+def few(lines: Sequence[str], *, verbose: bool) -> list[str]:
+    """The lines where they are few or all are asked for; else the first, and how many more there are."""
+    if verbose or len(lines) <= FEW:
+        return list(lines)
+    return [*lines[:FEW], f"and {len(lines) - FEW} more; --verbose tells all"]
+
+
+def count(number: int, thing: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def age(moment: datetime, now: datetime) -> str:
+    """How long ago, in the largest unit that fits: ``5s ago``, ``3d ago``; ``in 2h`` for what is to come."""
+    from colony_memory.shell.app.pick import SPANS
+
+    seconds = int((now - moment).total_seconds())
+    unit, length = next((span for span in SPANS.items() if abs(seconds) >= span[1]), ("s", 1))
+    number = abs(seconds) // length
+    if seconds < 0:
+        return f"in {number}{unit}"
+    return f"{number}{unit} ago" if number else "just now"
+
+
+def now_utc() -> datetime:
+    """The time that ages are told against."""
+    return _clock()
+
+
+def signer(info: SnapshotInfo) -> str:
+    """The beginning of the key that a snapshot names as its signer's, as long as it takes to tell keys apart."""
+    if not info.signed:
+        return "-"
+    return shown((info.issuer or "?").removeprefix("did:key:")[:_KEY_CHARS])
+
+
+def users_line(written: Written) -> str:
+    """The programs that have open what a restore would change."""
+    from colony_memory.capture._filenames import listed
+
+    return listed(list(dict.fromkeys(written.why[name] for name in written.in_use)), most=3)
