@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._ignore import Following
 
+_LOOKS = 3
 NOT_FOLLOWED = "it is not followed"
 
 
@@ -335,27 +336,30 @@ class Walk:
 def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, str], dict[str, str]]:
     """The status of what is in a directory, the text of its links, and why the rest is not told.
 
-    What goes, or becomes another thing, meanwhile is found as it is when all is looked at again.
+    What goes or becomes another thing meanwhile, and is named there still, is looked at again.
     """
     entries, links, lost = dict[str, os.stat_result](), dict[str, str](), dict[str, str]()
-    gone = set[str]()
-    for name in place.names():
-        status = None
-        try:
-            status = place.look(name)
-            if status is not None and stat.S_ISLNK(status.st_mode):
-                links[name] = place.read_link(name)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                again = place.look(name)
-                if status is not None and (again is None or not is_same(status, again)):
-                    continue
-            lost[name] = reason_of(error)
-            continue
-        if status is None:
-            gone.add(name)
-        else:
-            entries[name] = status
-    if gone:  # what is still named there is so for good
-        lost |= dict.fromkeys(gone.intersection(place.names()), steady.VANISHED)
+    names = [*place.names()]
+    for _ in range(_LOOKS):
+        gone = set[str]()
+        for name in names:
+            status = None
+            try:
+                status = place.look(name)
+                if status is not None and stat.S_ISLNK(status.st_mode):
+                    links[name] = place.read_link(name)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    again = place.look(name)
+                    if status is not None and (again is None or not is_same(status, again)):
+                        gone.add(name)
+                        continue
+                lost[name] = reason_of(error)
+                continue
+            if status is None:
+                gone.add(name)
+            else:
+                entries[name] = status
+        names = [*gone.intersection(place.names())] if gone else []
+    lost |= dict.fromkeys(names, steady.VANISHED)
     return entries, links, lost

@@ -18,6 +18,7 @@ from capture_trees import PNG, contents, files, make, names, posix, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colony_memory._os.directory import Directory
 from colony_memory.capture import LeftOut, _filenames, _ignore, read_folder, read_paths, recover, write_folder
 from colony_memory.capture import folder as reading
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
@@ -134,6 +135,23 @@ def test_arguments_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "scandir", closed)
     with pytest.raises(ValueError, match="cannot be read: not readable: permission denied"):
         read_folder(tmp_path)
+
+
+def test_what_is_not_there_for_an_instant_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"a.md": b"a", "b.md": b"b", "sub/c.md": b"c"})
+    look, absent = Directory.look, {"b.md", "sub"}
+
+    def looked(place: Directory, name: str, **options: bool) -> os.stat_result | None:
+        if name in absent:  # a writer makes it anew
+            absent.remove(name)
+            return None
+        return look(place, name, **options)
+
+    monkeypatch.setattr(Directory, "look", looked)
+    capture = read_folder(tmp_path)
+    assert not absent
+    assert contents(capture) == {"a.md": "a", "b.md": "b", "sub/c.md": "c"}
+    assert not capture.left_out
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
