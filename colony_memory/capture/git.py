@@ -85,9 +85,10 @@ def _require_alone(repository: Path, within: Path, limit: int) -> None:
     What is no part of the history may be anything: a socket of its watcher, a link among the hooks.
     """
     try:
-        tops = [_led(repository, _LEADS, within) if stat.S_ISREG(repository.lstat().st_mode) else repository]
+        top = _led(repository, _LEADS) if stat.S_ISREG(repository.lstat().st_mode) else repository
+        tops = [_inside(top, within)]
         if os.path.lexists(shared := tops[0] / "commondir"):
-            tops.append(_led(shared, b"", within))
+            tops.append(_inside(_led(shared, b""), within))
         if any(os.path.lexists(top / "objects/info/alternates") for top in tops):
             raise NotBundled("borrows objects from another repository: run 'git repack -a -d' in it")
         size, pending = 0, [(top, top) for top in tops]
@@ -107,15 +108,19 @@ def _require_alone(repository: Path, within: Path, limit: int) -> None:
         raise NotBundled(f"cannot be read: {error.strerror}") from error
 
 
-def _led(file: Path, start: bytes, within: Path) -> Path:
+def _led(file: Path, start: bytes) -> Path:
     if not stat.S_ISREG(file.lstat().st_mode):
         raise NotBundled(f"{file.name!r} in it is not a plain file")
     with file.open("rb") as stream:
         said = stream.read(_LONGEST_PATH)
-    directory = (file.parent / os.fsdecode(said.removeprefix(start).rstrip(b"\n"))).resolve()
-    if not directory.is_relative_to(within.resolve()):
-        raise NotBundled(f"leads out of the folder, to {str(directory)!r}")
-    return directory
+    return file.parent / os.fsdecode(said.removeprefix(start).rstrip(b"\n"))
+
+
+def _inside(directory: Path, within: Path) -> Path:
+    real = directory.resolve()
+    if not real.is_relative_to(within.resolve()):
+        raise NotBundled(f"leads out of the folder, to {str(real)!r}")
+    return real
 
 
 def _run(repository: Path, *arguments: str) -> bytes:

@@ -11,6 +11,7 @@ from capture_trees import contents, make, posix
 
 from colony_memory.capture import LeftOut, Note, read_folder, write_folder
 from colony_memory.capture._metadata import split_documents
+from colony_memory.capture.git import NotBundled, make_bundle
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -214,6 +215,14 @@ def test_a_link_called_git_is_not_followed(repository: Path) -> None:
     capture = read_folder(repository, git=True)
     assert [entry.name for entry in capture.left_out] == [".git"]
     assert "elsewhere/HEAD" in capture.documents
+
+
+@posix
+def test_a_link_that_takes_the_place_of_a_repository_is_not_followed(repository: Path, tmp_path: Path) -> None:
+    (repository / ".git").rename(tmp_path / "elsewhere")
+    (repository / ".git").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotBundled, match="leads out of the folder"):
+        make_bundle(repository / ".git", within=repository, limit=2**30)
 
 
 def test_a_secret_in_a_bundle_is_not_seen_which_the_guide_says(repository: Path) -> None:
