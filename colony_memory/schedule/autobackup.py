@@ -248,7 +248,10 @@ class Autobackup(AutobackupBase):
             atexit.unregister(self._finish)
 
     def backup_now(self) -> SnapshotInfo | None:
-        """Make a backup, after one that is under way, and wait for it."""
+        """Make a backup in the timer's thread, after one that is under way, and wait for it.
+
+        Whoever calls it must hold no lock that ``collect()`` waits for: neither would go on.
+        """
         request = self._post_now(in_collect=self._loop.is_here)
         request.wait()
         return None if request.outcome is None else request.outcome.result
