@@ -190,10 +190,11 @@ class Watch:
             return
         first, self._first = self._first, False
         raised = outcome.error if first and outcome.error is not None and not mends_itself(outcome.error) else None
+        run, error = _run_of(outcome)
         try:
-            self._tell(*_run_of(outcome), heard=raised is None)
-        except Exception as error:  # noqa: BLE001 - raised where the watch is run
-            raised = raised or error
+            self._tell(run if raised is None else replace(run, next_run=None), error, heard=raised is None)
+        except Exception as failed:  # noqa: BLE001 - raised where the watch is run
+            raised = raised or failed
         if raised is not None:
             self._inbox.put(raised)
 

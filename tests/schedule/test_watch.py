@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import queue
@@ -255,13 +256,16 @@ def test_a_limit_holds_what_is_asked_for_up_and_is_told():
 
 
 @pytest.mark.parametrize("raised", [BrokenPipeError(), ValueError("no such folder"), SystemExit(3)])
-def test_what_hearing_of_a_run_or_the_first_run_fails_of_is_raised(raised):
+def test_what_hearing_of_a_run_or_the_first_run_fails_of_is_raised(raised, tmp_path):
     def tell(run, error):
         raise raised
 
     def fail():
         raise raised
 
-    watch = Watch(lambda: saved("a"), on_run=tell) if isinstance(raised, OSError) else Watch(fail)
+    state = tmp_path / "state.json"
+    watch = Watch(lambda: saved("a"), on_run=tell) if isinstance(raised, OSError) else Watch(fail, state=state)
     with pytest.raises(type(raised)):
         watch.run()
+    # No other run is due where that one has ended it.
+    assert not state.exists() or json.loads(state.read_text())["last_failure"]["next_run"] is None
