@@ -525,15 +525,19 @@ def test_the_latest_of_a_signed_label_is_deleted_by_a_signer_only(saved, kind):
 
 
 @pytest.mark.parametrize("kind", ["full", "plain"])
-def test_a_signed_label_is_pruned_by_a_signer_only(kind):
+def test_a_signed_label_is_pruned_and_tagged_by_a_signer_only(kind):
     held = Held(kind=kind)
     before = dict(held.files)
     for keyless in ({}, {"trusted_issuers": OWN.did_key}):
         mem = ColonyMemory(backend=held.backend, **keyless)
         assert len(mem.plan_prune(label="default", keep=2).remove) == 3
+        with pytest.raises(ColonyMemoryError, match="only a client that signs"):
+            mem.tag(snapshot_id=held.ids[4], add="bad")
         with pytest.raises(ColonyMemoryError, match=r"pruning takes .* only a client that signs may do; try .*signer="):
             mem.prune(label="default", keep=2)
     assert held.files == before
+    assert held.client().tag(snapshot_id=held.ids[4], add="good") == ("good",)
+    assert held.client("issuers").latest().tags == ("good",)
     assert held.client().prune(label="default", keep=2) == 3
 
 
@@ -651,18 +655,6 @@ def as_0_1_1(held):
             held.edit(name, lambda raw: raw.pop("signature", None))
             if name != POINTER:
                 held.sign(name, OWN)
-
-
-def test_the_first_day_after_0_1_1_goes_on_with_a_warning():
-    held = Held()
-    as_0_1_1(held)
-    mem = held.client()
-    with pytest.warns(ColonyMemoryWarning, match=r"taking the newest whole snapshot .* is not signed"):
-        assert mem.restore() == {"m": "v4"}
-    assert mem.backup({"m": "new"}).head
-    assert held.client().restore() == {"m": "new"}
-    assert len(held.client().list_snapshots()) == 6
-    assert held.client().verify()
 
 
 def test_from_the_second_day_on_a_pointer_of_0_1_1_is_refused_until_it_is_accepted():

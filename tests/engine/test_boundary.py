@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import errno
@@ -22,7 +20,6 @@ from colony_sdk import (
 from colony_memory import exceptions
 from colony_memory._boundary import translate
 from colony_memory.exceptions import (
-    ColonyMemoryError,
     Hint,
     QuotaExceeded,
     RateLimited,
@@ -34,7 +31,7 @@ from colony_memory.exceptions import (
 DOING = "writing cmem.work.x.manifest.json"
 
 
-def shown(error: Exception) -> ColonyMemoryError:
+def shown(error):
     """The translation; it says what was being done, what was raised, and fits one line."""
     out = translate(error, DOING)
     assert str(out).startswith(f"{DOING} failed: {type(error).__name__}")
@@ -42,7 +39,7 @@ def shown(error: Exception) -> ColonyMemoryError:
     return out
 
 
-def json_error() -> json.JSONDecodeError:
+def json_error():
     try:
         json.loads("<html>")
     except json.JSONDecodeError as error:
@@ -51,10 +48,10 @@ def json_error() -> json.JSONDecodeError:
 
 
 BUSY = ColonyServerError("busy", 503)
-BUSY.retry_after = 7  # type: ignore[attr-defined]
+BUSY.retry_after = 7
 UNSTORED = "this says nothing about what is stored"
 #: What was raised; its kind, status, code, seconds to wait, and a part of its message.
-RAISED: list[tuple[Exception, type[Exception], int | None, str | None, float | None, str]] = [
+RAISED = [
     *(
         (ColonyAuthError("no", status, {}, code), VaultDenied, status, code, None, hint)
         for status, code, hint in (
@@ -129,9 +126,7 @@ RAISED: list[tuple[Exception, type[Exception], int | None, str | None, float | N
 
 
 @pytest.mark.parametrize(("error", "kind", "status", "code", "seconds", "words"), RAISED)
-def test_what_was_raised_is_told_as_an_error_of_the_package(
-    error: Exception, kind: type[Exception], status: int | None, code: str | None, seconds: float | None, words: str
-) -> None:
+def test_what_was_raised_is_told_as_an_error_of_the_package(error, kind, status, code, seconds, words):
     out = shown(error)
     assert type(out) is kind
     assert isinstance(out, VaultError)
@@ -140,7 +135,7 @@ def test_what_was_raised_is_told_as_an_error_of_the_package(
     assert words in str(out)
 
 
-def test_what_to_do_is_a_hint() -> None:
+def test_what_to_do_is_a_hint():
     assert shown(ColonyAPIError("Found", 302)).hint == Hint("open", "base_url")
     for code in ("QUOTA_EXCEEDED", "LIMIT_EXCEEDED"):
         out = shown(ColonyValidationError("full", 400, {}, code))
@@ -149,25 +144,25 @@ def test_what_to_do_is_a_hint() -> None:
         assert "the vault is full" in out.message
 
 
-def test_a_status_that_is_no_status_is_none() -> None:
+def test_a_status_that_is_no_status_is_none():
     for status in (0, -1, False, True, "404", 404.0, None, [404]):
         error = RuntimeError("x")
-        error.status = status  # type: ignore[attr-defined]
-        error.code = 404  # type: ignore[attr-defined]
+        error.status = status
+        error.code = 404
         out = shown(error)
         assert isinstance(out, VaultError)
         assert (type(out), out.status, out.code) == (VaultError, None, None)
 
 
 @pytest.mark.parametrize("name", ["SnapshotNotFound", "SnapshotCorrupt", "QuotaExceeded", "VaultError", "RateLimited"])
-def test_an_error_of_this_package_passes_as_it_is(name: str) -> None:
+def test_an_error_of_this_package_passes_as_it_is(name):
     error = getattr(exceptions, name)("as it is")
     assert translate(error, DOING) is error
     refusal = VaultError("as it is", status=404, code="NOT_FOUND")
     assert translate(refusal, DOING) is refusal
 
 
-def test_a_message_moves_no_cursor_and_hides_nothing() -> None:
+def test_a_message_moves_no_cursor_and_hides_nothing():
     out = shown(ColonyAPIError("\x1b[2J\x1b]0;t\x07 \u202e \udcff \x00 caf\u00e9", 499))
     assert out.message.isprintable()
     assert "\\x1b[2J\\x1b]0;t\\x07 \\u202e \\udcff \\x00 caf\u00e9" in out.message

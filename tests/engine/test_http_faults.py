@@ -157,10 +157,12 @@ def schedules(server, fault, prepare):
         assert skip < 40
 
 
+@pytest.mark.parametrize("saved", [True, False])
 @pytest.mark.parametrize("fault", sorted(FAULTS))
-def test_a_boot_never_starts_empty(server, connect, fault):
+def test_a_boot_starts_empty_only_where_nothing_is_saved(server, connect, fault, saved):
     saver = ColonyMemory(backend=server.vault)
-    for injection in schedules(server, fault, lambda: saver.backup(OLD, skip_unchanged=False)):
+    prepare = (lambda: saver.backup(OLD, skip_unchanged=False)) if saved else lambda: None
+    for injection in schedules(server, fault, prepare):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ColonyMemoryWarning)
@@ -168,16 +170,7 @@ def test_a_boot_never_starts_empty(server, connect, fault):
         except VaultError:
             assert injection.fired
         else:
-            assert got == OLD
-
-
-@pytest.mark.parametrize("fault", sorted(FAULTS))
-def test_a_boot_on_an_empty_vault(server, connect, fault):
-    for injection in schedules(server, fault, lambda: None):
-        try:
-            assert connect(server.url).restore(default=EMPTY) == EMPTY
-        except VaultError:
-            assert injection.fired
+            assert got == (OLD if saved else EMPTY)
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))

@@ -1,7 +1,5 @@
 """What others hand in: mocks as clients, vaults whose calls cannot be called off, documents of odd types."""
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import enum
@@ -37,7 +35,7 @@ AWAITED = {
 }
 
 
-def wired(fake: Any) -> Any:
+def wired(fake):
     vault = FakeVault()
     for name in METHODS:
         getattr(fake, name).side_effect = getattr(vault, name)
@@ -50,7 +48,7 @@ def test_a_mock_of_a_client_is_one_and_no_more(make):
     memory.backup({"a.md": "x"})
     assert memory.restore() == {"a.md": "x"}
 
-    async def in_threads() -> dict[str, str]:
+    async def in_threads():
         other = AsyncColonyMemory(backend=wired(make()))
         await other.backup({"a.md": "y"}, prune_keep=1)
         return await other.restore()
@@ -60,7 +58,7 @@ def test_a_mock_of_a_client_is_one_and_no_more(make):
 
 @pytest.mark.parametrize("make", AWAITED.values(), ids=AWAITED)
 def test_a_mock_of_an_asynchronous_client_is_awaited(make):
-    async def awaited() -> dict[str, str]:
+    async def awaited():
         memory = AsyncColonyMemory(backend=wired(make()))
         await memory.backup({"a.md": "y"}, prune_keep=1)
         return await memory.restore()
@@ -73,11 +71,11 @@ def test_a_mock_of_an_asynchronous_client_is_awaited(make):
 class Slow(PlainVault):
     """Its n-th call takes until somebody lets it go on; then all is as it was."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at):
         super().__init__(FakeVault(operations_per_hour=None))
         self.at, self.begun, self.may_go_on, self.name = at, threading.Event(), threading.Event(), ""
 
-    def _slowly(self, name: str, *args: Any) -> Any:
+    def _slowly(self, name, *args):
         self.at -= 1
         if self.at == 0:
             self.name = name
@@ -86,7 +84,7 @@ class Slow(PlainVault):
         return getattr(self.vault, name)(*args)
 
 
-def slowly(name: str) -> Any:
+def slowly(name):
     return lambda self, *args: self._slowly(name, *args)
 
 
@@ -106,7 +104,7 @@ async def pin(memory, info):
     await memory.pin(snapshot_id=info.snapshot_id)
 
 
-async def begun(verb: Any, at: int) -> tuple[AsyncColonyMemory, Slow, asyncio.Task[None]] | None:
+async def begun(verb, at):
     """A verb whose n-th call is under way, None where it has fewer."""
     slow = Slow(0)
     memory = AsyncColonyMemory(backend=slow)
@@ -119,7 +117,7 @@ async def begun(verb: Any, at: int) -> tuple[AsyncColonyMemory, Slow, asyncio.Ta
     return None if task.done() else (memory, slow, task)
 
 
-async def cancelled(verb: Any, at: int) -> bool:
+async def cancelled(verb, at):
     """Cancel a verb at its n-th call, and go on at once; false where it has fewer."""
     found = await begun(verb, at)
     if found is None:
@@ -151,7 +149,7 @@ def test_what_a_cancelled_verb_has_begun_is_waited_for(verb):
 
 
 def test_what_fails_after_it_was_cancelled_is_heard_of(caplog):
-    async def fails() -> None:
+    async def fails():
         _, slow, task = await begun(pin, 2)
         slow.vault.vault_upload_file = lambda *_: 1 / 0
         task.cancel()
@@ -165,18 +163,18 @@ def test_what_fails_after_it_was_cancelled_is_heard_of(caplog):
 
 
 class Witness(DictWitness):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.begun, self.may_go_on = threading.Event(), threading.Event()
 
-    def record(self, label: str, head: str) -> None:
+    def record(self, label, head):
         self.begun.set()
         assert self.may_go_on.wait(30)
         super().record(label, head)
 
 
 def test_what_a_witness_is_told_comes_in_order():
-    async def inside() -> None:
+    async def inside():
         witness = Witness()
         memory = AsyncColonyMemory(backend=PlainVault(FakeVault()), witness=witness)
         task = asyncio.create_task(memory.backup({"a": "1"}))
@@ -197,24 +195,24 @@ def test_what_a_witness_is_told_comes_in_order():
 class Text(str):
     __slots__ = ()
 
-    def encode(self, *_: Any, **__: Any) -> bytes:
+    def encode(self, *_, **__):
         return b"another"
 
-    def __str__(self) -> str:
+    def __str__(self):
         return "another"
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 1
 
 
 class Items(dict[str, Any]):
-    def items(self) -> Any:
+    def items(self):
         return [("given.md", "given")]
 
-    def __iter__(self) -> Any:
+    def __iter__(self):
         return iter(["other.md"])
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name):
         return "other"
 
 
@@ -222,7 +220,7 @@ class Twin(str):
     __slots__ = ()
     __hash__ = object.__hash__
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other):
         return self is other
 
 

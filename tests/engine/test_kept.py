@@ -9,7 +9,6 @@ from faces import FORMATS
 
 from colony_memory import (
     ColonyMemory,
-    ColonyMemoryError,
     ColonyMemoryWarning,
     Ed25519Signer,
     PruneIncomplete,
@@ -136,18 +135,6 @@ def test_tags_come_and_go_afterwards(open_memory, vault):
         mem.tag(snapshot_id=last.snapshot_id)
     with pytest.raises(ValueError, match="at most 20"):
         mem.tag(snapshot_id=last.snapshot_id, add=[f"t{n}" for n in range(20)])
-
-
-def test_who_cannot_sign_tags_nothing_of_a_signed_label():
-    pytest.importorskip("cryptography")
-    signer = Ed25519Signer.generate()
-    vault = FakeVault(operations_per_hour=None)
-    mem = ColonyMemory(backend=vault, signer=signer, trusted_issuers=[signer.did_key])
-    info = mem.backup({"m": "0"})
-    assert mem.tag(snapshot_id=info.snapshot_id, add="good") == ("good",)
-    assert ColonyMemory(backend=vault, trusted_issuers=[signer.did_key]).latest().tags == ("good",)
-    with pytest.raises(ColonyMemoryError, match="only a client that signs"):
-        ColonyMemory(backend=vault).tag(snapshot_id=info.snapshot_id, add="bad")
 
 
 BEGIN = datetime(2026, 11, 27, 8, 15, tzinfo=timezone.utc)

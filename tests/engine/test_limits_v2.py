@@ -13,10 +13,8 @@ from pathlib import Path
 import needs_zstd  # noqa: F401 - skips this module where there is none
 import pytest
 from counts import TRIED
-from mixed_machine import short_chains
 
 from colony_memory import ColonyMemory, restore_folder, save_folder
-from colony_memory.testing import FakeVault
 from colony_memory.vaults.local import LocalVault
 
 WORKER = Path(__file__).parent.parent / "support" / "limits_worker.py"
@@ -54,78 +52,6 @@ def test_a_memory_as_large_as_that(tmp_path, kind):
     assert verified["ok"]
     assert first["format"] == second["format"] == "colony-memory/2"
     assert second["stored"] * 100 < first["stored"]
-
-
-AWKWARD = {
-    "": "a name without a character",
-    "leer.md": "",
-    "NOTES.md": "upper",
-    "notes.md": "lower",
-    "Notes.md": "both",
-    "caf\u00e9.md": "NFC",
-    "cafe\u0301.md": "NFD",
-    "bom.md": "\ufeffwith a mark",
-    "crlf.md": "one\r\ntwo\rthree\n",
-    "nul.md": "a\0b\0",
-    "half.md": "cut \ud83d in two \ude00",
-    "pair.md": "\ud83d\ude00 is not \U0001f600",
-    "\ud800.md": "a name that is cut",
-    "line\nfeed.md": "\n",
-    'quo"te\\.md': '"\\u0000"',
-    "../up.md": "no path",
-    "x" * 3000: "long",
-    "line.json": json.dumps({"a": "b" * 500_000}),
-}
-
-
-def history(seed, states):
-    """Memories of which each comes from the one before by edits, moves, drops and what comes back."""
-    chance = random.Random(seed)
-    now = dict(AWKWARD)
-    gone = {}
-    yield dict(now)
-    for step in range(states - 1):
-        for _ in range(chance.randint(1, 3)):
-            name = chance.choice(sorted(now))
-            kind = chance.choice(["edit", "move", "drop", "back", "twin", "empty", "swap"])
-            if kind == "edit":
-                at = chance.randrange(len(now[name]) + 1)
-                now[name] = (
-                    now[name][:at] + chance.choice(["\ud83d", "\0", "\r", "word ", "\U0001f600"]) + now[name][at:]
-                )
-            elif kind == "move":
-                now[chance.choice([name.swapcase(), f"{name}/{step}"])] = now.pop(name)
-            elif kind == "drop" and len(now) > 2:
-                gone[name] = now.pop(name)
-            elif kind == "back" and gone:
-                now.update([gone.popitem()])
-            elif kind == "twin":
-                now[f"{name}~"] = now[name]
-            elif kind == "empty":
-                now[name] = ""
-            elif kind == "swap":
-                other = chance.choice(sorted(now))
-                now[name], now[other] = now[other], now[name]
-        yield dict(now)
-
-
-@pytest.mark.filterwarnings("ignore:label 'default'. hardly anything is left")
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
-def test_every_state_comes_back_exactly(seed):
-    vault = FakeVault(operations_per_hour=None, quota_bytes=None)
-    saved = {}
-    with short_chains():
-        writer = ColonyMemory(backend=vault, format=2)
-        for number, documents in enumerate(history(seed, 12 if seed == 1 else 60)):
-            # Now and then by somebody who has to read what it goes on from.
-            writer = ColonyMemory(backend=vault, format=2) if number % 5 == 4 else writer
-            saved[writer.backup(documents, on_conflict="continue").snapshot_id] = documents
-    reader = ColonyMemory(backend=vault)
-    for snapshot_id, documents in saved.items():
-        restored = reader.restore(snapshot_id=snapshot_id)
-        assert restored == documents
-        assert list(restored) == sorted(documents) or set(restored) == set(documents)
-    assert reader.verify()
 
 
 @pytest.mark.parametrize("size", [2000, pytest.param(9_000_000, marks=pytest.mark.long)])

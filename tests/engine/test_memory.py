@@ -1,7 +1,5 @@
 """The verbs, one list of tests over both facades, each over a vault with and one without the optional methods."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
@@ -481,7 +479,7 @@ def test_the_async_client_closes_only_what_it_opened(monkeypatch):
     pytest.importorskip("httpx")
     monkeypatch.setenv("COLONY_API_KEY", "col_test")
 
-    async def use() -> None:
+    async def use():
         async with AsyncColonyMemory() as mem:
             assert isinstance(mem, AsyncColonyMemory)
         async with AsyncColonyMemory(backend=AsyncFakeVault(FakeVault())) as mem:
@@ -491,7 +489,7 @@ def test_the_async_client_closes_only_what_it_opened(monkeypatch):
 
 
 def test_a_cancelled_backup_leaves_what_a_crash_leaves(small_parts):
-    async def cancelled_after(turns: int) -> tuple[bool, FakeVault]:
+    async def cancelled_after(turns):
         vault = FakeVault(operations_per_hour=None)
         mem = AsyncColonyMemory(backend=AsyncFakeVault(vault))
         await mem.backup({"n": "before"})

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import difflib
 import random
 import unicodedata
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,9 +10,6 @@ from colony_memory._diff import Steps
 from colony_memory._engine import merge as merging
 from colony_memory._engine.merge import merge
 from colony_memory.reports import Merged
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -51,25 +45,25 @@ NAMES = st.sampled_from(
 MEMORIES = st.dictionaries(NAMES, TEXTS, max_size=6)
 
 
-def lines_of(text: str) -> list[str]:
+def lines_of(text):
     """The lines of a text with their ends; a line ends with LF or with the text."""
     *whole, rest = text.split("\n")
     return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
 
-def lines_in(texts: Iterable[str]) -> set[str]:
+def lines_in(texts):
     return {line for text in texts for line in lines_of(text)}
 
 
-def lines_added(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+def lines_added(before, after):
     return {line for name in after for line in set(lines_of(after[name])) - set(lines_of(before.get(name, "")))}
 
 
-def folded(name: str) -> str:
+def folded(name):
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def of_one(base: str | None, ours: str | None, theirs: str | None, *, name: str = "n.md") -> Merged:
+def of_one(base, ours, theirs, *, name="n.md"):
     sides = ({} if text is None else {name: text} for text in (base, ours, theirs))
     return merge(*sides, theirs_name=ID)
 
@@ -90,9 +84,7 @@ def of_one(base: str | None, ours: str | None, theirs: str | None, *, name: str 
         (None, "", "", "", ""),
     ],
 )
-def test_what_one_side_did_to_a_document_is_done(
-    base: str | None, ours: str | None, theirs: str | None, merged: str | None, told: str
-) -> None:
+def test_what_one_side_did_to_a_document_is_done(base, ours, theirs, merged, told):
     result = of_one(base, ours, theirs)
     assert result.documents == ({} if merged is None else {"n.md": merged})
     assert (result.taken, result.removed) == (("n.md",) * (told == "taken"), ("n.md",) * (told == "removed"))
@@ -113,7 +105,7 @@ def test_what_one_side_did_to_a_document_is_done(
         ("a\0\nb\n\ud83d\n", "\0\nb\n\ud83d\n", "a\0\nb\n\ude00\n", "\0\nb\n\ude00\n"),
     ],
 )
-def test_what_both_changed_is_joined_by_line(base: str, ours: str, theirs: str, merged: str | None) -> None:
+def test_what_both_changed_is_joined_by_line(base, ours, theirs, merged):
     result = of_one(base, ours, theirs)
     if merged is None:
         assert result.conflicts == ("n.md",)
@@ -138,7 +130,7 @@ def test_what_both_changed_is_joined_by_line(base: str, ours: str, theirs: str, 
         ("a\u2028b\u2028c", "A\u2028b\u2028c", "a\u2028b\u2028C"),
     ],
 )
-def test_where_both_changed_the_same_lines_both_texts_are_kept(base: str | None, ours: str, theirs: str) -> None:
+def test_where_both_changed_the_same_lines_both_texts_are_kept(base, ours, theirs):
     beside = f"n.theirs-{ID}.md"
     result = of_one(base, ours, theirs)
     assert result == Merged({"n.md": ours, beside: theirs}, {"n.md": beside})
@@ -166,14 +158,14 @@ def test_where_both_changed_the_same_lines_both_texts_are_kept(base: str | None,
         ("a." + "e" * 17, "a." + "e" * 17 + ".theirs-x"),
     ],
 )
-def test_the_other_text_has_a_name_that_says_whose_it_is(name: str, beside: str) -> None:
+def test_the_other_text_has_a_name_that_says_whose_it_is(name, beside):
     assert merge(None, {name: "o"}, {name: "t"}, theirs_name="x").documents == {name: "o", beside: "t"}
 
 
 @pytest.mark.parametrize("stem", ["n" * 251, "é" * 125, "\ud83d" * 83, "😀" * 62, "n" * 300, "n" * 100_000])
 @pytest.mark.parametrize("extension", ["", ".md", "." + "e" * 16])
 @pytest.mark.parametrize("directory", ["", "dir.d/" * 3, "d" * 1000 + "/"])
-def test_a_name_stays_short_enough_for_file_systems(stem: str, extension: str, directory: str) -> None:
+def test_a_name_stays_short_enough_for_file_systems(stem, extension, directory):
     names = [f"{directory}{stem}{last}{extension}" for last in ("", "x", "y")]
     ours, theirs = dict.fromkeys(names, "o"), {name: f"t{n}" for n, name in enumerate(names)}
     result = merge(None, ours, theirs, theirs_name="i" * 64)
@@ -192,7 +184,7 @@ def test_a_name_stays_short_enough_for_file_systems(stem: str, extension: str, d
 
 @pytest.mark.parametrize("side", ["base", "ours", "theirs"])
 @pytest.mark.parametrize("taken", ["n.theirs-x.md", "N.Theirs-X.MD", "n.theirs-x.md/below", "N.theirs-x.md/a/b"])
-def test_a_name_that_is_taken_is_not_taken_again(side: str, taken: str) -> None:
+def test_a_name_that_is_taken_is_not_taken_again(side, taken):
     base, ours, theirs = {"n.md": ""}, {"n.md": "o"}, {"n.md": "t"}
     {"base": base, "ours": ours, "theirs": theirs}[side][taken] = "there"
     # What sorts between the name and what is below it hides neither.
@@ -204,7 +196,7 @@ def test_a_name_that_is_taken_is_not_taken_again(side: str, taken: str) -> None:
 
 
 @pytest.mark.parametrize("twins", [("N.md", "n.md"), ("e\u0301.md", "\u00e9.md"), ("\N{KELVIN SIGN}.md", "k.md")])
-def test_twins_of_case_or_composition_get_names_that_are_none(twins: tuple[str, str]) -> None:
+def test_twins_of_case_or_composition_get_names_that_are_none(twins):
     ours, theirs = dict.fromkeys(twins, "o"), dict.fromkeys(twins, "t")
     beside = merge(None, ours, theirs, theirs_name="x").copies
     assert len({folded(new) for new in beside.values()}) == 2
@@ -212,12 +204,12 @@ def test_twins_of_case_or_composition_get_names_that_are_none(twins: tuple[str, 
     assert again.copies == beside
 
 
-def test_many_twins_are_named_in_a_time_that_does_not_grow_with_their_square() -> None:
+def test_many_twins_are_named_in_a_time_that_does_not_grow_with_their_square():
     names = ["".join(c.upper() if n >> at & 1 else c for at, c in enumerate("abcdefghijkl")) for n in range(4096)]
     calls = 0
     fold = merging._folded
 
-    def counted(name: str) -> str:
+    def counted(name):
         nonlocal calls
         calls += 1
         return fold(name)
@@ -229,19 +221,19 @@ def test_many_twins_are_named_in_a_time_that_does_not_grow_with_their_square() -
     assert calls <= 3 * len(names)
 
 
-def test_what_is_kept_beside_already_is_not_kept_again() -> None:
+def test_what_is_kept_beside_already_is_not_kept_again():
     text = "the text of the other"
     ours = {"n": "o", "n.theirs-x": text}
     assert merge(None, ours, {"n": "".join(list(text))}, theirs_name="x") == Merged(ours, {"n": "n.theirs-x"})
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "x.y", None, "x" * 65, "\ud83d"])
-def test_an_id_that_is_none_never_gets_into_a_name(name: str | None) -> None:
+def test_an_id_that_is_none_never_gets_into_a_name(name):
     with pytest.raises(ValueError, match="is not a snapshot id"):
-        merge(None, {"a": "1"}, {"a": "1"}, theirs_name=name)  # type: ignore[arg-type]
+        merge(None, {"a": "1"}, {"a": "1"}, theirs_name=name)
 
 
-def test_more_lines_than_the_bound_are_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_lines_than_the_bound_are_kept_twice(monkeypatch):
     lines = FIVE.count("\n") * 3
     monkeypatch.setattr(merging, "_MAX_LINES", lines)
     assert not of_one(FIVE, EDITED_FIRST, EDITED_LAST).conflicts
@@ -250,7 +242,7 @@ def test_more_lines_than_the_bound_are_kept_twice(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("shorter", ["ours", "theirs", "neither"])
-def test_the_steps_are_shared_and_the_small_documents_come_first(monkeypatch: pytest.MonkeyPatch, shorter: str) -> None:
+def test_the_steps_are_shared_and_the_small_documents_come_first(monkeypatch, shorter):
     monkeypatch.setattr(merging, "Steps", lambda: Steps(100))
     base, ours, theirs = ("".join(random.Random(n).choices(["a\n", "b\n", "c\n"], k=150)) for n in range(3))
     ours, theirs = "" if shorter == "ours" else ours, "" if shorter == "theirs" else theirs
@@ -264,11 +256,11 @@ def test_the_steps_are_shared_and_the_small_documents_come_first(monkeypatch: py
     assert result.conflicts == ("a", "z")
 
 
-def test_the_worst_lines_take_no_more_steps_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worst_lines_take_no_more_steps_than_the_bound(monkeypatch):
     """Lines that come again and again in another order: each match is short, and each search looks at all."""
     looked = 0
 
-    def find(self: Any, *where: int) -> object:
+    def find(self, *where):
         nonlocal looked
         looked += sum(len(self.b2j.get(self.a[at], ())) for at in range(where[0], where[1]))
         return find_longest_match(self, *where)
@@ -287,9 +279,7 @@ def test_the_worst_lines_take_no_more_steps_than_the_bound(monkeypatch: pytest.M
 @given(MEMORIES, MEMORIES, MEMORIES)
 @example({}, {"n.md": "o"}, {"n.md": "t", "N.theirs-x.md": "there"})
 @example({"n.md": "a\nb\ntail"}, {"n.md": "c\nb\ntail"}, {"n.md": "a\nb\ntail\nc\n"})
-def test_no_text_is_lost_and_the_report_says_what_was_done(
-    base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]
-) -> None:
+def test_no_text_is_lost_and_the_report_says_what_was_done(base, ours, theirs):
     result = merge(base, ours, theirs, theirs_name="x")
     kept = lines_in(result.documents.values())
     assert lines_added(base, ours) <= kept
@@ -327,7 +317,7 @@ def test_no_text_is_lost_and_the_report_says_what_was_done(
 
 @unhurried
 @given(MEMORIES, MEMORIES)
-def test_an_unchanged_side_gives_the_other_exactly(base: dict[str, str], changed: dict[str, str]) -> None:
+def test_an_unchanged_side_gives_the_other_exactly(base, changed):
     from_theirs = merge(base, base, changed, theirs_name="x")
     assert from_theirs.documents == changed
     assert from_theirs.conflicts == from_theirs.joined == ()
@@ -338,9 +328,7 @@ def test_an_unchanged_side_gives_the_other_exactly(base: dict[str, str], changed
 
 @unhurried
 @given(MEMORIES, MEMORIES, MEMORIES)
-def test_what_was_merged_and_is_merged_again_stays_as_it_is(
-    base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]
-) -> None:
+def test_what_was_merged_and_is_merged_again_stays_as_it_is(base, ours, theirs):
     first = merge(base, ours, theirs, theirs_name="x")
     # Over what the other has, which is how it is when the first merge was saved.
     assert merge(theirs, first.documents, theirs, theirs_name="x").documents == first.documents
@@ -352,9 +340,7 @@ def test_what_was_merged_and_is_merged_again_stays_as_it_is(
 
 @unhurried
 @given(MEMORIES, MEMORIES, MEMORIES)
-def test_both_sides_come_to_the_same_but_for_the_names_of_conflicts(
-    base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]
-) -> None:
+def test_both_sides_come_to_the_same_but_for_the_names_of_conflicts(base, ours, theirs):
     here = merge(base, ours, theirs, theirs_name="x")
     there = merge(base, theirs, ours, theirs_name="y")
     assert here.conflicts == there.conflicts

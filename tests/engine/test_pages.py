@@ -1,11 +1,8 @@
 """The catalogue's pages as the verbs use them: a backup opens one, and what has to look at every row opens all."""
 
-from __future__ import annotations
-
 import json
 import random
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from faces import FORMATS
@@ -16,15 +13,12 @@ from colony_memory._format.pointer import read_pointer
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 POINTER = "cmem.default.latest.json"
 ROWS = 4
 
 
 class Place:
-    def __init__(self, wire: int = 1, **options: Any) -> None:
+    def __init__(self, wire=1, **options):
         self.time = 1.8e9
         self.vault = MemoryVault(clock=lambda: self.time)
         self.options = {"format": wire, **options}
@@ -32,42 +26,41 @@ class Place:
         self.documents = {f"{n}.md": " ".join(f"{chance.getrandbits(40):x}" for _ in range(200)) for n in range(4)}
         self.saved = 0
 
-    def client(self) -> ColonyMemory:
+    def client(self):
         memory = ColonyMemory(backend=self.vault, **self.options)
         memory._session.now = lambda: datetime.fromtimestamp(self.time, timezone.utc)
         return memory
 
-    def save(self, memory: ColonyMemory, **more: Any) -> str:
+    def save(self, memory, **more):
         self.time += 600
         self.saved += 1
         self.documents["log.md"] = f"entry {self.saved}\n"
         return memory.backup(self.documents, **more).snapshot_id
 
     @property
-    def pages(self) -> list[str]:
-        found: list[str] = json.loads(self.vault.files[POINTER])["catalog"]
-        return found
+    def pages(self):
+        return json.loads(self.vault.files[POINTER])["catalog"]
 
     @property
-    def listed(self) -> list[str]:
+    def listed(self):
         rows = read_pointer(self.vault.files[POINTER], label="default", strict=True).entries
         return [row.snapshot_id for row in rows or ()]
 
     @property
-    def there(self) -> list[str]:
+    def there(self):
         return sorted({name.split(".")[2] for name in self.vault.files if "manifest" in name}, reverse=True)
 
-    def edit(self, **changes: Any) -> None:
+    def edit(self, **changes):
         self.vault.files[POINTER] = json.dumps({**json.loads(self.vault.files[POINTER]), **changes})
 
 
 @pytest.fixture(autouse=True)
-def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pages(monkeypatch):
     monkeypatch.setattr(catalog, "PAGE_ROWS", ROWS)
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def opened(monkeypatch):
     texts = list[str]()
     read = catalog._read_page
     monkeypatch.setattr(catalog, "_read_page", lambda page, label: texts.append(page.text) or read(page, label))
@@ -77,7 +70,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("fresh", [True, False], ids=["cold", "warm"])
 @pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
 @pytest.mark.parametrize("wire", FORMATS)
-def test_a_backup_opens_one_page_and_keeps_the_others(wire: int, signed: bool, fresh: bool, opened: list[str]) -> None:
+def test_a_backup_opens_one_page_and_keeps_the_others(wire, signed, fresh, opened):
     signer = None
     if signed:
         pytest.importorskip("cryptography")
@@ -99,7 +92,7 @@ def test_a_backup_opens_one_page_and_keeps_the_others(wire: int, signed: bool, f
 
 
 @pytest.mark.parametrize("wire", FORMATS)
-def test_a_retention_takes_rows_out_of_old_pages(wire: int) -> None:
+def test_a_retention_takes_rows_out_of_old_pages(wire):
     place = Place(wire)
     memory = place.client()
     for _ in range(5 * ROWS):
@@ -123,7 +116,7 @@ def test_a_retention_takes_rows_out_of_old_pages(wire: int) -> None:
     assert memory.verify()
 
 
-def test_a_page_that_lies_is_told_of_and_made_anew() -> None:
+def test_a_page_that_lies_is_told_of_and_made_anew():
     place = Place()
     memory = place.client()
     for _ in range(5 * ROWS):
@@ -146,7 +139,7 @@ def test_a_page_that_lies_is_told_of_and_made_anew() -> None:
     assert memory.verify()
 
 
-def test_a_first_page_that_lies_is_no_catalogue() -> None:
+def test_a_first_page_that_lies_is_no_catalogue():
     place = Place()
     memory = place.client()
     for _ in range(3 * ROWS):
@@ -162,9 +155,7 @@ def test_a_first_page_that_lies_is_no_catalogue() -> None:
     assert memory.verify()
 
 
-def test_a_listing_of_a_directory_looks_at_what_was_asked_for_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_listing_of_a_directory_looks_at_what_was_asked_for_alone(tmp_path, monkeypatch):
     vault = LocalVault(tmp_path / "vault", create=True)
     for name in ("cmem.a.latest.json", "cmem.b.latest.json", "other.json"):
         vault.vault_upload_file(name, "{}")
@@ -189,25 +180,25 @@ class Small:
     ROWS = 2
 
     @pytest.fixture(autouse=True)
-    def small_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def small_files(self, monkeypatch):
         monkeypatch.setattr(catalog, "PAGE_ROWS", self.ROWS)
         monkeypatch.setattr(catalog, "SPILL_CHARS", 1200)
         monkeypatch.setattr(catalog, "STAY_CHARS", 500)
         monkeypatch.setattr(catalog, "FILE_CHARS", 700)
 
     @staticmethod
-    def named(place: Place) -> list[str]:
+    def named(place):
         return [each["file"] for each in json.loads(place.vault.files[POINTER]).get("older", [])]
 
     @staticmethod
-    def there_are(place: Place) -> set[str]:
+    def there_are(place):
         return {name for name in place.vault.files if name.split(".")[3].startswith("c")}
 
 
 class TestPageFiles(Small):
     @pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
     @pytest.mark.parametrize("wire", FORMATS)
-    def test_backups_fill_them_and_every_verb_reads_them(self, wire: int, signed: bool) -> None:
+    def test_backups_fill_them_and_every_verb_reads_them(self, wire, signed):
         signer = None
         if signed:
             pytest.importorskip("cryptography")
@@ -221,13 +212,13 @@ class TestPageFiles(Small):
         memory = place.client()
         asked = list[str]()
         read = place.vault.vault_get_file
-        place.vault.vault_get_file = lambda name: asked.append(name) or read(name)  # type: ignore[method-assign,func-returns-value,assignment]
+        place.vault.vault_get_file = lambda name: asked.append(name) or read(name)
         assert [info.snapshot_id for info in memory.list_snapshots()] == ids[::-1]
         assert not any("manifest" in name for name in asked)
         assert memory.restore(snapshot_id=ids[0])["log.md"] == "entry 1\n"
         assert memory.verify()
 
-    def test_what_is_deleted_leaves_its_row_nowhere_and_the_old_file_goes_once_it_is_old(self) -> None:
+    def test_what_is_deleted_leaves_its_row_nowhere_and_the_old_file_goes_once_it_is_old(self):
         place = Place(1)
         ids = [place.save(place.client()) for _ in range(24)]
         memory, before = place.client(), {*self.named(place)}
@@ -243,7 +234,7 @@ class TestPageFiles(Small):
         memory.prune(keep=100)
         assert self.there_are(place) == {*self.named(place)}
 
-    def test_one_that_is_lost_costs_reads_and_nothing_else(self) -> None:
+    def test_one_that_is_lost_costs_reads_and_nothing_else(self):
         place = Place(1)
         ids = [place.save(place.client()) for _ in range(24)]
         lost = self.named(place)[1]
@@ -254,31 +245,31 @@ class TestPageFiles(Small):
         assert place.client().verify()
         assert lost not in self.named(place)
 
-    def test_one_that_cannot_be_written_stops_no_backup(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_cannot_be_written_stops_no_backup(self, monkeypatch):
         from colony_memory import QuotaExceeded
 
         place = Place(1)
         real = place.vault.vault_upload_file_if
 
-        def full(name: str, content: str, **condition: Any) -> Any:
+        def full(name, content, **condition):
             if ".c" in name:
                 raise QuotaExceeded("full", needed=1, available=0)
             return real(name, content, **condition)
 
-        place.vault.vault_upload_file_if = full  # type: ignore[method-assign]
+        place.vault.vault_upload_file_if = full
         ids = [place.save(place.client()) for _ in range(12)]
         assert self.named(place) == []
         assert [info.snapshot_id for info in place.client().list_snapshots()] == ids[::-1]
-        place.vault.vault_upload_file_if = real  # type: ignore[method-assign]
+        place.vault.vault_upload_file_if = real
         place.save(place.client())
         assert self.named(place)
 
-    def test_one_that_goes_while_it_is_read_is_looked_for_again(self) -> None:
+    def test_one_that_goes_while_it_is_read_is_looked_for_again(self):
         place = Place(1)
         ids = [place.save(place.client()) for _ in range(24)]
         other, read, done = place.client(), place.vault.vault_get_file, list[str]()
 
-        def get(name: str) -> Any:
+        def get(name):
             if ".c" in name and not done:
                 done.append(name)
                 other.delete_snapshot(label="default", snapshot_id=ids[0])
@@ -286,10 +277,10 @@ class TestPageFiles(Small):
                     del place.vault.files[each]
             return read(name)
 
-        place.vault.vault_get_file = get  # type: ignore[method-assign]
+        place.vault.vault_get_file = get
         assert [info.snapshot_id for info in place.client().list_snapshots()] == ids[:0:-1]
 
-    def test_a_copy_brings_them(self) -> None:
+    def test_a_copy_brings_them(self):
         pytest.importorskip("cryptography")
         from colony_memory import Ed25519Signer
 
@@ -304,7 +295,7 @@ class TestPageFiles(Small):
         assert [info.snapshot_id for info in copied.list_snapshots()] == ids[::-1]
 
     @pytest.mark.parametrize("stop", range(1, 14))
-    def test_a_backup_and_a_deletion_are_stopped_anywhere(self, stop: int) -> None:
+    def test_a_backup_and_a_deletion_are_stopped_anywhere(self, stop):
         from colony_memory.testing import FaultyVault
         from colony_memory.testing.faults import ProcessDied
 
@@ -328,7 +319,7 @@ class TestPageFiles(Small):
             place.vault.files.update(before)
 
 
-def test_ten_thousand_snapshots_take_few_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_thousand_snapshots_take_few_reads(monkeypatch):
     """Every one has a row, and no manifest is read."""
     monkeypatch.undo()
     from colony_memory._format.catalog import Catalog, Entry

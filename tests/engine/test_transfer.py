@@ -9,12 +9,10 @@ from transfers import (
     PART_CHARS,
     POINTER,
     backend_of,
-    export_snapshot,
     fake,
     files,
     filled,
     hours_later,
-    import_snapshot,
     nothing_uploaded,
 )
 
@@ -46,13 +44,13 @@ def _three_parts(monkeypatch):
 def test_nothing_to_export_is_told():
     memory, _ = filled([])
     with pytest.raises(SnapshotNotFound, match="nothing is saved yet under label 'default'"):
-        export_snapshot(memory)
+        memory.export_snapshot()
     memory, _ = filled()
     with pytest.raises(SnapshotNotFound, match="no snapshot 'other'"):
-        export_snapshot(memory, snapshot_id="other")
+        memory.export_snapshot(snapshot_id="other")
     for wrong in ({"label": "a b"}, {"snapshot_id": "../x"}):
         with pytest.raises(ValueError, match=r"a b|snapshot id"):
-            export_snapshot(memory, **wrong)
+            memory.export_snapshot(**wrong)
 
 
 def test_a_file_that_no_vault_can_hold_is_not_exported():
@@ -60,7 +58,7 @@ def test_a_file_that_no_vault_can_hold_is_not_exported():
     name = f"cmem.default.{ids[0]}.p0.json"
     files(memory)[name] = files(memory)[name][:-1] + ', "note": "\ud800"}'
     with pytest.raises(SnapshotCorrupt, match="surrogate"):
-        export_snapshot(memory, snapshot_id=ids[0])
+        memory.export_snapshot(snapshot_id=ids[0])
 
 
 def test_a_snapshot_that_goes_while_it_is_read_was_not_there():
@@ -71,7 +69,7 @@ def test_a_snapshot_that_goes_while_it_is_read_was_not_there():
         "get", lambda: victim.delete_snapshot(label="default", snapshot_id=ids[1]), match=f"{ids[1]}.p0", times=1
     )
     with pytest.raises(SnapshotNotFound, match="while it was read"):
-        export_snapshot(ColonyMemory(backend=vault), snapshot_id=ids[1])
+        ColonyMemory(backend=vault).export_snapshot(snapshot_id=ids[1])
 
 
 # --- import
@@ -89,7 +87,7 @@ def test_a_pointer_that_is_lost_is_made_anew(vault, spoil):
         entry = backend._known.get(name)
         if entry is not None and name in vault.files:
             object.__setattr__(entry, "updated_at", entry.updated_at - two_hours.total_seconds())
-    import_snapshot(memory, export_snapshot(source, snapshot_id=ids[0]))
+    memory.import_snapshot(source.export_snapshot(snapshot_id=ids[0]))
     pointer = read_pointer(vault.files[POINTER], label="default")
     assert pointer.snapshot_id == own[1]
     assert {entry.info.snapshot_id for entry in pointer.entries} == {*own, ids[0]}
@@ -97,13 +95,13 @@ def test_a_pointer_that_is_lost_is_made_anew(vault, spoil):
 
 def test_an_export_of_another_label_is_refused():
     source, _ = filled(label="work")
-    exported = export_snapshot(source, label="work")
+    exported = source.export_snapshot(label="work")
     memory, _ = filled([])
     with pytest.raises(ValueError, match="cannot be imported as 'home': restore it, and back that up under 'home'"):
-        import_snapshot(memory, exported, label="home")
-    assert import_snapshot(memory, exported, label=" Work ").label == "work"
+        memory.import_snapshot(exported, label="home")
+    assert memory.import_snapshot(exported, label=" Work ").label == "work"
     with pytest.raises(ValueError, match="must be of type Export, not str"):
-        import_snapshot(memory, "work.json")
+        memory.import_snapshot("work.json")
 
 
 def changed(exported, name, text):
@@ -113,7 +111,7 @@ def changed(exported, name, text):
 
 def test_nothing_that_is_wrong_is_imported():
     source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
+    exported = source.export_snapshot(snapshot_id=ids[1])
     part, manifest = f"cmem.default.{ids[1]}.p1.json", f"cmem.default.{ids[1]}.manifest.json"
     vault = fake()
     memory = ColonyMemory(backend=vault)
@@ -126,86 +124,86 @@ def test_nothing_that_is_wrong_is_imported():
             (f"cmem.default.{ids[1]}.p9.json", "{}"),
         ):
             with pytest.raises(SnapshotCorrupt) as caught:
-                import_snapshot(memory, changed(exported, name, text))
+                memory.import_snapshot(changed(exported, name, text))
             assert caught.value.file in (name, manifest)
         with pytest.raises(SnapshotCorrupt, match="max_bytes"):
-            import_snapshot(ColonyMemory(backend=vault, max_bytes=10), exported)
-    assert import_snapshot(memory, exported).head
+            ColonyMemory(backend=vault, max_bytes=10).import_snapshot(exported)
+    assert memory.import_snapshot(exported).head
 
 
 def test_what_does_not_fit_is_refused_before_the_first_write():
     source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
+    exported = source.export_snapshot(snapshot_id=ids[1])
     size = sum(map(len, exported.files.values()))
     memory, _ = filled([{"a": "b"}])
     vault = backend_of(memory)
     vault.quota_bytes = sum(map(len, vault.files.values())) + size - 1
     with nothing_uploaded(vault), pytest.raises(QuotaExceeded, match=r"does not fit: it takes.*prune") as caught:
-        import_snapshot(memory, exported)
+        memory.import_snapshot(exported)
     assert caught.value.needed == size
     vault.quota_bytes = 10 * size
     with pytest.MonkeyPatch.context() as patch, nothing_uploaded(vault):
         patch.setattr(engine_files, "MAX_FILE_BYTES", 100)
         with pytest.raises(QuotaExceeded, match="a vault file holds 100"):
-            import_snapshot(memory, exported)
-    assert import_snapshot(memory, exported)
+            memory.import_snapshot(exported)
+    assert memory.import_snapshot(exported)
 
 
 @pytest.mark.parametrize("place", ["p1", "manifest"])
 def test_another_content_under_the_same_id_is_refused(vault, place):
     source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
+    exported = source.export_snapshot(snapshot_id=ids[1])
     memory = ColonyMemory(backend=vault)
     vault.files[f"cmem.default.{ids[1]}.{place}.json"] = "another"
     before = dict(vault.files)
     with pytest.raises(ConflictDetected, match="something else") as caught:
-        import_snapshot(memory, exported)
+        memory.import_snapshot(exported)
     assert (caught.value.theirs, caught.value.snapshot_id) == (ids[1], None)
     assert vault.files == before
 
 
 def test_another_client_that_writes_the_same_id_first_is_noticed():
     source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
+    exported = source.export_snapshot(snapshot_id=ids[1])
     manifest = f"cmem.default.{ids[1]}.manifest.json"
     vault = FaultyVault(fake())
     vault.hook("upload", lambda: vault.vault.files.update({manifest: "another"}), match=manifest)
     with pytest.raises(ConflictDetected, match="something else"):
-        import_snapshot(ColonyMemory(backend=vault), exported)
+        ColonyMemory(backend=vault).import_snapshot(exported)
     assert vault.vault.files[manifest] == "another"
     assert POINTER not in vault.vault.files
 
 
 def test_a_whole_snapshot_that_nobody_committed_is_not_relied_upon_before_it_is_old(vault):
     source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
+    exported = source.export_snapshot(snapshot_id=ids[1])
     memory, _ = filled([{"own": "memory"}], vault=vault)
     for name, text in exported.files.items():
         backend_of(memory).vault_upload_file(name, text)
     with pytest.raises(ConflictDetected, match="being removed"):
-        import_snapshot(memory, exported)
+        memory.import_snapshot(exported)
     hours_later(vault)
-    assert import_snapshot(memory, exported).reused
+    assert memory.import_snapshot(exported).reused
     assert read_pointer(vault.files[POINTER], label="default").entry(ids[1])
 
 
 def test_what_is_being_removed_is_not_listed_again(vault):
     source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[0])
+    exported = source.export_snapshot(snapshot_id=ids[0])
     memory, _ = filled([{"own": "memory"}], vault=vault)
-    import_snapshot(memory, exported)
+    memory.import_snapshot(exported)
     faulty = FaultyVault(vault)
     faulty.stop_after(3 if not isinstance(vault, PlainVault) else 5, applied=True)
     with pytest.raises(ProcessDied):
         ColonyMemory(backend=faulty).delete_snapshot(label="default", snapshot_id=ids[0])
     assert ids[0] in read_pointer(vault.files[POINTER], label="default").removed
     with pytest.raises(ConflictDetected, match="being removed"):
-        import_snapshot(memory, exported)
+        memory.import_snapshot(exported)
     hours_later(vault)
     with pytest.raises(ConflictDetected, match=r"to make way, delete it.*delete_snapshot"):
-        import_snapshot(memory, exported)
+        memory.import_snapshot(exported)
     memory.delete_snapshot(label="default", snapshot_id=ids[0])
-    assert not import_snapshot(memory, exported).reused
+    assert not memory.import_snapshot(exported).reused
     pointer = read_pointer(vault.files[POINTER], label="default")
     assert (pointer.entry(ids[0]) is not None, pointer.removed) == (True, ())
 
@@ -214,11 +212,11 @@ def test_what_is_being_removed_is_not_listed_again(vault):
 def test_what_another_client_removes_in_between_is_not_listed_again(kind):
     """Both what was relied upon and what was written is looked for again where the pointer has moved."""
     source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[0])
+    exported = source.export_snapshot(snapshot_id=ids[0])
     memory, _ = filled([{"own": "memory"}])
     other = ColonyMemory(backend=backend_of(memory))
     if kind == "found":
-        import_snapshot(memory, exported)
+        memory.import_snapshot(exported)
         raw = json.loads(files(memory)[POINTER])
         hours_later(backend_of(memory))
         text = json.dumps({key: raw[key] for key in raw if key != "catalog"})
@@ -230,10 +228,10 @@ def test_what_another_client_removes_in_between_is_not_listed_again(kind):
 
     vault.hook("upload", remove, match=POINTER)
     with pytest.raises(ConflictDetected, match=r"another client removed .* while it was being written"):
-        import_snapshot(ColonyMemory(backend=vault), exported)
+        ColonyMemory(backend=vault).import_snapshot(exported)
     pointer = read_pointer(files(memory)[POINTER], label="default")
     assert pointer.entry(ids[0]) is None
-    assert import_snapshot(memory, exported)
+    assert memory.import_snapshot(exported)
 
 
 def test_a_pointer_is_left_to_the_backup_under_way():
@@ -245,7 +243,7 @@ def test_a_pointer_is_left_to_the_backup_under_way():
         ColonyMemory(backend=vault).backup({"own": "memory"})
     assert POINTER not in files(memory)
     with pytest.raises(ConflictDetected, match="may be the work of a backup under way"):
-        import_snapshot(memory, export_snapshot(source, snapshot_id=ids[0]))
+        memory.import_snapshot(source.export_snapshot(snapshot_id=ids[0]))
     assert POINTER not in files(memory)
     with pytest.warns(ColonyMemoryWarning, match="no pointer"):
         assert memory.restore() == {"own": "memory"}
@@ -253,7 +251,7 @@ def test_a_pointer_is_left_to_the_backup_under_way():
 
 def test_after_a_long_upload_the_parts_are_looked_for():
     source, ids = filled()
-    exported = export_snapshot(source, snapshot_id=ids[1])
+    exported = source.export_snapshot(snapshot_id=ids[1])
     vault = FaultyVault(fake())
     memory = ColonyMemory(backend=vault)
     start = memory._session.now()
@@ -261,10 +259,10 @@ def test_after_a_long_upload_the_parts_are_looked_for():
     memory._session.now = lambda: start + timedelta(hours=len(vault.vault.files))
     read = vault.hook("get", lambda: vault.hook("list", lambda: vault.vault.files.pop(part)), match=part)
     with pytest.raises(VaultError, match="other clients removed parts"):
-        import_snapshot(memory, exported)
+        memory.import_snapshot(exported)
     assert read.fired
     memory._session.now = lambda: start
-    assert import_snapshot(memory, exported).head
+    assert memory.import_snapshot(exported).head
 
 
 @pytest.mark.parametrize(
@@ -275,7 +273,7 @@ def test_what_does_not_read_back_is_told(lie):
     vault = FaultyVault(fake())
     vault.lie("get", lie, match=".p0.")
     with pytest.raises(VaultError, match="read back, it holds another text"):
-        import_snapshot(ColonyMemory(backend=vault), export_snapshot(source))
+        ColonyMemory(backend=vault).import_snapshot(source.export_snapshot())
     assert POINTER not in vault.vault.files
 
 
@@ -293,7 +291,7 @@ def test_another_client_in_between_keeps_what_it_wrote(vault):
             other.backup({"their": "memory"})
 
     faulty.hook(verb, write, match=POINTER, times=skipped + 1)
-    info = import_snapshot(ColonyMemory(backend=faulty), export_snapshot(source, snapshot_id=ids[0]))
+    info = ColonyMemory(backend=faulty).import_snapshot(source.export_snapshot(snapshot_id=ids[0]))
     assert not info.head
     assert other.restore() == {"their": "memory"}
     assert len(other.list_snapshots()) == 2
@@ -306,7 +304,7 @@ def test_a_pointer_that_never_stands_still_is_told():
     vault.hook("upload", lambda: vault.vault.files.update({POINTER: f"{next(numbers)}"}), match=POINTER, times=None)
     memory = ColonyMemory(backend=vault)
     with pytest.raises(ConflictDetected, match="kept changing"):
-        import_snapshot(memory, export_snapshot(source))
+        memory.import_snapshot(source.export_snapshot())
     vault.heal()
     with pytest.raises(ConflictDetected, match="to make way, delete it"):
-        import_snapshot(memory, export_snapshot(source))
+        memory.import_snapshot(source.export_snapshot())

@@ -11,12 +11,10 @@ from transfers import (
     POINTER,
     VERSIONS,
     backend_of,
-    export_snapshot,
     fake,
     files,
     filled,
     hours_later,
-    import_snapshot,
     nothing_uploaded,
 )
 
@@ -66,7 +64,7 @@ def unsigned(exported, *, signer=None):
 
 def test_a_file_is_verified_offline_against_the_signer():
     source, ids = signed()
-    exported = read_export(write_export("default", ids[2], export_snapshot(source).files))
+    exported = read_export(write_export("default", ids[2], source.export_snapshot().files))
     memory = pinned(ExportVault(exported))
     report = memory.verify(snapshot_id=ids[2])
     assert report
@@ -78,18 +76,18 @@ def test_a_file_is_verified_offline_against_the_signer():
         with pytest.raises(UntrustedSnapshot):
             memory.restore(snapshot_id=ids[2])
         with pytest.raises(UntrustedSnapshot):
-            export_snapshot(memory, snapshot_id=ids[2])
+            memory.export_snapshot(snapshot_id=ids[2])
 
 
 def test_a_client_does_not_take_in_what_it_would_not_restore():
     source, _ids = signed()
-    exported = export_snapshot(source)
+    exported = source.export_snapshot()
     vault = fake()
     with nothing_uploaded(vault):
         for made in (unsigned(exported), unsigned(exported, signer=STRANGER)):
             with pytest.raises(UntrustedSnapshot):
-                import_snapshot(ColonyMemory(backend=vault, signer=SIGNER), made)
-    info = import_snapshot(ColonyMemory(backend=vault, signer=SIGNER), exported)
+                ColonyMemory(backend=vault, signer=SIGNER).import_snapshot(made)
+    info = ColonyMemory(backend=vault, signer=SIGNER).import_snapshot(exported)
     assert info.head
     assert info.issuer == SIGNER.did_key
     assert read_pointer(vault.files[POINTER], label="default").signed
@@ -103,7 +101,7 @@ def test_nothing_is_brought_into_a_signed_label_without_the_key(vault):
     before = dict(vault.files)
     for keyless in (ColonyMemory(backend=vault), pinned(vault)):
         with pytest.raises(ConflictDetected, match=r"only a client that signs may do.*signer="):
-            import_snapshot(keyless, export_snapshot(source))
+            keyless.import_snapshot(source.export_snapshot())
         with pytest.raises(ConflictDetected, match=r"only a client that signs may do.*signer="):
             copy(source, keyless)
     assert vault.files == before
@@ -115,7 +113,7 @@ def test_a_pointer_that_is_not_trusted_is_left_alone(vault):
     source, _ = signed()
     before = vault.files[POINTER]
     with pytest.raises(UntrustedSnapshot, match="older than signing"):
-        import_snapshot(ColonyMemory(backend=vault, signer=SIGNER), export_snapshot(source))
+        ColonyMemory(backend=vault, signer=SIGNER).import_snapshot(source.export_snapshot())
     assert vault.files[POINTER] == before
 
 
@@ -129,7 +127,7 @@ def test_an_import_into_a_label_that_was_rolled_back_is_refused(tmp_path):
     source, _ = signed()
     again = ColonyMemory(backend=vault, signer=SIGNER, witness=witness)
     with pytest.raises(RollbackDetected):
-        import_snapshot(again, export_snapshot(source))
+        again.import_snapshot(source.export_snapshot())
     assert read_pointer(vault.files[POINTER], label="default").generation == 1
     with pytest.raises(RollbackDetected):
         copy(again, filled([])[0])
@@ -170,7 +168,7 @@ def test_the_key_signs_the_pointer_anew(vault, tmp_path):
 def test_what_is_not_trusted_is_left_out_on_either_side():
     source, ids = signed()
     name = f"cmem.default.{ids[1]}.manifest.json"
-    files(source)[name] = unsigned(export_snapshot(source, snapshot_id=ids[1])).files[name]
+    files(source)[name] = unsigned(source.export_snapshot(snapshot_id=ids[1])).files[name]
     memory, _ = filled([])
     with pytest.warns(ColonyMemoryWarning, match="not signed here"):
         assert list(copy(pinned(backend_of(source)), memory).left_out) == [name]

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json
 from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 import pytest
 from colony_sdk import ColonyAPIError
@@ -22,7 +19,7 @@ from colony_memory.testing import FakeVault
 
 
 @pytest.mark.parametrize("reply", [None, [], "", 7, {"result": []}])
-def test_a_status_that_is_no_object_says_nothing(reply: Any) -> None:
+def test_a_status_that_is_no_object_says_nothing(reply):
     with pytest.raises(VaultUnavailable, match="the vault's status is not readable"):
         drive(view(status=reply)[0].status())
 
@@ -57,7 +54,7 @@ CUT = [
 
 
 @pytest.mark.parametrize("reply", [*WHOLE, *CUT, *EMPTY])
-def test_a_listing_has_many_shapes(reply: Any) -> None:
+def test_a_listing_has_many_shapes(reply):
     listing = drive(view(list=reply)[0].list("cmem."))
     there = {} if reply in EMPTY else {"cmem.a.json": LISTED}
     assert {name: (file.size, file.updated) for name, file in listing.files.items()} == there
@@ -70,7 +67,7 @@ def test_a_listing_has_many_shapes(reply: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "reply"), [(words, reply) for words, replies in (TORN, NAMELESS) for reply in replies]
 )
-def test_a_torn_listing_is_not_an_empty_one(words: str, reply: Any) -> None:
+def test_a_torn_listing_is_not_an_empty_one(words, reply):
     with pytest.raises(VaultUnavailable, match=rf"listing cmem\.\* failed: the reply .*{words}"):
         drive(view(list=reply)[0].list("cmem."))
 
@@ -87,15 +84,15 @@ def test_a_torn_listing_is_not_an_empty_one(words: str, reply: Any) -> None:
         (1767323045, None),
     ],
 )
-def test_times_and_sizes_are_told_where_they_can_be_read(text: Any, moment: datetime | None) -> None:
+def test_times_and_sizes_are_told_where_they_can_be_read(text, moment):
     reply = [{"filename": "a", "updated_at": text, "content_size": "7"}]
     (found,) = drive(view(list=reply)[0].list("")).files.values()
     assert (found.size, found.updated) == (None, moment)
 
 
-def test_a_vault_that_lists_by_prefix_is_asked_for_one() -> None:
+def test_a_vault_that_lists_by_prefix_is_asked_for_one():
     class Prefixed(Dictionary):
-        def vault_list_prefix(self, prefix: str) -> Any:
+        def vault_list_prefix(self, prefix):
             self.asked = prefix
             return [name for name in self.files if name.startswith(prefix)]
 
@@ -118,12 +115,12 @@ def test_a_vault_that_lists_by_prefix_is_asked_for_one() -> None:
         ({"content": "x", "etag": 7}, None),
     ],
 )
-def test_a_file_may_be_wrapped_and_tagged(reply: Any, etag: str | None) -> None:
+def test_a_file_may_be_wrapped_and_tagged(reply, etag):
     assert drive(view(get=reply)[0].get(NAME)) == StoredFile("x", etag)
 
 
 @pytest.mark.parametrize("reply", [None, {}, [], "x", 7, {"content": None}, {"content": b"x"}, {"result": {}}])
-def test_a_torn_file_is_neither_there_nor_absent(reply: Any) -> None:
+def test_a_torn_file_is_neither_there_nor_absent(reply):
     with pytest.raises(VaultUnavailable, match=f"reading {NAME} failed: the reply has no content"):
         drive(view(get=reply)[0].get(NAME))
 
@@ -143,7 +140,7 @@ class HttpError(OSError):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_absence_is_proven_by_a_listing(error: Exception) -> None:
+def test_absence_is_proven_by_a_listing(error):
     vault, backend = view({"other": ""}, get=error)
     assert drive(vault.get(NAME)) is None
     assert backend.calls == ["get", "list"]
@@ -159,14 +156,14 @@ def test_absence_is_proven_by_a_listing(error: Exception) -> None:
         ["a", NAME],
     ],
 )
-def test_a_listing_that_is_cut_or_names_the_file_proves_nothing(error: Exception, listing: Any) -> None:
+def test_a_listing_that_is_cut_or_names_the_file_proves_nothing(error, listing):
     with pytest.raises(VaultError, match=f"^reading {NAME} failed") as caught:
         drive(view(get=error, list=listing)[0].get(NAME))
     assert caught.value.__cause__ is error
 
 
 @pytest.mark.parametrize("listing", [BUSY, TimeoutError(), None, {}])
-def test_without_a_listing_nothing_is_proven(listing: Any) -> None:
+def test_without_a_listing_nothing_is_proven(listing):
     with pytest.raises(VaultUnavailable, match=r"^listing cmem\.work\.x\.manifest\.json\* failed"):
         drive(view(get=KeyError(NAME), list=listing)[0].get(NAME))
 
@@ -184,7 +181,7 @@ def test_without_a_listing_nothing_is_proven(listing: Any) -> None:
         (ColonyAPIError("slow", 429), RateLimited),
     ],
 )
-def test_no_other_failure_is_absence(error: Exception, kind: type[VaultError]) -> None:
+def test_no_other_failure_is_absence(error, kind):
     vault, backend = view(get=error)
     with pytest.raises(kind) as caught:
         drive(vault.get(NAME))
@@ -196,9 +193,9 @@ def test_no_other_failure_is_absence(error: Exception, kind: type[VaultError]) -
 
 
 @pytest.mark.parametrize(("reply", "left"), [(7, 7), (0, 0), (None, None), ("7", None)])
-def test_operations_left_are_told_by_a_vault_that_counts(reply: Any, left: int | None) -> None:
+def test_operations_left_are_told_by_a_vault_that_counts(reply, left):
     class Counting(Dictionary):
-        def vault_operations_left(self) -> Any:
+        def vault_operations_left(self):
             return self._do("left", lambda: reply)
 
     assert drive(Vault(Counting()).operations_left()) == left
@@ -210,12 +207,12 @@ def test_operations_left_are_told_by_a_vault_that_counts(reply: Any, left: int |
 @pytest.mark.parametrize(
     ("wait", "told", "retry_after"), [(None, "60 min", 3600), (3590, "60 min", 3590), (61, "2 min", 61)]
 )
-def test_what_takes_more_than_is_left_is_told_when_it_is_back(wait: Any, told: str, retry_after: int) -> None:
+def test_what_takes_more_than_is_left_is_told_when_it_is_back(wait, told, retry_after):
     class Counting(FakeVault):
-        def vault_operations_left(self) -> int:
+        def vault_operations_left(self):
             return 1
 
-        def vault_operations_reset(self) -> Any:
+        def vault_operations_reset(self):
             return wait
 
     memory = ColonyMemory(backend=Counting())
@@ -225,16 +222,16 @@ def test_what_takes_more_than_is_left_is_told_when_it_is_back(wait: Any, told: s
     assert memory.inspect().operations_reset_seconds == wait
 
 
-def exported() -> Any:
+def exported():
     memory = ColonyMemory(backend=FakeVault())
     memory.backup({"a": "b"})
     return memory.export_snapshot()
 
 
-def test_what_waits_can_not_be_driven() -> None:
+def test_what_waits_can_not_be_driven():
     closed = []
 
-    async def verb() -> None:
+    async def verb():
         try:
             await asyncio.sleep(0)
         finally:
@@ -248,21 +245,21 @@ def test_what_waits_can_not_be_driven() -> None:
 class Wrapped(Dictionary):
     """Plain methods that give something to await."""
 
-    def vault_get_file(self, filename: str) -> Any:
-        async def later() -> Any:
+    def vault_get_file(self, filename):
+        async def later():
             raise AssertionError
 
         return later()
 
-    def vault_list_files(self) -> Any:
+    def vault_list_files(self):
         class Reply:
-            def __await__(self) -> Any:
+            def __await__(self):
                 raise AssertionError
 
         return Reply()
 
 
-def test_a_backend_that_gives_something_to_await_is_told_from_a_torn_one() -> None:
+def test_a_backend_that_gives_something_to_await_is_told_from_a_torn_one():
     vault = Vault(Wrapped())
     with pytest.raises(VaultUnavailable, match="use AsyncColonyMemory"):
         drive(vault.get(NAME))

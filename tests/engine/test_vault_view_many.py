@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading
 import time
-from typing import Any
 
 import pytest
 from small_vaults import BUSY, FILES, NAME, Coroutines, Decorated, Dictionary, view
@@ -17,27 +14,27 @@ from colony_memory.exceptions import VaultUnavailable
 
 
 class Clock:
-    def __init__(self, step: float) -> None:
+    def __init__(self, step):
         self.step = step
         self.now = 0.0
 
-    def perf_counter(self) -> float:
+    def perf_counter(self):
         self.now += self.step
         return self.now
 
 
-def readers() -> set[threading.Thread]:
+def readers():
     """Threads that read, those that another test has left behind among them."""
     return {thread for thread in threading.enumerate() if thread.name.startswith("colony-memory-read")}
 
 
-def test_slow_reads_go_side_by_side() -> None:
+def test_slow_reads_go_side_by_side():
     before = readers()
     vault, backend = view(FILES)
     names = iter(FILES)
     lock = threading.Lock()
 
-    def slow() -> dict[str, str]:
+    def slow():
         time.sleep(0.003)
         with lock:
             return {"content": next(names)}
@@ -52,7 +49,7 @@ def test_slow_reads_go_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(("step", "threaded"), [(0.0019, False), (0.0021, True)])
-def test_only_slow_reads_are_worth_a_thread(monkeypatch: pytest.MonkeyPatch, step: float, threaded: bool) -> None:
+def test_only_slow_reads_are_worth_a_thread(monkeypatch, step, threaded):
     monkeypatch.setattr(store, "time", Clock(step))
     vault, backend = view(FILES)
     found = drive(vault.gather(FILES, print, vault.get))
@@ -61,7 +58,7 @@ def test_only_slow_reads_are_worth_a_thread(monkeypatch: pytest.MonkeyPatch, ste
 
 
 @pytest.mark.parametrize("step", [0.0, 1.0])
-def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch, step):
     monkeypatch.setattr(store, "time", Clock(step))
     vault, _ = view({"a": "1", "c": "3"})
     found = drive(vault.get_many(["c", "b", "a", "c"]))
@@ -70,14 +67,14 @@ def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kind", [VaultUnavailable, KeyboardInterrupt])
-def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]) -> None:
+def test_the_first_error_ends_a_reading_of_many(monkeypatch, kind):
     before = readers()
     monkeypatch.setattr(store, "time", Clock(1.0))
     vault, backend = view(FILES)
     drive(vault.list(""))
     started = threading.Barrier(store.READERS)
 
-    def get() -> BaseException:
+    def get():
         if backend.calls.count("get") <= store.READERS:
             started.wait(5)
         time.sleep(0.02)
@@ -97,8 +94,8 @@ BACKENDS = [Dictionary, Coroutines, Decorated]
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-def test_any_backend_works_asynchronously(kind: type[Dictionary]) -> None:
-    async def main() -> None:
+def test_any_backend_works_asynchronously(kind):
+    async def main():
         backend = kind(FILES)
         vault = AsyncVault(backend)
         assert await vault.status() == {"quota_bytes": 10, "used_bytes": 1}
@@ -120,22 +117,22 @@ def test_any_backend_works_asynchronously(kind: type[Dictionary]) -> None:
 
 
 class Searching(Dictionary):
-    def vault_get_file(self, filename: str) -> Any:
+    def vault_get_file(self, filename):
         return {"content": next(text for name, text in self.files.items() if name == filename)}
 
 
-def test_a_plain_method_that_raises_stop_iteration_does_not_hang_the_loop() -> None:
-    async def main() -> dict[str, StoredFile | None]:
+def test_a_plain_method_that_raises_stop_iteration_does_not_hang_the_loop():
+    async def main():
         return await asyncio.wait_for(AsyncVault(Searching(FILES)).get_many(["file 07", NAME]), 5)
 
     assert asyncio.run(main()) == {"file 07": StoredFile("7", None), NAME: None}
 
 
 @pytest.mark.parametrize("lacks", ["threads", "imports"])
-def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
+def test_threads_that_can_not_be_started_are_done_without(monkeypatch, lacks):
     """At the interpreter's exit no thread starts any more, and a last backup still has to read."""
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
     monkeypatch.setattr(store, "time", Clock(1.0))
@@ -150,8 +147,8 @@ def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.Mo
     assert backend.threads == {threading.current_thread().name}
 
 
-def test_reads_wait_together_and_no_more_than_so_many_at_once() -> None:
-    async def main() -> int:
+def test_reads_wait_together_and_no_more_than_so_many_at_once():
+    async def main():
         backend = Coroutines(FILES)
         backend.pause = 0.005
         await AsyncVault(backend).get_many(FILES)
@@ -161,12 +158,12 @@ def test_reads_wait_together_and_no_more_than_so_many_at_once() -> None:
 
 
 @pytest.mark.parametrize("kind", [Dictionary, Coroutines])
-def test_an_error_ends_the_other_reads(kind: type[Dictionary]) -> None:
+def test_an_error_ends_the_other_reads(kind):
     many = {f"file {n}": str(n) for n in range(10 * len(FILES))}
 
-    async def main() -> None:
+    async def main():
         backend = kind(many)
-        backend.pause = 0.001  # type: ignore[attr-defined]
+        backend.pause = 0.001
         backend.odd["get"] = BUSY
         with pytest.raises(VaultUnavailable):
             await AsyncVault(backend).get_many(many)
@@ -177,8 +174,8 @@ def test_an_error_ends_the_other_reads(kind: type[Dictionary]) -> None:
 
 
 @pytest.mark.parametrize("kind", [Dictionary, Coroutines])
-def test_a_cancelled_reading_leaves_nothing_behind(kind: type[Dictionary], caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+def test_a_cancelled_reading_leaves_nothing_behind(kind, caplog):
+    async def main():
         backend = kind(FILES)
         backend.odd["get"] = lambda: time.sleep(0.01) or {"content": ""}
         reading = asyncio.ensure_future(AsyncVault(backend).get_many(FILES))

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import pytest
 from colony_sdk import ColonyAPIError, ColonyServerError, ColonyValidationError
@@ -45,10 +42,10 @@ UNPROVEN = [
     {"result": {"content_size": 3}},
 ]
 OTHERS = ["", "cmem.work.y.manifest.json", f"/{NAME}", NAME.upper()]
-THERE: list[dict[str, str]] = [{}, {NAME: "old"}]
+THERE = [{}, {NAME: "old"}]
 Outcome = tuple[type[Exception], str] | None
 #: What is there, what happens in place of an upload and of a read, what comes of it, and what was asked.
-WRITES: list[tuple[dict[str, str], dict[str, Any], Outcome, list[str]]] = [
+WRITES = [
     *(({}, {"upload": reply}, None, ["upload"]) for reply in PROVEN),
     *(({NAME: "new"}, {"upload": reply}, None, ["upload", "get"]) for reply in UNPROVEN),
     *(
@@ -103,7 +100,7 @@ WRITES: list[tuple[dict[str, str], dict[str, Any], Outcome, list[str]]] = [
 
 
 @pytest.mark.parametrize(("files", "odd", "error", "calls"), WRITES)
-def test_what_comes_of_a_write(files: dict[str, str], odd: dict[str, Any], error: Outcome, calls: list[str]) -> None:
+def test_what_comes_of_a_write(files, odd, error, calls):
     vault, backend = view(files, **odd)
     if error is None:
         assert drive(vault.put(NAME, "new")) is None
@@ -120,7 +117,7 @@ def test_what_comes_of_a_write(files: dict[str, str], odd: dict[str, Any], error
 
 
 @pytest.mark.parametrize("error", NO_ANSWER, ids=repr)
-def test_a_write_that_was_applied_and_not_answered_is_done(error: Exception) -> None:
+def test_a_write_that_was_applied_and_not_answered_is_done(error):
     vault, backend = view({NAME: "old"})
     backend.odd["upload"] = applied(backend, error)
     assert drive(vault.put(NAME, "new")) is None
@@ -131,7 +128,7 @@ def test_a_write_that_was_applied_and_not_answered_is_done(error: Exception) -> 
 
 
 @pytest.mark.parametrize("match", [ABSENT, "mine"])
-def test_a_condition_that_does_not_hold_changes_nothing(match: str) -> None:
+def test_a_condition_that_does_not_hold_changes_nothing(match):
     backend = Tagged({NAME: "theirs"})
     with pytest.raises(Changed, match=f"writing {NAME} failed: ColonyAPIError: changed") as caught:
         drive(Vault(backend).put(NAME, "new", match=match))
@@ -140,7 +137,7 @@ def test_a_condition_that_does_not_hold_changes_nothing(match: str) -> None:
 
 
 @pytest.mark.parametrize("match", [ABSENT, "old"])
-def test_a_condition_that_fails_on_ones_own_write_holds(match: str) -> None:
+def test_a_condition_that_fails_on_ones_own_write_holds(match):
     """A client that repeats a request after a lost reply meets what it has written itself."""
     backend = Tagged({NAME: "old"})
     backend.odd["upload if"] = applied(backend, CHANGED)
@@ -152,7 +149,7 @@ def test_a_condition_that_fails_on_ones_own_write_holds(match: str) -> None:
 
 @pytest.mark.parametrize("applied", [True, False])
 @pytest.mark.parametrize("error", NO_ANSWER, ids=repr)
-def test_a_delete_that_was_not_answered_is_looked_into(error: Exception, applied: bool) -> None:
+def test_a_delete_that_was_not_answered_is_looked_into(error, applied):
     vault, backend = view({NAME: "x"})
     backend.odd["delete"] = lambda: backend.files.clear() or error if applied else error
     if applied:
@@ -165,7 +162,7 @@ def test_a_delete_that_was_not_answered_is_looked_into(error: Exception, applied
 
 
 @pytest.mark.parametrize("error", [REFUSED, ColonyAPIError("slow", 429), ColonyAPIError("no", 403)])
-def test_a_delete_that_was_refused_is_not_looked_into(error: Exception) -> None:
+def test_a_delete_that_was_refused_is_not_looked_into(error):
     vault, backend = view({}, delete=error)
     with pytest.raises(VaultError):
         drive(vault.delete(NAME))
@@ -177,12 +174,10 @@ def test_a_delete_that_was_refused_is_not_looked_into(error: Exception) -> None:
 
 @pytest.mark.parametrize("face", ["plain", "async"])
 @pytest.mark.parametrize(("inside", "public"), [(Unanswered, VaultUnavailable), (Changed, VaultError)])
-def test_an_error_of_the_inside_leaves_as_a_public_one(
-    face: str, inside: type[VaultError], public: type[VaultError], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_the_inside_leaves_as_a_public_one(face, inside, public, monkeypatch):
     hint = Hint("verify")
 
-    async def fail(self: Any) -> Any:
+    async def fail(self):
         raise inside("what happened", status=412, code="CODE", hint=hint)
 
     monkeypatch.setattr(Vault, "status", fail)

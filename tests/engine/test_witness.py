@@ -1,7 +1,5 @@
 """What is remembered outside the vault: heads, and the file that keeps them."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -11,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,9 +18,6 @@ from colony_memory import ColonyMemoryError
 from colony_memory import witness as witness_module
 from colony_memory._format.names import Head, read_head, write_head
 from colony_memory.witness import FileWitness
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions, links and signals")
 
@@ -40,16 +34,16 @@ for turn in range(1, turns + 1):
 """
 
 
-def head(generation: int, digits: str = "0123456789abcdef") -> str:
+def head(generation, digits="0123456789abcdef"):
     return f"{generation}:{digits}"
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> FileWitness:
+def witness(tmp_path):
     return FileWitness(tmp_path / "witness.json")
 
 
-def heads_in(path: Path) -> Any:
+def heads_in(path):
     return json.loads(path.read_text())["heads"]
 
 
@@ -58,7 +52,7 @@ def heads_in(path: Path) -> Any:
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 2**53 - 1), st.binary(min_size=32, max_size=32))
-def test_a_head_is_read_as_it_was_written(generation: int, digest: bytes) -> None:
+def test_a_head_is_read_as_it_was_written(generation, digest):
     written = write_head(generation, f"sha256:{digest.hex()}")
     assert written == f"{generation}:{digest.hex()[:16]}"
     assert read_head(written) == Head(generation, digest.hex()[:16])
@@ -86,20 +80,20 @@ def test_a_head_is_read_as_it_was_written(generation: int, digest: bytes) -> Non
         pytest.param("9" * 100_000, id="100,000 nines"),
     ],
 )
-def test_what_is_no_head_is_refused_briefly(given_head: Any) -> None:
+def test_what_is_no_head_is_refused_briefly(given_head):
     with pytest.raises(ValueError, match="is not a head: a head is '42:0123456789abcdef' or a generation") as caught:
         read_head(given_head)
     assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize("generation", [True, 0, -1, 2**53, 1.0, "1", None])
-def test_a_generation_is_a_positive_integer(generation: Any) -> None:
+def test_a_generation_is_a_positive_integer(generation):
     with pytest.raises(ValueError, match="a generation is a positive integer"):
         write_head(generation, "sha256:" + "0" * 64)
 
 
 @pytest.mark.parametrize("digest", ["", "0" * 64, "sha256:" + "0" * 63, "sha256:" + "A" * 64, "sha512:" + "0" * 64, 7])
-def test_a_digest_is_that_of_a_manifest(digest: Any) -> None:
+def test_a_digest_is_that_of_a_manifest(digest):
     with pytest.raises(ValueError, match="a manifest_sha256 is 'sha256:' and 64 hex digits"):
         write_head(1, digest)
 
@@ -107,7 +101,7 @@ def test_a_digest_is_that_of_a_manifest(digest: Any) -> None:
 # --- the file
 
 
-def test_what_is_recorded_is_read_by_whoever_opens_the_file(witness: FileWitness) -> None:
+def test_what_is_recorded_is_read_by_whoever_opens_the_file(witness):
     witness.record("default", head(1))
     witness.record("work", head(7))
     again = FileWitness(str(witness.path))
@@ -119,7 +113,7 @@ def test_what_is_recorded_is_read_by_whoever_opens_the_file(witness: FileWitness
     assert repr(witness) == f"FileWitness({str(witness.path)!r})"
 
 
-def test_it_never_goes_back(witness: FileWitness) -> None:
+def test_it_never_goes_back(witness):
     witness.record("default", head(9))
     for generation in (1, 8):
         witness.record("default", head(generation))
@@ -128,10 +122,10 @@ def test_it_never_goes_back(witness: FileWitness) -> None:
     assert witness.read("default") == head(10)
 
 
-def test_a_head_that_is_known_is_not_written_again(witness: FileWitness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_that_is_known_is_not_written_again(witness, monkeypatch):
     witness.record("default", head(9))
 
-    def refuse(*args: Any, **kwargs: Any) -> None:
+    def refuse(*args, **kwargs):
         raise AssertionError("written")
 
     monkeypatch.setattr(witness_module, "replace_file", refuse)
@@ -140,25 +134,25 @@ def test_a_head_that_is_known_is_not_written_again(witness: FileWitness, monkeyp
     witness.record("default", head(3))
 
 
-def test_a_label_is_one_in_every_spelling_that_backup_takes(witness: FileWitness) -> None:
+def test_a_label_is_one_in_every_spelling_that_backup_takes(witness):
     witness.record(" Work", head(1))
     assert witness.read("work") == witness.read("WORK ") == head(1)
     for label in ("a b", "", None, 7):
         with pytest.raises(ValueError, match="label"):
-            witness.read(label)  # type: ignore[arg-type]
+            witness.read(label)
         with pytest.raises(ValueError, match="label"):
-            witness.record(label, head(1))  # type: ignore[arg-type]
+            witness.record(label, head(1))
 
 
 @pytest.mark.parametrize("given_head", ["42", 42, None, "", "0:0123456789abcdef", "42:0123"])
-def test_only_a_whole_head_is_recorded(witness: FileWitness, given_head: Any) -> None:
+def test_only_a_whole_head_is_recorded(witness, given_head):
     with pytest.raises(ValueError, match=r"'42:0123456789abcdef'"):
         witness.record("default", given_head)
     assert not witness.path.exists()
 
 
 @on_posix
-def test_the_file_and_its_directory_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_the_file_and_its_directory_are_for_their_owner_alone(tmp_path):
     witness = FileWitness(tmp_path / "state" / "witness.json")
     before = os.umask(0)
     try:
@@ -171,9 +165,7 @@ def test_the_file_and_its_directory_are_for_their_owner_alone(tmp_path: Path) ->
     assert sorted(path.name for path in witness.path.parent.iterdir()) == [".witness.json.lock", "witness.json"]
 
 
-def test_the_witness_stays_where_it_was_when_the_working_directory_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_witness_stays_where_it_was_when_the_working_directory_changes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     witness = FileWitness("witness.json")
     (tmp_path / "other").mkdir()
@@ -183,7 +175,7 @@ def test_the_witness_stays_where_it_was_when_the_working_directory_changes(
 
 
 @on_posix
-def test_of_a_link_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+def test_of_a_link_what_it_leads_to_is_replaced(tmp_path):
     (tmp_path / "far").mkdir()
     link = tmp_path / "witness.json"
     link.symlink_to(tmp_path / "far" / "w.json")
@@ -197,7 +189,7 @@ def test_of_a_link_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
     assert heads_in(tmp_path / "far" / "w.json") == {"default": head(2)}
 
 
-GOOD: dict[str, Any] = {"format": "colony-memory/witness/1", "heads": {"default": head(5)}}
+GOOD = {"format": "colony-memory/witness/1", "heads": {"default": head(5)}}
 
 
 @pytest.mark.parametrize(
@@ -226,7 +218,7 @@ GOOD: dict[str, Any] = {"format": "colony-memory/witness/1", "heads": {"default"
         ),
     ],
 )
-def test_a_garbled_file_never_passes_for_nothing_seen(witness: FileWitness, content: bytes) -> None:
+def test_a_garbled_file_never_passes_for_nothing_seen(witness, content):
     witness.path.write_bytes(content)
     for call in (lambda: witness.read("other"), lambda: witness.record("other", head(1))):
         with pytest.raises(
@@ -237,7 +229,7 @@ def test_a_garbled_file_never_passes_for_nothing_seen(witness: FileWitness, cont
     assert witness.path.read_bytes() == content
 
 
-def test_a_file_of_any_size_is_refused_before_it_is_taken_in(witness: FileWitness) -> None:
+def test_a_file_of_any_size_is_refused_before_it_is_taken_in(witness):
     with witness.path.open("wb") as stream:
         stream.truncate(10**12)
     with pytest.raises(ColonyMemoryError, match="larger than 4194304 bytes"):
@@ -245,7 +237,7 @@ def test_a_file_of_any_size_is_refused_before_it_is_taken_in(witness: FileWitnes
 
 
 @on_posix
-def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "file").write_text("x")
     for name, reason in (("pipe", "a named pipe, not a plain file"), ("file/below", "Not a directory")):
@@ -257,10 +249,10 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
         later.record("default", head(1))
 
 
-def test_a_failing_disk_is_told_from_nothing_seen(witness: FileWitness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_is_told_from_nothing_seen(witness, monkeypatch):
     witness.record("default", head(1))
 
-    def refuse(*args: Any, **kwargs: Any) -> None:
+    def refuse(*args, **kwargs):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "open", refuse)
@@ -269,12 +261,10 @@ def test_a_failing_disk_is_told_from_nothing_seen(witness: FileWitness, monkeypa
 
 
 @pytest.mark.parametrize(("place", "step"), [(os, "fsync"), (os, "replace")])
-def test_a_record_that_cannot_be_written_leaves_what_was_there(
-    witness: FileWitness, monkeypatch: pytest.MonkeyPatch, place: Any, step: str
-) -> None:
+def test_a_record_that_cannot_be_written_leaves_what_was_there(witness, monkeypatch, place, step):
     witness.record("default", head(1))
 
-    def refuse(*args: Any, **kwargs: Any) -> None:
+    def refuse(*args, **kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch, pytest.raises(ColonyMemoryError) as caught:
@@ -288,7 +278,7 @@ def test_a_record_that_cannot_be_written_leaves_what_was_there(
     assert witness.read("default") == head(2)
 
 
-def test_a_lock_that_is_held_for_ever_is_told(witness: FileWitness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_held_for_ever_is_told(witness, monkeypatch):
     witness.record("default", head(1))
     monkeypatch.setattr(witness_module, "_LOCK_PATIENCE", 0.02)
     with witness_module.locked(witness.path.with_name(".witness.json.lock")):
@@ -300,7 +290,7 @@ def test_a_lock_that_is_held_for_ever_is_told(witness: FileWitness, monkeypatch:
 # --- threads and processes
 
 
-def test_a_writer_that_was_overtaken_while_it_waited_changes_nothing(witness: FileWitness) -> None:
+def test_a_writer_that_was_overtaken_while_it_waited_changes_nothing(witness):
     witness.record("default", head(1))
     lock = witness.path.with_name(".witness.json.lock")
     waiting = threading.Thread(target=witness.record, args=("default", head(2)))
@@ -314,7 +304,7 @@ def test_a_writer_that_was_overtaken_while_it_waited_changes_nothing(witness: Fi
     assert witness.read("default") == head(3)
 
 
-def test_processes_lose_nothing_to_each_other(witness: FileWitness) -> None:
+def test_processes_lose_nothing_to_each_other(witness):
     running = [
         subprocess.Popen(
             [sys.executable, "-c", RECORDER, str(witness.path), f"p{number}", "20"], stdout=subprocess.PIPE
@@ -329,7 +319,7 @@ def test_processes_lose_nothing_to_each_other(witness: FileWitness) -> None:
 
 
 @on_posix
-def test_a_killed_writer_leaves_a_whole_file_and_no_lock(witness: FileWitness) -> None:
+def test_a_killed_writer_leaves_a_whole_file_and_no_lock(witness):
     reached = 0
     for turn in range(5):
         arguments = [sys.executable, "-c", RECORDER, str(witness.path), "killed", "1000000"]

@@ -1,7 +1,5 @@
 """No schedule of honest hosts loses a line, overtakes anybody in silence, or cries wolf."""
 
-from __future__ import annotations
-
 import pytest
 from basis_world import Scenario, World
 
@@ -27,7 +25,7 @@ SCENARIOS = {
 }
 
 
-def run(name: str, seeds: range) -> None:
+def run(name, seeds):
     scenario = SCENARIOS[name]
     for seed in seeds:
         World(scenario, seed).run()

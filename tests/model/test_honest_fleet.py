@@ -17,6 +17,8 @@ from faces import DictWitness
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from memory_machine import FAULTS as ANY_FAULT
+from memory_machine import strike
 from signed_histories import OWN, POINTER, check_each_signature_once
 
 from colony_memory import (
@@ -25,7 +27,6 @@ from colony_memory import (
     ColonyMemoryWarning,
     SnapshotNotFound,
     UntrustedSnapshot,
-    VaultUnavailable,
 )
 from colony_memory._format.names import manifest_filename, new_id
 from colony_memory.snapshot import build
@@ -41,11 +42,7 @@ def _quick(monkeypatch):
 
 
 START = datetime(2026, 6, 1, tzinfo=timezone.utc)
-FAULTS = st.one_of(
-    st.none(),
-    st.tuples(st.sampled_from(["dies", "503", "applied, then no answer", "down"]), st.integers(1, 12)),
-    st.tuples(st.just("garbled pointer"), st.integers(1, 3)),
-)
+FAULTS = st.one_of(ANY_FAULT, st.tuples(st.just("garbled pointer"), st.integers(1, 3)))
 WHO = st.sampled_from("AB")
 
 
@@ -85,17 +82,9 @@ class HonestFleet(RuleBasedStateMachine):
         vault = FaultyVault(vault or self.fake)
         if meanwhile is not None:
             vault.hook("*", meanwhile, times=None)
-        what, n = fault or ("", 0)
-        if what == "dies":
-            vault.stop_after(n, applied=bool(n % 2))
-        elif what == "503":
-            vault.fail("*", VaultUnavailable("503", status=503), skip=n - 1, times=1)
-        elif what == "down":
-            vault.fail("*", ConnectionError("down"), skip=n - 1)
-        elif what == "applied, then no answer":
-            vault.fail("*", TimeoutError("slow"), skip=n - 1, times=1, after=True)
-        elif what == "garbled pointer":
-            garble(vault, n)
+        if fault is not None and fault[0] == "garbled pointer":
+            garble(vault, fault[1])
+        strike(vault, fault)
         options = {"signer": OWN, "witness": self.witnesses[who], "accept_legacy_pointer": self.legacy}
         mem = ColonyMemory(backend=vault, **options)
         mem._session.now = lambda: self.now

@@ -83,8 +83,8 @@ class Search:
 
     def __init__(self, verbs, names="ABP", *, keeps):
         self.verbs, self.names, self.keeps = verbs, names, keeps
-        self.next_call: dict[tuple, Any] = {}
-        self.seen: dict[State, None] = {}
+        self.next_call = {}
+        self.seen = {}
 
     def pending(self, who, replies):
         """The next call of a verb after these replies, or how it ended."""

@@ -8,7 +8,7 @@ import itertools
 import warnings
 from contextlib import nullcontext, suppress
 from copy import copy as copy_scene
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 import pytest
 from counts import TRIED
@@ -282,13 +282,3 @@ def test_damage_at_every_moment_of_a_verb(verb, kind, signer):
                 assert scene.client().restore(fallback=True)
         place += 1
         TRIED["damage at every moment of a verb"] += 1
-
-
-def test_two_labels_never_touch_each_other():
-    scene = Scene("full", None)
-    mem = scene.client()
-    for n in range(5):
-        mem.backup({"m": str(n)}, label="other", prune_keep=2)
-        scene.time += timedelta(hours=2).total_seconds()
-    assert {info.snapshot_id for info in mem.list_snapshots(label="default")} == set(scene.ids)
-    assert len(mem.list_snapshots(label="other")) == 2

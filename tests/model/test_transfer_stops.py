@@ -14,12 +14,10 @@ from transfers import (
     VERSIONS,
     backend_of,
     contents,
-    export_snapshot,
     fake,
     files,
     filled,
     hours_later,
-    import_snapshot,
     no_pointers,
 )
 
@@ -75,7 +73,7 @@ def scene(name):
 
 
 def run(kind, source, memory):
-    return import_snapshot(memory, export_snapshot(source)) if kind == "import" else copy(source, memory)
+    return memory.import_snapshot(source.export_snapshot()) if kind == "import" else copy(source, memory)
 
 
 # Conditions matter where the pointer is written: a few ways show that for vaults without them.
@@ -144,15 +142,6 @@ def test_a_source_that_stops_is_no_loss(way):
         assert all(each in VERSIONS for each in contents(ColonyMemory(backend=target)))
         redo("copy", source, target)
         assert ColonyMemory(backend=target).restore() == VERSIONS[2]
-
-
-def test_a_write_without_an_answer_is_a_public_error():
-    source, _ = filled()
-    vault = FaultyVault(fake())
-    vault.fail("upload", TimeoutError("slow"))
-    with pytest.raises(VaultUnavailable, match="importing again goes on") as caught:
-        import_snapshot(ColonyMemory(backend=vault), export_snapshot(source))
-    assert type(caught.value) is VaultUnavailable
 
 
 # --- a reader that pins, wherever it stops

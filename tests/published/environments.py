@@ -4,8 +4,6 @@ Everything lands in `.cache/published` of the checkout and is used again. An env
 own and renamed when it is complete, so that a half-made one is never used and two runs may make it at once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
@@ -16,10 +14,6 @@ import tempfile
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
@@ -35,13 +29,13 @@ SHA256 = {
 FOREIGN = ("COLONY_", "COV", "PYTEST_", "PYTHON", "VIRTUAL_ENV", "__PYVENV")
 
 
-def clean_environ(**extra: str) -> dict[str, str]:
+def clean_environ(**extra):
     """This process's environment variables without those that steer Python, pytest, coverage or the package."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     return {**kept, "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1", **extra}
 
 
-def run(*command: str | Path) -> None:
+def run(*command):
     """Run a command that must succeed; its output is in the error if it does not."""
     done = subprocess.run(
         [str(part) for part in command],
@@ -57,16 +51,16 @@ def run(*command: str | Path) -> None:
         raise RuntimeError(f"{command} ended with {done.returncode}:\n{done.stdout}")
 
 
-def pip(*arguments: str | Path) -> None:
+def pip(*arguments):
     run(sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--no-input", *arguments)
 
 
-def python_of(environment: Path) -> Path:
+def python_of(environment):
     return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
+def scratch():
     CACHE.mkdir(parents=True, exist_ok=True)
     path = Path(tempfile.mkdtemp(prefix=".making-", dir=CACHE))
     try:
@@ -75,7 +69,7 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def environment(name: str, *installs: tuple[str | Path, ...]) -> Path:
+def environment(name, *installs):
     """The Python of an environment in which pip was run with each of these lists of arguments."""
     facts = [sys.version, str(REPOSITORY), *(str(argument) for install in installs for argument in install)]
     if any("-e" in install for install in installs):
@@ -92,7 +86,7 @@ def environment(name: str, *installs: tuple[str | Path, ...]) -> Path:
     return python_of(target)
 
 
-def keep_first(made: Path, target: Path) -> None:
+def keep_first(made, target):
     """Rename ``made`` to ``target`` unless another run was faster."""
     try:
         made.rename(target)
@@ -102,7 +96,7 @@ def keep_first(made: Path, target: Path) -> None:
 
 
 @cache
-def sdist(release: str) -> Path:
+def sdist(release):
     """The release's source archive as published; pip and this function both check its digest."""
     archive = CACHE / f"{release}.tar.gz"
     if not archive.is_file():
@@ -119,7 +113,7 @@ def sdist(release: str) -> Path:
     return archive
 
 
-def unpack(release: str, folder: str, target: Path) -> list[Path]:
+def unpack(release, folder, target):
     """Write the regular files below ``folder`` in the release's archive to ``target``; the paths written."""
     written = []
     with tarfile.open(sdist(release)) as archive:
@@ -139,7 +133,7 @@ def unpack(release: str, folder: str, target: Path) -> list[Path]:
 
 
 @cache
-def published_python() -> Path:
+def published_python():
     """The Python of an environment that holds the published package and plugin, as they are in the field."""
     return environment(
         "published",
@@ -149,7 +143,7 @@ def published_python() -> Path:
 
 
 @cache
-def our_python() -> Path:
+def our_python():
     """The Python of an environment that holds this package in place of the published one, and the plugin."""
     return environment(
         "ours",

@@ -3,8 +3,6 @@
 See ``peer_client.PublishedPeer``, which starts and speaks to it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -12,7 +10,6 @@ import secrets
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent))
 
@@ -28,7 +25,7 @@ VERBS = {
 }
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, list):
@@ -36,7 +33,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def set_clock(client: Any, now: str | None, real: tuple[Any, Any]) -> None:
+def set_clock(client, now, real):
     """Let the published client believe that it is ``now`` (ISO 8601, UTC), or give it its own clock back."""
     client._now_iso, client._new_snapshot_id = real
     if now is not None:
@@ -45,7 +42,7 @@ def set_clock(client: Any, now: str | None, real: tuple[Any, Any]) -> None:
         client._new_snapshot_id = lambda: moment.strftime("%Y%m%dT%H%M%S%fZ-") + secrets.token_hex(3)
 
 
-def main() -> None:
+def main():
     import colony_memory
     from colony_memory import client, snapshot
 
@@ -54,7 +51,7 @@ def main() -> None:
     real_clock = (client._now_iso, client._new_snapshot_id)
     real_part_chars = snapshot.PART_CHARS
 
-    def answer(request: dict[str, Any]) -> dict[str, Any]:
+    def answer(request):
         if request["verb"] == "hello":
             return {"version": colony_memory.__version__, "module": colony_memory.__file__}
         vault = StrictVault(request["files"], stop_at=request["stop_at"], applied=request["applied"])
@@ -63,7 +60,7 @@ def main() -> None:
         seed = request["signer_seed"]
         signer = colony_memory.Ed25519Signer(bytes.fromhex(seed)) if seed else None
         memory = colony_memory.ColonyMemory(backend=vault, signer=signer)
-        reply: dict[str, Any] = {"result": None, "error": None}
+        reply = {"result": None, "error": None}
         try:
             reply["result"] = plain(getattr(memory, VERBS[request["verb"]])(**request["arguments"]))
         except Exception as error:

@@ -8,14 +8,9 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from published.environments import HERE, clean_environ, published_python
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from typing_extensions import Self
 
 
 class LineProcess:
@@ -25,7 +20,7 @@ class LineProcess:
     silent for ``timeout`` seconds raises RuntimeError with what it wrote to stderr.
     """
 
-    def __init__(self, python: Path, script: str, *, timeout: float = 60, **environ: str) -> None:
+    def __init__(self, python, script, *, timeout=60, **environ):
         self._timeout = timeout
         self._directory = tempfile.TemporaryDirectory(prefix="line-process-")
         self._stderr = (Path(self._directory.name) / "stderr").open("w+", encoding="utf-8")
@@ -39,7 +34,7 @@ class LineProcess:
             encoding="utf-8",
         )
 
-    def ask(self, request: Any) -> Any:
+    def ask(self, request):
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         watchdog = threading.Timer(self._timeout, self._process.kill)
@@ -58,11 +53,11 @@ class LineProcess:
             raise RuntimeError(f"process ended with {self._process.returncode}: {self.stderr()}")
         return json.loads(line)
 
-    def stderr(self) -> str:
+    def stderr(self):
         """What the process has written to stderr so far."""
         return Path(self._stderr.name).read_text(encoding="utf-8", errors="replace")
 
-    def close(self) -> None:
+    def close(self):
         """End the process and remove its directory; a second call does nothing."""
         if self._stderr.closed:
             return
@@ -74,10 +69,10 @@ class LineProcess:
         self._stderr.close()
         self._directory.cleanup()
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *exc):
         self.close()
 
 
@@ -93,7 +88,7 @@ class Reply:
 class PeerError(Exception):
     """The published client raised: its exception's name and text, and the vault as it was left."""
 
-    def __init__(self, kind: str, message: str, files: dict[str, str], calls: list[list[str]]) -> None:
+    def __init__(self, kind, message, files, calls):
         super().__init__(f"{kind}: {message}")
         self.kind = kind
         self.message = message
@@ -111,26 +106,26 @@ class PublishedPeer:
             assert peer.call("restore", files, label="home").result == {"MEMORY.md": "x"}
     """
 
-    def __init__(self, process: LineProcess) -> None:
+    def __init__(self, process):
         self._process = process
 
     @classmethod
-    def start(cls) -> PublishedPeer:
+    def start(cls):
         """Start it; the first time, its environment is built, which takes some seconds and a package index."""
         return cls(LineProcess(published_python(), "peer.py"))
 
     def call(
         self,
-        verb: str,
-        files: dict[str, str],
+        verb,
+        files,
         *,
-        signer_seed: bytes | None = None,
-        part_chars: int | None = None,
-        now: datetime | None = None,
-        stop_at: int | None = None,
-        applied: bool = False,
-        **arguments: Any,
-    ) -> Reply:
+        signer_seed=None,
+        part_chars=None,
+        now=None,
+        stop_at=None,
+        applied=False,
+        **arguments,
+    ):
         """Run a verb (backup, restore, list, latest, prune, delete) on a vault that holds exactly ``files``.
 
         ``now`` (aware, UTC) sets the client's clock. From vault call ``stop_at`` (from 0) on the vault is dead;
@@ -152,16 +147,15 @@ class PublishedPeer:
             raise PeerError(**answer["error"], files=answer["files"], calls=answer["calls"])
         return Reply(answer["result"], answer["files"], answer["calls"])
 
-    def hello(self) -> dict[str, str]:
+    def hello(self):
         """The ``version`` of the package on the other side and the ``module`` file it was loaded from."""
-        answer: dict[str, str] = self._process.ask({"verb": "hello"})
-        return answer
+        return self._process.ask({"verb": "hello"})
 
-    def close(self) -> None:
+    def close(self):
         self._process.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *exc):
         self.close()

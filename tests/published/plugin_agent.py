@@ -5,33 +5,30 @@ its environment variables. Requests: ``{"do": "fire", "hooks": […]}`` runs the
 ``{"do": "tool", "name": …, "arguments": {…}}`` calls a tool.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
 import sys
-from typing import Any
 
 
 class Harness:
-    def __init__(self) -> None:
-        self.tools: dict[str, Any] = {}
-        self.hooks: list[tuple[str, Any]] = []
+    def __init__(self):
+        self.tools = {}
+        self.hooks = []
 
-    def register_tool(self, *, name: str, handler: Any, **_: Any) -> None:
+    def register_tool(self, *, name, handler, **_):
         self.tools[name] = handler
 
-    def register_hook(self, name: str, callback: Any) -> None:
+    def register_hook(self, name, callback):
         self.hooks.append((name, callback))
 
-    def fire(self, name: str) -> None:
+    def fire(self, name):
         for registered, callback in self.hooks:
             if registered == name:
                 callback(session_id="s1")
 
 
-def main() -> None:
+def main():
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints must not end up among the replies
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(name)s %(levelname)s %(message)s")
@@ -44,7 +41,7 @@ def main() -> None:
     harness = Harness()
     colony_memory_hermes.register(harness)
 
-    def answer(request: dict[str, Any]) -> Any:
+    def answer(request):
         if request["do"] == "hello":
             return {"package": colony_memory.__version__, "plugin": colony_memory_hermes.__version__}
         if request["do"] == "tool":

@@ -5,26 +5,23 @@
 The last line of its output is JSON: `exit_code`, `outcomes` (a count for each), `module` and `version`.
 """
 
-from __future__ import annotations
-
 import collections
 import json
 import sys
-from typing import Any
 
 import pytest
 
 
 class Tally:
-    def __init__(self) -> None:
-        self.outcomes: collections.Counter[str] = collections.Counter()
+    def __init__(self):
+        self.outcomes = collections.Counter()
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
+    def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.outcome != "passed":
             self.outcomes[report.outcome] += 1
 
 
-def main(directory: str) -> None:
+def main(directory):
     tally = Tally()
     options = ["-p", "no:cacheprovider", "-q", f"--rootdir={directory}", "-c", f"{directory}/none.ini"]
     exit_code = pytest.main([*options, directory], plugins=[tally])

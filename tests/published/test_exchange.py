@@ -1,22 +1,16 @@
 """What either of the two packages writes, the other restores, verifies, lists and prunes."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import warnings
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from colony_memory import ColonyMemory, ColonyMemoryWarning, SnapshotInfo, UntrustedSnapshot, snapshot
-from published.peer_client import PeerError, PublishedPeer
+from colony_memory import ColonyMemory, ColonyMemoryWarning, UntrustedSnapshot, snapshot
+from published.peer_client import PeerError
 from published.strict_vault import StrictVault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytest.importorskip("cryptography")
 pytestmark = pytest.mark.network
@@ -49,17 +43,17 @@ both_sizes = pytest.mark.parametrize("part_chars", [None, SMALL_PART], ids=["one
 
 
 @contextmanager
-def warnings_allowed() -> Iterator[None]:
+def warnings_allowed():
     """A client may warn of what an older one left out; other warnings stay errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)
         yield
 
 
-def our_client(files: dict[str, str], seed: bytes | None = None) -> tuple[ColonyMemory, StrictVault]:
+def our_client(files, seed=None):
     """Our client over these files; with a seed, one that signs and lives with an older client beside it."""
     vault = StrictVault(files)
-    options: dict[str, Any] = {}
+    options = {}
     if seed is not None:
         from colony_memory import Ed25519Signer
 
@@ -69,20 +63,20 @@ def our_client(files: dict[str, str], seed: bytes | None = None) -> tuple[Colony
     return ColonyMemory(backend=vault, **options), vault
 
 
-def published_fields(info: SnapshotInfo | None) -> dict[str, Any]:
+def published_fields(info):
     return {name: getattr(info, name) for name in SHARED_FIELDS}
 
 
-def with_part_chars(monkeypatch: pytest.MonkeyPatch, part_chars: int | None) -> None:
+def with_part_chars(monkeypatch, part_chars):
     if part_chars is not None:
         monkeypatch.setattr(snapshot, "PART_CHARS", part_chars)
 
 
-def names_of(files: dict[str, str], snapshot_id: str) -> set[str]:
+def names_of(files, snapshot_id):
     return {name for name in files if snapshot_id in name}
 
 
-def test_peer_is_the_published_release(peer: PublishedPeer) -> None:
+def test_peer_is_the_published_release(peer):
     import colony_memory
 
     hello = peer.hello()
@@ -93,7 +87,7 @@ def test_peer_is_the_published_release(peer: PublishedPeer) -> None:
 
 @both_signatures
 @both_sizes
-def test_ours_reads_theirs(peer: PublishedPeer, seed: bytes | None, part_chars: int | None) -> None:
+def test_ours_reads_theirs(peer, seed, part_chars):
     written = peer.call("backup", {}, documents=DOCUMENTS, label="home", signer_seed=seed, part_chars=part_chars)
     ours, vault = our_client(written.files)
     assert ours.restore(label="home") == DOCUMENTS
@@ -111,9 +105,7 @@ def test_ours_reads_theirs(peer: PublishedPeer, seed: bytes | None, part_chars: 
 
 @both_signatures
 @both_sizes
-def test_theirs_reads_ours(
-    peer: PublishedPeer, seed: bytes | None, part_chars: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_theirs_reads_ours(peer, seed, part_chars, monkeypatch):
     with_part_chars(monkeypatch, part_chars)
     ours, vault = our_client({}, seed)
     ours.backup({"MEMORY.md": "first"}, label="home")
@@ -130,16 +122,14 @@ def test_theirs_reads_ours(
 
 
 @both_signatures
-def test_what_ours_adds_does_not_disturb_theirs(
-    peer: PublishedPeer, seed: bytes | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_ours_adds_does_not_disturb_theirs(peer, seed, monkeypatch):
     """Our files have every published field, of the same type, and more; theirs reads them all the same."""
     theirs = peer.call("backup", {}, documents={"a": "1"}, label="home", signer_seed=seed).files
     ours, vault = our_client({}, seed)
     first = ours.backup({"a": "1"}, label="home")
     second = ours.backup({"a": "2"}, label="home", note="before the move", incomplete=["b: a pipe"], tags=["release"])
 
-    def fields(files: dict[str, str], suffix: str) -> dict[str, type]:
+    def fields(files, suffix):
         [content] = [text for name, text in files.items() if name.endswith(suffix)]
         return {key: type(value) for key, value in json.loads(content).items()}
 
@@ -157,7 +147,7 @@ def test_what_ours_adds_does_not_disturb_theirs(
     assert older.result == {"a": "1"}
 
 
-def test_theirs_reads_a_lone_surrogate_that_only_ours_can_write(peer: PublishedPeer) -> None:
+def test_theirs_reads_a_lone_surrogate_that_only_ours_can_write(peer):
     documents = {"log.txt": "cut in half: \ud83d"}
     with pytest.raises(PeerError, match="UnicodeEncodeError"):
         peer.call("backup", {}, documents=documents)
@@ -168,8 +158,8 @@ def test_theirs_reads_a_lone_surrogate_that_only_ours_can_write(peer: PublishedP
 
 @both_signatures
 @both_sizes
-def test_ours_prunes_theirs(peer: PublishedPeer, seed: bytes | None, part_chars: int | None) -> None:
-    files: dict[str, str] = {}
+def test_ours_prunes_theirs(peer, seed, part_chars):
+    files = {}
     ids = []
     for number in range(4):
         documents = {**DOCUMENTS, "n": str(number)}
@@ -188,9 +178,7 @@ def test_ours_prunes_theirs(peer: PublishedPeer, seed: bytes | None, part_chars:
 
 @both_signatures
 @both_sizes
-def test_theirs_prunes_ours(
-    peer: PublishedPeer, seed: bytes | None, part_chars: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_theirs_prunes_ours(peer, seed, part_chars, monkeypatch):
     with_part_chars(monkeypatch, part_chars)
     ours, vault = our_client({}, seed)
     ids = [ours.backup({**DOCUMENTS, "n": str(n)}, label="home").snapshot_id for n in range(4)]
@@ -208,7 +196,7 @@ def test_theirs_prunes_ours(
 
 
 @both_signatures
-def test_deleting_what_the_other_wrote(peer: PublishedPeer, seed: bytes | None) -> None:
+def test_deleting_what_the_other_wrote(peer, seed):
     first = peer.call("backup", {}, documents={"n": "1"}, signer_seed=seed)
     second = peer.call("backup", first.files, documents={"n": "2"}, signer_seed=seed)
     ours, vault = our_client(second.files, seed)
@@ -227,9 +215,9 @@ def test_deleting_what_the_other_wrote(peer: PublishedPeer, seed: bytes | None) 
 
 
 @both_signatures
-def test_labels_stay_apart(peer: PublishedPeer, seed: bytes | None) -> None:
-    files: dict[str, str] = {}
-    expected: dict[str, dict[str, str]] = {}
+def test_labels_stay_apart(peer, seed):
+    files = {}
+    expected = {}
     for round_number in range(2):
         for label in ("default", "home", "home-2", "work_log"):
             for writer in ("theirs", "ours"):
@@ -259,7 +247,7 @@ def test_labels_stay_apart(peer: PublishedPeer, seed: bytes | None) -> None:
         assert len(ours.list_snapshots()) == len(peer.call("list", files).result) == 10
 
 
-def test_label_that_both_fold(peer: PublishedPeer) -> None:
+def test_label_that_both_fold(peer):
     files = peer.call("backup", {}, documents={"n": "1"}, label=" Home ").files
     ours, vault = our_client(files)
     assert ours.restore(label=" HOME") == {"n": "1"}
@@ -268,9 +256,9 @@ def test_label_that_both_fold(peer: PublishedPeer) -> None:
 
 
 @both_signatures
-def test_ten_rounds_of_alternating_writers(peer: PublishedPeer, seed: bytes | None) -> None:
-    files: dict[str, str] = {}
-    written: list[tuple[str, dict[str, str]]] = []
+def test_ten_rounds_of_alternating_writers(peer, seed):
+    files = {}
+    written = []
     for number in range(10):
         documents = {**DOCUMENTS, "n": str(number)}
         if number % 2:
@@ -297,8 +285,8 @@ def test_ten_rounds_of_alternating_writers(peer: PublishedPeer, seed: bytes | No
                 assert ours.restore(label="home", snapshot_id=each) == content
 
 
-def test_a_signature_covers_what_either_wrote(peer: PublishedPeer) -> None:
-    def alter(files: dict[str, str]) -> dict[str, str]:
+def test_a_signature_covers_what_either_wrote(peer):
+    def alter(files):
         [name] = [name for name in files if name.endswith(".manifest.json")]
         manifest = json.loads(files[name])
         manifest["created_at"] = "2020-01-01T00:00:00Z"
@@ -313,7 +301,7 @@ def test_a_signature_covers_what_either_wrote(peer: PublishedPeer) -> None:
         peer.call("restore", alter(vault.files))
 
 
-def test_peer_lives_at_the_time_it_is_told(peer: PublishedPeer) -> None:
+def test_peer_lives_at_the_time_it_is_told(peer):
     moment = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
     reply = peer.call("backup", {}, documents={"n": "1"}, now=moment)
     assert reply.result["created_at"] == "2030-01-02T03:04:05Z"
@@ -323,7 +311,7 @@ def test_peer_lives_at_the_time_it_is_told(peer: PublishedPeer) -> None:
 
 
 @pytest.mark.parametrize("applied", [False, True])
-def test_peer_loses_its_vault_when_told(peer: PublishedPeer, applied: bool) -> None:
+def test_peer_loses_its_vault_when_told(peer, applied):
     """A backup that dies in its manifest upload, the third call; ours finds nothing or reads it back."""
     with pytest.raises(PeerError, match="does not answer") as died:
         peer.call("backup", {}, documents={"n": "1"}, stop_at=2, applied=applied)
@@ -335,12 +323,12 @@ def test_peer_loses_its_vault_when_told(peer: PublishedPeer, applied: bool) -> N
         assert len(ours.list_snapshots()) == applied
 
 
-def test_theirs_lists_and_prunes_beside_chains(peer: PublishedPeer) -> None:
+def test_theirs_lists_and_prunes_beside_chains(peer):
     """It restores none of format 2, says so, and deletes nothing of what its own prune keeps."""
     pytest.importorskip("needs_zstd")
     from colony_memory.testing import FakeVault
 
-    def opened(files: dict[str, str]) -> tuple[ColonyMemory, FakeVault]:
+    def opened(files):
         vault = FakeVault(operations_per_hour=None)
         vault.files.update(files)
         return ColonyMemory(backend=vault, format=2), vault

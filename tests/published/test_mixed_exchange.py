@@ -4,8 +4,6 @@ It lists, restores, saves, prunes and deletes. What it did not mean to delete re
 anything.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

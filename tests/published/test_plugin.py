@@ -1,19 +1,11 @@
 """The published plugin, unchanged, in a process of its own: an outage at boot, and retention behind its back."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
 from colony_memory import ColonyMemory
 from colony_memory.testing import FakeVault, VaultServer
 from published.environments import our_python, published_python
 from published.peer_client import LineProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.network
 
@@ -24,7 +16,7 @@ OLD_MEMORY = {
     "notes/日記.md": "".join(f"第{n}日: 今日は{n * 7919 % 365}番目の話。\n" for n in range(2000)),
     "state.json": "{" + ", ".join(f'"k{n}": {n * n}' for n in range(2000)) + "}",
 }
-OUTAGES: dict[str, dict[str, Any]] = {
+OUTAGES = {
     "status": {"status": 500},
     "drop": {},
     "torn": {},
@@ -33,7 +25,7 @@ OUTAGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def server() -> Iterator[VaultServer]:
+def server():
     # Sessions are hours apart in life and not here, so the hourly limit is left out.
     with VaultServer(FakeVault(operations_per_hour=None), api_key="col_plugin") as running:
         yield running
@@ -42,7 +34,7 @@ def server() -> Iterator[VaultServer]:
 class Agent(LineProcess):
     """An agent on a host of its own: an empty memory folder, the plugin, automatic backup and restore."""
 
-    def __init__(self, python: Path, server: VaultServer, memory: Path) -> None:
+    def __init__(self, python, server, memory):
         self.memory = memory
         memory.mkdir()
         super().__init__(
@@ -57,33 +49,33 @@ class Agent(LineProcess):
             COLONY_SDK_NO_TOKEN_CACHE="1",
         )
 
-    def begin_session(self) -> None:
+    def begin_session(self):
         self.ask({"do": "fire", "hooks": ["on_session_reset"]})
 
-    def end_session(self) -> None:
+    def end_session(self):
         self.ask({"do": "fire", "hooks": ["on_session_end", "on_session_finalize"]})
 
-    def tool(self, name: str, **arguments: Any) -> Any:
+    def tool(self, name, **arguments):
         return self.ask({"do": "tool", "name": f"colony_memory_{name}", "arguments": arguments})
 
-    def remember(self, documents: dict[str, str]) -> None:
+    def remember(self, documents):
         for name, text in documents.items():
             path = self.memory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode("utf-8"))
 
-    def recall(self) -> dict[str, str]:
+    def recall(self):
         files = [path for path in self.memory.rglob("*") if path.is_file()]
         return {path.relative_to(self.memory).as_posix(): path.read_bytes().decode("utf-8") for path in files}
 
 
-def lose_memory_at_boot(python: Path, server: VaultServer, outage: str, hosts: Path) -> str:
+def lose_memory_at_boot(python, server, outage, hosts):
     """Save the old memory; boot on a new host while the vault is down; end sessions. The old snapshot's id."""
     with Agent(python, server, hosts / "first") as agent:
         agent.remember(OLD_MEMORY)
         agent.end_session()
         saved = agent.tool("list_snapshots")
-        snapshot_id: str = saved["snapshots"][0]["snapshot_id"]
+        snapshot_id = saved["snapshots"][0]["snapshot_id"]
 
     with Agent(python, server, hosts / "second") as agent:
         struck = server.fault("*", outage, path="/vault", times=None, **OUTAGES[outage])
@@ -100,12 +92,12 @@ def lose_memory_at_boot(python: Path, server: VaultServer, outage: str, hosts: P
     return snapshot_id
 
 
-def our_client(server: VaultServer) -> ColonyMemory:
+def our_client(server):
     return ColonyMemory(backend=server.vault)
 
 
 @pytest.mark.parametrize("outage", OUTAGES)
-def test_old_memory_outlives_an_outage_at_boot(server: VaultServer, outage: str, tmp_path: Path) -> None:
+def test_old_memory_outlives_an_outage_at_boot(server, outage, tmp_path):
     snapshot_id = lose_memory_at_boot(our_python(), server, outage, tmp_path)
     memory = our_client(server)
     assert memory.restore() == {"MEMORY.md": f"# I am new here\nsession {SESSIONS - 1}\n"}
@@ -116,13 +108,13 @@ def test_old_memory_outlives_an_outage_at_boot(server: VaultServer, outage: str,
     assert len(listed) == KEEP + 1
 
 
-def test_the_same_schedule_ends_the_old_memory_with_the_published_package(server: VaultServer, tmp_path: Path) -> None:
+def test_the_same_schedule_ends_the_old_memory_with_the_published_package(server, tmp_path):
     """The control: the schedule above does what it is made for."""
     snapshot_id = lose_memory_at_boot(published_python(), server, "status", tmp_path)
     assert not [name for name in server.vault.files if snapshot_id in name]
 
 
-def test_new_host_starts_with_the_old_memory(server: VaultServer, tmp_path: Path) -> None:
+def test_new_host_starts_with_the_old_memory(server, tmp_path):
     with Agent(our_python(), server, tmp_path / "first") as agent:
         assert agent.ask({"do": "hello"})["plugin"] == "0.2.0"
         agent.remember(OLD_MEMORY)

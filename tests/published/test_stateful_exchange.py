@@ -18,7 +18,7 @@ class ExchangeMachine(MemoryMachine):
 
     peer: PublishedPeer
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.peer_skew = START - START
 

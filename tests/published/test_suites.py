@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +13,7 @@ pytestmark = pytest.mark.network
 TESTS = {CORE: 20, PLUGIN: 46}
 
 
-def run_suite(directory: Path) -> tuple[dict[str, Any], str]:
+def run_suite(directory):
     """Run the tests in ``directory``, which holds nothing else, against the package installed beside the plugin."""
     (directory / "none.ini").write_text("[pytest]\n", encoding="utf-8")
     done = subprocess.run(
@@ -36,7 +33,7 @@ def run_suite(directory: Path) -> tuple[dict[str, Any], str]:
 
 
 @pytest.mark.parametrize("release", [CORE, PLUGIN])
-def test_published_suite_passes_unchanged(release: str, tmp_path: Path) -> None:
+def test_published_suite_passes_unchanged(release, tmp_path):
     assert unpack(release, "tests", tmp_path)
     facts, output = run_suite(tmp_path)
     assert Path(facts["module"]).samefile(REPOSITORY / "colony_memory" / "__init__.py")

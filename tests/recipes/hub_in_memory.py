@@ -1,7 +1,5 @@
 """A stand-in of huggingface_hub's interface, and the vault over it put to the test; run where that is installed."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Every recipe runs as it stands: those over other frameworks with the real one, in an environment of its own."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,11 +1,8 @@
 """age files that no honest writer makes, and passphrases that take no second: https://c2sp.org/age"""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac
-from typing import Any
 
 import needs_age  # noqa: F401 - skips what imports this where there is none
 import pytest
@@ -18,16 +15,16 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 _FILE_KEY, _SALT, _NONCE = b"k" * 16, b"s" * 16, b"n" * 16
 
 
-def _hkdf(key: bytes, salt: bytes, info: bytes) -> bytes:
+def _hkdf(key, salt, info):
     drawn = hmac.new(salt or bytes(32), key, hashlib.sha256).digest()
     return hmac.new(drawn, info + b"\x01", hashlib.sha256).digest()
 
 
-def _base64(data: bytes) -> bytes:
+def _base64(data):
     return base64.b64encode(data).rstrip(b"=")
 
 
-def locked_by(passphrase: str, plain: bytes, *, work: int = 1, claimed: int | None = None) -> bytes:
+def locked_by(passphrase, plain, *, work=1, claimed=None):
     """A short text encrypted with a passphrase, of a work factor that may be another than it says."""
     salt = b"age-encryption.org/v1/scrypt" + _SALT
     key = hashlib.scrypt(passphrase.encode(), salt=salt, n=2**work, r=8, p=1, dklen=32, maxmem=2**26)
@@ -40,10 +37,10 @@ def locked_by(passphrase: str, plain: bytes, *, work: int = 1, claimed: int | No
 
 
 @pytest.fixture
-def quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_passphrases(monkeypatch):
     """Encrypt with passphrases at the lowest work factor."""
 
-    def encrypt(plain: bytes, passphrase: str, **_: Any) -> bytes:
+    def encrypt(plain, passphrase, **_):
         return locked_by(passphrase, plain)
 
     monkeypatch.setattr(pyrage.passphrase, "encrypt", encrypt)

@@ -35,10 +35,10 @@ class Index:
     basis: Basis = field(default_factory=Basis)
     left: int | None = None
 
-    def read(self) -> Basis:
+    def read(self):
         return self.basis
 
-    def write(self, basis: Basis) -> None:
+    def write(self, basis):
         if self.left is not None:
             if self.left == 0:
                 raise Killed
@@ -46,7 +46,7 @@ class Index:
         self.basis = basis
 
 
-def lines(documents) -> set[str]:
+def lines(documents):
     return {line for text in documents.values() for line in text.splitlines()}
 
 
@@ -79,7 +79,7 @@ class Host:
     step: dict[str, str] | None = None
     reverted: bool = False
 
-    def client(self) -> ColonyMemory:
+    def client(self):
         mem = ColonyMemory(backend=self.world.vault, format=1)
         if self.world.scenario.by_value:
             mem._session.origins["default"] = self.name * 16
@@ -87,7 +87,7 @@ class Host:
             mem._session.homes["default"] = self.index
         return mem
 
-    def edit(self, kind: str) -> str:
+    def edit(self, kind):
         line = f"line {len(self.world.written)} of {self.name}\n"
         name = self.world.random.choice(["MEMORY.md", "notes.md"])
         if kind == "replace" and name in self.docs:
@@ -98,7 +98,7 @@ class Host:
         self.world.written |= lines({"": line})
         return f"{self.name} {kind}s {line.strip()!r} in {name}"
 
-    def backup(self, policy: str, *, kill: bool) -> str:
+    def backup(self, policy, *, kill):
         """Save; the properties that one save must have are looked at right then.
 
         P2: whose place is taken without having been held is told. P3: one honest user is never told of another. PI:
@@ -148,7 +148,7 @@ class Host:
             raise Broken(f"P4: {label}: {len(world.ids())} snapshots with keep={world.scenario.keep}")
         return label
 
-    def _arm(self) -> None:
+    def _arm(self):
         vault, chance = self.world.vault, self.world.random
         how = chance.choice(["before", "after", "index"])
         if how == "index":
@@ -157,11 +157,11 @@ class Host:
             match = chance.choice(["latest", ".manifest.", "latest"])
             vault.fail("upload", Killed(), match=match, times=1, after=how == "after")
 
-    def _disarm(self) -> None:
+    def _disarm(self):
         self.index.left = None
         self.world.vault.heal()
 
-    def restore(self, snapshot_id: str | None = None, *, part: bool = False) -> str:
+    def restore(self, snapshot_id=None, *, part=False):
         """Take a snapshot into the folder, if each document that is displaced is in a listed one."""
         world, mem = self.world, self.client()
         latest = world.latest()
@@ -192,7 +192,7 @@ class Host:
             self.step = dict(found.documents) if target == latest else dict(goal)
         return what
 
-    def join(self) -> str:
+    def join(self):
         """Merge a save of one's own that is not in the latest into the folder, as a restore offers it."""
         own = sorted(self.held & self.world.ids() - {self.world.latest()})
         if not own or not self.docs:
@@ -206,7 +206,7 @@ class Host:
 
 
 class World:
-    def __init__(self, scenario: Scenario, seed: int) -> None:
+    def __init__(self, scenario, seed):
         self.scenario, self.random = scenario, random.Random(seed)
         self.inner = open_vault("memory:")
         self.vault = FaultyVault(self.inner)
@@ -214,28 +214,28 @@ class World:
         self.written, self.removed = set[str](), set[str]()
         self.hosts = [Host(self, "abcdef"[n]) for n in range(scenario.hosts)]
         self.crashes, self.losses = scenario.crashes, scenario.losses
-        self._texts: dict[str, dict[str, str]] = {}
-        self.trace: list[str] = []
+        self._texts = {}
+        self.trace = []
 
-    def latest(self) -> str | None:
+    def latest(self):
         info = self.watch.latest()
         return None if info is None else info.snapshot_id
 
-    def ids(self) -> set[str]:
+    def ids(self):
         return {info.snapshot_id for info in self.watch.list_snapshots()}
 
-    def text(self, snapshot_id: str) -> dict[str, str]:
+    def text(self, snapshot_id):
         if snapshot_id not in self._texts:
             self._texts[snapshot_id] = self._read(snapshot_id)
         return self._texts[snapshot_id]
 
-    def _read(self, snapshot_id: str) -> dict[str, str]:
+    def _read(self, snapshot_id):
         return self.watch._run(engine.read, label="default", snapshot_id=snapshot_id).documents
 
-    def has(self, name: str, text: str) -> bool:
+    def has(self, name, text):
         return any(self.text(own).get(name) == text for own in self.ids())
 
-    def run(self) -> None:
+    def run(self):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # whoever only watches is not told
@@ -245,7 +245,7 @@ class World:
         except Broken as error:
             raise Broken("\n  ".join((str(error), *self.trace))) from error
 
-    def step(self) -> str:
+    def step(self):
         chance, scenario = self.random, self.scenario
         host = chance.choice(self.hosts)
         kinds = ["edit", "edit", "backup", "backup", "backup", *(scenario.events if self.latest() else ())]
@@ -274,7 +274,7 @@ class World:
         self.losses -= 1
         return self.lose(host, kind)
 
-    def lose(self, host: Host, kind: str) -> str:
+    def lose(self, host, kind):
         if kind == "index":
             host.index = Index()
             return f"{host.name} loses its index"
@@ -291,7 +291,7 @@ class World:
             return "somebody prunes to 1"
         raise ValueError(kind)
 
-    def check(self) -> None:
+    def check(self):
         """P1: no line is out of every folder and every listed snapshot unless its user has removed it knowingly."""
         there = set().union(*(lines(self.text(own)) for own in self.ids()), *(lines(host.docs) for host in self.hosts))
         lost = self.written - self.removed - there

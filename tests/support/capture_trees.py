@@ -1,7 +1,5 @@
 """Folders for the tests of ``colony_memory.capture``: made, looked at, made to fail."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -10,17 +8,11 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from colony_memory._os.machine import state_directory
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from colony_memory.capture import Capture
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that takes any bytes for a name")
@@ -28,7 +20,7 @@ PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
 root_only = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 
 
-def make(root: Path, files: dict[str, bytes]) -> Path:
+def make(root, files):
     root.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         path = root / name
@@ -37,12 +29,12 @@ def make(root: Path, files: dict[str, bytes]) -> Path:
     return root
 
 
-def tree(root: Path) -> dict[str, tuple[int, bytes | str | None]]:
+def tree(root):
     """Everything under ``root``: path to mode and content."""
-    found: dict[str, tuple[int, bytes | str | None]] = {}
+    found = {}
     for path in sorted(root.rglob("*")):
         mode = path.lstat().st_mode
-        content: bytes | str | None = None
+        content = None
         if stat.S_ISLNK(mode):
             content = str(path.readlink())
         elif stat.S_ISREG(mode):
@@ -51,37 +43,37 @@ def tree(root: Path) -> dict[str, tuple[int, bytes | str | None]]:
     return found
 
 
-def without_staging(root: Path) -> dict[str, tuple[int, bytes | str | None]]:
+def without_staging(root):
     return {name: each for name, each in tree(root).items() if ".colony-memory-restoring-" not in name}
 
 
-def no_links(*_: object, **__: object) -> None:
+def no_links(*_, **__):
     """Stands for os.link where the file system gives a file no second name."""
     raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
-def files(root: Path) -> dict[str, bytes | str | None]:
+def files(root):
     return {name: content for name, (mode, content) in tree(root).items() if not stat.S_ISDIR(mode)}
 
 
-def traces() -> list[str]:
+def traces():
     """What is left in the state directory of restores that were cut off."""
     place = state_directory() / "restores"
     return sorted(path.name for path in place.glob("*.json"))
 
 
-def names(directory: Path) -> list[str]:
+def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-def rows(path: Path) -> list[tuple[str]]:
+def rows(path):
     """Those of a database that is whole."""
     with closing(sqlite3.connect(path)) as opened:
         assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         return opened.execute("SELECT x FROM t").fetchall()
 
 
-def metadata(**fields: object) -> dict[str, str]:
+def metadata(**fields):
     return {METADATA_NAME: json.dumps({"format": "colony-memory/folder/1", **fields})}
 
 
@@ -96,10 +88,10 @@ os._exit(0)
 """
 
 
-def crash_log(path: Path, *, rows: int) -> None:
+def crash_log(path, *, rows):
     """A database whose content stands in its write-ahead log, as a crash leaves it."""
     subprocess.run([sys.executable, "-c", _CRASH, str(path), str(rows)], check=True)
 
 
-def contents(capture: Capture) -> dict[str, str | bytes]:
+def contents(capture):
     return split_documents(capture.documents)[0]

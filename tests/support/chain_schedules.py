@@ -78,8 +78,8 @@ class World:
             self.ids.append(finish(self, save(documents)(self, self.writer)).snapshot_id)
             self.now += 1
         self.now += HOURS
-        self.needs: dict[str, frozenset[str]] = {}
-        self.texts: dict[str, str] = {}
+        self.needs = {}
+        self.texts = {}
         self.first = frozenset(self.vault.files)
 
     def copy(self):

@@ -1,39 +1,33 @@
 """Histories of memories as snapshots of format 2, for tests of the pure format."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random
-from typing import TYPE_CHECKING, Any
 
 import needs_zstd  # noqa: F401 - skips what imports this where there is none
 
 from colony_memory._format.names import manifest_filename
-from colony_memory._format.v2.build import BuiltChain, build, read_chain
-from colony_memory._format.v2.chain import Below, Pack, write_pack
+from colony_memory._format.v2.build import build, read_chain
+from colony_memory._format.v2.chain import Below, write_pack
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory.snapshot import read_manifest
-
-if TYPE_CHECKING:
-    from colony_memory._format.v2.chain import Chain
 
 LABEL = "default"
 
 
-def snapshot_id(n: int) -> str:
+def snapshot_id(n):
     return f"20260101T{n // 3600:02}{n // 60 % 60:02}{n % 60:02}000000Z-{n:06x}"
 
 
-def build_at(n: int, documents: dict[str, str], parent: Chain | None = None, **facts: Any) -> BuiltChain:
+def build_at(n, documents, parent=None, **facts):
     facts = {"label": LABEL, "created_at": "2026-01-01T00:00:00Z", **facts}
     return build(documents, snapshot_id=snapshot_id(n), parent=parent, **facts)
 
 
-def build_all(history: list[dict[str, str]], **facts: Any) -> tuple[dict[str, str], list[BuiltChain]]:
+def build_all(history, **facts):
     """A vault's files, and each snapshot, every one on the one before."""
-    files: dict[str, str] = {}
-    built: list[BuiltChain] = []
+    files = {}
+    built = []
     for n, documents in enumerate(history):
         built.append(build_at(n, documents, built[-1].chain if built else None, **facts))
         assert not files.keys() & built[-1].files.keys()
@@ -41,28 +35,28 @@ def build_all(history: list[dict[str, str]], **facts: Any) -> tuple[dict[str, st
     return files, built
 
 
-def manifest_at(files: dict[str, str], n: int) -> ChainManifest:
+def manifest_at(files, n):
     found = read_manifest(files[manifest_filename(LABEL, snapshot_id(n))], label=LABEL, snapshot_id=snapshot_id(n))
     assert isinstance(found, ChainManifest)
     return found
 
 
-def read_at(files: dict[str, str], n: int, **bounds: Any) -> tuple[Chain, dict[str, str]]:
+def read_at(files, n, **bounds):
     manifest = manifest_at(files, n)
     chain = read_chain(manifest, {name: files.get(name) for name in manifest.part_files}, **bounds)
     return chain, chain.state.documents()
 
 
-def sealed(files: dict[str, str], built: BuiltChain, **changes: Any) -> dict[str, str]:
+def sealed(files, built, **changes):
     """The files with another manifest: what an attacker can write who holds the vault and signs nothing."""
     raw = {**json.loads(files[built.manifest_file]), **changes}
     return {**files, built.manifest_file: json.dumps({key: value for key, value in raw.items() if value is not ...})}
 
 
-def vault_of(*frames: bytes, below: Below | None = None, **changes: Any) -> dict[str, str]:
+def vault_of(*frames, below=None, **changes):
     """A snapshot whose packs hold these frames, digests and counts all right: what only an attacker makes."""
-    files: dict[str, str] = {}
-    packs: list[Pack] = []
+    files = {}
+    packs = []
     for n, frame in enumerate(frames):
         on = Below(packs[-1].pack_id, packs[-1].sha256) if packs else below
         pack, texts = write_pack(LABEL, snapshot_id(n), frame, on)
@@ -80,7 +74,7 @@ def vault_of(*frames: bytes, below: Below | None = None, **changes: Any) -> dict
     )
 
 
-def resealed(files: dict[str, str], file: str, raw: dict[str, Any] | str, *, n: int = 1) -> dict[str, str]:
+def resealed(files, file, raw, *, n=1):
     """The files with another text for the top pack, and its digest where it belongs."""
     text = raw if isinstance(raw, str) else json.dumps(raw)
     data = text.encode("utf-8", "surrogatepass")
@@ -94,11 +88,11 @@ def resealed(files: dict[str, str], file: str, raw: dict[str, Any] | str, *, n: 
     )
 
 
-def growing(states: int, *, seed: int = 1) -> list[dict[str, str]]:
+def growing(states, *, seed=1):
     """A small memory that is added to, edited, moved and dropped from."""
     chance = random.Random(seed)
 
-    def text(words: int) -> str:
+    def text(words):
         return " ".join(f"{chance.randrange(10**6):x}" for _ in range(words))
 
     now = {f"notes/{n}.md": text(60) for n in range(8)} | {"MEMORY.md": text(20), "leer.md": ""}

@@ -4,8 +4,6 @@ Each kind is built by one child of this process, and each verb run by another, w
 counts and sizes are right wherever that leads the reader further.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
@@ -41,11 +39,11 @@ VERBS = {
 }
 
 
-def sha(data: bytes) -> str:
+def sha(data):
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-def pointer(own: str = OWN, **more: object) -> dict[str, str]:
+def pointer(own=OWN, **more):
     raw = {
         "format": LATEST_FORMAT, "label": LABEL, "snapshot_id": own, "manifest_file": manifest_filename(LABEL, own),
         "updated_at": FACTS["created_at"], **more,
@@ -53,8 +51,8 @@ def pointer(own: str = OWN, **more: object) -> dict[str, str]:
     return {latest_filename(LABEL): json.dumps(raw, ensure_ascii=False)}
 
 
-def format_1(plain: bytes, names: list[str], **more: object) -> dict[str, str]:
-    blob = base64.b64encode(more.pop("packed", None) or gzip.compress(plain)).decode()  # type: ignore[arg-type]
+def format_1(plain, names, **more):
+    blob = base64.b64encode(more.pop("packed", None) or gzip.compress(plain)).decode()
     slices = [blob[at : at + 700_000] for at in range(0, len(blob), 700_000)]
     files = {
         part_filename(LABEL, OWN, seq): json.dumps({"format": FORMAT, "snapshot_id": OWN, "seq": seq, "b64": each})
@@ -68,7 +66,7 @@ def format_1(plain: bytes, names: list[str], **more: object) -> dict[str, str]:
     return files | {manifest_filename(LABEL, OWN): json.dumps(raw)} | pointer()
 
 
-def frame(content: bytes, prefix: bytes = b"") -> bytes:
+def frame(content, prefix=b""):
     """As fast as it can be made."""
     if sys.version_info >= (3, 14):
         from compression import zstd
@@ -82,14 +80,14 @@ def frame(content: bytes, prefix: bytes = b"") -> bytes:
     return packer.compress(content) + packer.flush()
 
 
-def format_2(*frames: bytes, **more: object) -> dict[str, str]:
+def format_2(*frames, **more):
     ids = IDS[-len(frames) :]
     files, below, sizes = dict[str, str](), (None, None), []
     for own, each in zip(ids, frames, strict=True):
         head = {"format": FORMAT_2, "pack": own, "seq": 0, "of": 1, "below": below[0], "below_sha256": below[1]}
         text = json.dumps({**head, "data": base64.b64encode(each).decode()})
         files[pack_filename(LABEL, own, 0)] = text
-        below = (own, sha(text.encode()))  # type: ignore[assignment]
+        below = (own, sha(text.encode()))
         sizes.append([len(text)])
     raw = {
         "format": FORMAT_2, "snapshot_id": OWN, **FACTS, "codec": "zstd+base64", "doc_names": [], "part_files": [],
@@ -99,82 +97,82 @@ def format_2(*frames: bytes, **more: object) -> dict[str, str]:
     return files | {manifest_filename(LABEL, OWN): json.dumps(raw)} | pointer()
 
 
-def line(put: str = "", drop: str = "", move: str = "") -> bytes:
+def line(put="", drop="", move=""):
     return f'{{"drop":[{drop}],"move":{{{move}}},"put":{{{put}}}}}\n'.encode()
 
 
-def catalogue(names: list[list[str]], rows: list[list[object]]) -> str:
+def catalogue(names, rows):
     raw = {"format": "colony-memory/catalog/1", "names": names, "snapshots": rows}
     plain = json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode()
     return f"{len(plain)}:{count_values(plain)}:{base64.b64encode(gzip.compress(plain)).decode()}"
 
 
-def row(own: str, at: int = 0) -> list[object]:
+def row(own, at=0):
     return [at, own, SHA, None, 1, 10, SHA, False, None, FORMAT, 2, None, False, None]
 
 
-def many_names(most: int) -> list[str]:
+def many_names(most):
     return [f"{WIDE}{n:x}" for n in range(most_documents(most) - 1)]
 
 
-def puts(names: list[str]) -> str:
+def puts(names):
     return ",".join(f'"{name}":0' for name in names)
 
 
-def in_turn(most: int) -> dict[str, str]:
+def in_turn(most):
     """Packs that put all documents anew, each of them."""
     names = sorted(many_names(most)[: most_line(most) // 16])
     content, state = line(puts(names)), "".join(f"{name}\n" for name in names).encode()
     return format_2(frame(content), *[frame(content, state)] * 63)
 
 
-def same_state(most: int) -> dict[str, str]:
+def same_state(most):
     size = most - 2
     first, state = line(f'"a":{size}') + b"x" * size, b"a\n" + b"x" * size
     return format_2(frame(first), *[frame(line(), state)] * 63)
 
 
-def anew(most: int) -> dict[str, str]:
+def anew(most):
     size = most - 2
     content, state = line(f'"a":{size}') + b"x" * size, b"a\n" + b"x" * size
     return format_2(frame(content), *[frame(content, state)] * 63)
 
 
-def taken_anew(most: int) -> dict[str, str]:
+def taken_anew(most):
     """Packs of a few bytes that put together all of it anew, each of them."""
     size = most - 2
     taken = b"P*M\x18\0\0\0\0" + frame(line(f'"a":[[2,{size}]]'))
     return format_2(frame(line(f'"a":{size}') + b"x" * size), *[taken] * 63)
 
 
-def one_file(most: int) -> dict[str, str]:
+def one_file(most):
     """A record with one file of the largest size, which is longer in base64."""
     size, record = most - 64, b'{"files":{}}'
     put = line(f'".colony-memory/folder.json":{len(record)},"a":{size}').replace(b"{", b'{"bytes":["a"],', 1)
     return format_2(frame(put + record + b"x" * size))
 
 
-def one_text(most: int) -> bytes:
+def one_text(most):
     """One text of the largest size, with one wide character in every window."""
     size = most - 40
     text = (WIDE + "a" * 20_000) * (size // 20_004)
     return json.dumps({"a": text}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def wide_state(most: int) -> dict[str, str]:
+def wide_state(most):
     text = (WIDE + "a" * (most - 100)).encode()
     content = line(f'"a":{len(text)}') + text
     plain = json.dumps({"a": text.decode()}, ensure_ascii=False, separators=(",", ":")).encode()
     return format_2(frame(content), byte_size=len(plain), plaintext_sha256=sha(plain))
 
 
-def documents_of_1(most: int) -> dict[str, str]:
+def documents_of_1(most):
     names = many_names(most)
     plain = json.dumps(dict.fromkeys(sorted(names), ""), ensure_ascii=False, separators=(",", ":")).encode()
     return format_1(plain, names)
 
 
-def manifests(**more: object) -> dict[str, str]:
+def manifests(**more):
     """A label of snapshots that no pointer lists, with more in each manifest."""
     own = format_1(b'{"a":"b"}', ["a"])
     part, raw = own[part_filename(LABEL, OWN, 0)], json.loads(own[manifest_filename(LABEL, OWN)])
@@ -241,7 +239,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def run(verb: str, vault: Path, most: int) -> dict[str, object]:
+def run(verb, vault, most):
     """One verb: what it said, the bytes that it took beyond what was there before, and its seconds of CPU."""
     memory = ColonyMemory(backend=LocalVault(vault), max_bytes=most)
     Path("/proc/self/clear_refs").write_text("5")
@@ -258,19 +256,19 @@ def run(verb: str, vault: Path, most: int) -> dict[str, object]:
     return {"verb": verb, "said": said, "bytes": _status("VmHWM") - before, "cpu": round(cpu, 2)}
 
 
-def _status(name: str) -> int:
+def _status(name):
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(each for each in lines if each.startswith(f"{name}:")).split()[1]) * 1024
 
 
-def child(work: object) -> None:
+def child(work):
     """Do it in a child, so that nothing of it is left here."""
     sys.stdout.flush()
     number = os.fork()
     if number == 0:
         code = 1
         try:
-            work()  # type: ignore[operator]
+            work()
             sys.stdout.flush()
             code = 0
         finally:
@@ -279,14 +277,14 @@ def child(work: object) -> None:
         raise SystemExit("a child of it died")
 
 
-def main(most: int, verbs: list[str], kinds: list[str]) -> None:
+def main(most, verbs, kinds):
     warnings.simplefilter("ignore")
     is_installed()
     with tempfile.TemporaryDirectory() as place:
         for number, kind in enumerate(kinds):
             vault = Path(place) / str(number)
 
-            def build(kind: str = kind, vault: Path = vault) -> None:
+            def build(kind=kind, vault=vault):
                 LocalVault(vault, create=True)
                 for name, text in KINDS[kind](most).items():
                     (vault / name).write_text(text, "utf-8", "surrogatepass")

@@ -1,18 +1,12 @@
 """Restores that are cut off: at the n-th change to the disk, in a process of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
 
 from forks import fork
 
 from colony_memory._os import directory as disk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _CHANGES = {
     *("os.link", "os.symlink", "os.rename", "os.mkdir", "os.rmdir", "os.remove"),
@@ -21,7 +15,7 @@ _CHANGES = {
 _WRITING = os.O_WRONLY | os.O_RDWR
 
 
-def cut_off(act: Callable[[], object], *, at: int, by: Callable[[], object] | None = None) -> str:
+def cut_off(act, *, at, by=None):
     """Do ``act`` in a child that is killed right before its ``at``-th change to the disk.
 
     Args:
@@ -54,16 +48,16 @@ def cut_off(act: Callable[[], object], *, at: int, by: Callable[[], object] | No
     return ended or "killed"
 
 
-def _kill() -> None:
+def _kill():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _Counter:
-    def __init__(self, at: int, act: Callable[[], object]) -> None:
+    def __init__(self, at, act):
         self.left = at
         self.act = act
 
-    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+    def __call__(self, event, args):
         if event in _CHANGES or (event == "open" and isinstance(args[2], int) and args[2] & _WRITING):
             self.left -= 1
             if self.left == 0:

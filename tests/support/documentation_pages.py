@@ -11,16 +11,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from colony_memory.testing import FakeVault, VaultServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from typing_extensions import Self
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = ROOT / "CHANGELOG.md"
@@ -77,15 +71,15 @@ class Block:
     text: str
     shown: str | None = None
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     @property
-    def runs(self) -> bool:
+    def runs(self):
         """Whether it is something to run here."""
         return self.language in ("python", "toml") or (self.language in _SHELLS and self.heading not in BUILDING)
 
-    def commands(self) -> Iterator[tuple[str, str | None]]:
+    def commands(self):
         """Each command, with what it is shown to print, or None."""
         if self.language == "console":
             for piece in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]:
@@ -100,14 +94,14 @@ class Block:
             yield self.text, None
 
 
-def read(page: Path) -> str:
+def read(page):
     return page.read_text(encoding="utf-8")
 
 
-def read_blocks(page: Path) -> list[Block]:
+def read_blocks(page):
     text = read(page)
     headings = [(found.start(), found[1]) for found in _HEADING.finditer(text)]
-    blocks: list[Block] = []
+    blocks = []
     end = 0
     for place, found in enumerate(_FENCE.finditer(text)):
         heading = next((name for start, name in reversed(headings) if start < found.start()), "")
@@ -120,7 +114,7 @@ def read_blocks(page: Path) -> list[Block]:
     return blocks
 
 
-def need_extras(block: Block) -> None:
+def need_extras(block):
     """Skip the test where the block needs an extra that is not installed."""
     for sign, module in _NEEDED.items():
         if block.language == "python" and sign in block.text:
@@ -131,12 +125,12 @@ def need_extras(block: Block) -> None:
             pytest.importorskip("pyrage")
 
 
-def is_installation(block: Block) -> bool:
+def is_installation(block):
     """Whether it is nothing but ``pip install …``, which only a network could run."""
     return block.language == "sh" and all(line.startswith("pip install ") for line in block.text.splitlines())
 
 
-def fits(shown: str, printed: str) -> bool:
+def fits(shown, printed):
     """Whether a page shows what is printed.
 
     Ids, times and sizes may be others, ``…`` stands for anything, and runs of blanks for any such.
@@ -151,10 +145,10 @@ def fits(shown: str, printed: str) -> bool:
 class Stage:
     """Where the blocks of one page run: a directory, a home and a hosted vault of its own."""
 
-    def __init__(self, page: Path, directory: Path) -> None:
+    def __init__(self, page, directory):
         self._blocks = read_blocks(page)
         self._directory = directory / "here"
-        self._namespace: dict[str, Any] = {"__name__": "page"}
+        self._namespace = {"__name__": "page"}
         self._server = VaultServer(FakeVault(operations_per_hour=None), api_key=_KEY)
         self._done = 0
         _furnish(self._directory)
@@ -166,14 +160,14 @@ class Stage:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._server.start()
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *exc):
         self._server.close()
 
-    def run(self, block: Block) -> None:
+    def run(self, block):
         while self._done < block.place:
             above = self._blocks[self._done]
             self._done += 1
@@ -184,7 +178,7 @@ class Stage:
         self._done = max(self._done, block.place + 1)
         self._run(block)
 
-    def _run(self, block: Block) -> None:
+    def _run(self, block):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self._directory)
             for name, value in self._settings.items():
@@ -199,7 +193,7 @@ class Stage:
                 for command, shown in block.commands():
                     self._run_command(block, command, shown)
 
-    def _run_python(self, block: Block, patch: pytest.MonkeyPatch) -> None:
+    def _run_python(self, block, patch):
         patch.setenv("COLONY_API_KEY", _KEY)
         patch.setenv("COLONY_BASE_URL", self._server.url)
         # Its own line numbers, so that a traceback leads into the page.
@@ -210,7 +204,7 @@ class Stage:
         if block.shown is not None:
             assert fits(block.shown, printed.getvalue()), f"{block} prints\n{printed.getvalue()}"
 
-    def _run_command(self, block: Block, command: str, shown: str | None) -> None:
+    def _run_command(self, block, command, shown):
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             stdin=subprocess.DEVNULL,
@@ -225,7 +219,7 @@ class Stage:
             assert fits(shown, done.stdout), f"{block}: {command} prints\n{done.stdout}"
 
 
-def _furnish(directory: Path) -> None:
+def _furnish(directory):
     """What a page may take for granted: a MEMORY.md, a small folder of memory, and the example."""
     notes = directory / "memory" / "notes"
     notes.mkdir(parents=True)
@@ -240,12 +234,12 @@ def _furnish(directory: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def open_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Stage]]:
+def open_stage(tmp_path_factory):
     """Gives the stage of a page: the blocks of a page share one."""
-    stages: dict[Path, Stage] = {}
+    stages = {}
     with contextlib.ExitStack() as opened:
 
-        def open_one(page: Path) -> Stage:
+        def open_one(page):
             if page not in stages:
                 stages[page] = opened.enter_context(Stage(page, tmp_path_factory.mktemp(page.stem)))
             return stages[page]

@@ -1,19 +1,13 @@
 """Both facades behind one synchronous surface, so that one list of tests runs over both."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from colony_memory import AsyncColonyMemory, ColonyMemory
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import AsyncFakeVault, FakeVault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 with_zstd = pytest.mark.skipif(not is_installed(), reason="needs zstd")
 FORMATS = [1, pytest.param(2, marks=with_zstd)]
@@ -22,15 +16,15 @@ FORMATS = [1, pytest.param(2, marks=with_zstd)]
 class Awaited:
     """An :class:`AsyncColonyMemory` whose verbs are awaited to the end."""
 
-    def __init__(self, memory: AsyncColonyMemory) -> None:
+    def __init__(self, memory):
         self.memory = memory
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         attribute = getattr(self.memory, name)
         if not inspect.iscoroutinefunction(attribute):
             return attribute
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args, **kwargs):
             return asyncio.run(attribute(*args, **kwargs))
 
         return call
@@ -39,16 +33,16 @@ class Awaited:
 class InsideLoop:
     """A :class:`ColonyMemory` that is called from inside a running event loop."""
 
-    def __init__(self, memory: ColonyMemory) -> None:
+    def __init__(self, memory):
         self.memory = memory
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         attribute = getattr(self.memory, name)
         if not callable(attribute):
             return attribute
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            async def inside() -> Any:
+        def call(*args, **kwargs):
+            async def inside():
                 return attribute(*args, **kwargs)
 
             return asyncio.run(inside())
@@ -68,37 +62,37 @@ FACES = {
 class PlainVault:
     """The five methods and nothing more, as any user's own vault has them."""
 
-    def __init__(self, vault: Any) -> None:
+    def __init__(self, vault):
         self.vault = vault
 
     @property
-    def files(self) -> dict[str, str]:
+    def files(self):
         return self.vault.files
 
-    def vault_status(self) -> Any:
+    def vault_status(self):
         return self.vault.vault_status()
 
-    def vault_list_files(self) -> Any:
+    def vault_list_files(self):
         return self.vault.vault_list_files()
 
-    def vault_get_file(self, filename: str) -> Any:
+    def vault_get_file(self, filename):
         return self.vault.vault_get_file(filename)
 
-    def vault_upload_file(self, filename: str, content: str) -> Any:
+    def vault_upload_file(self, filename, content):
         return self.vault.vault_upload_file(filename, content)
 
-    def vault_delete_file(self, filename: str) -> Any:
+    def vault_delete_file(self, filename):
         return self.vault.vault_delete_file(filename)
 
 
 class DictWitness:
-    def __init__(self) -> None:
-        self.heads: dict[str, str] = {}
+    def __init__(self):
+        self.heads = {}
 
-    def read(self, label: str) -> str | None:
+    def read(self, label):
         return self.heads.get(label)
 
-    def record(self, label: str, head: str) -> None:
+    def record(self, label, head):
         known = self.heads.get(label)
         if known is None or int(known.partition(":")[0]) <= int(head.partition(":")[0]):
             self.heads[label] = head
@@ -107,14 +101,14 @@ class DictWitness:
 class Clock:
     """Stands still until it is set."""
 
-    def __init__(self, now: float = 1_767_225_600.0) -> None:
+    def __init__(self, now=1_767_225_600.0):
         self.now = now
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
-def copy_of(vault: FakeVault, clock: Callable[[], float] | None = None) -> FakeVault:
+def copy_of(vault, clock=None):
     """A vault of its own with the same files, of the same ages, without a limit of operations."""
     copied = FakeVault(operations_per_hour=None, clock=clock or vault.clock)
     copied.files.update(vault.files)

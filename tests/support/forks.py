@@ -1,18 +1,12 @@
 """A child of this very process, for what only a child can show."""
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback
 import warnings
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
-def fork() -> int:
+def fork():
     """Fork, as ``os.fork()`` does.
 
     From Python 3.12 that warns where the system counts a second thread, and one that was joined may still be on its way
@@ -23,7 +17,7 @@ def fork() -> int:
         return os.fork()
 
 
-def as_user(user: int, act: Callable[[], None]) -> int:
+def as_user(user, act):
     """Do something in a process of another user, where root runs the tests, else of the same; return its exit code.
 
     What is imported late must have been before: it may not find it.

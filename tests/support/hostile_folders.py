@@ -5,8 +5,6 @@ Run as a program it goes on changing the folder until it is ended::
     python hostile_folders.py FOLDER OUTSIDE SEED
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -27,7 +25,7 @@ NAMES = [
 RULES = [b"*.log\n", b"b.md\n", b"sub/\n", b"m.db\n", b"**/deep\n", b"[[:digit:]]*\n!b.md\n"]
 
 
-def make_outside(outside: Path) -> None:
+def make_outside(outside):
     """What a stranger would like to see in a snapshot, or changed."""
     outside.mkdir()
     for name in ("a.md", "b.md", "m.db-wal", "HEAD"):
@@ -38,7 +36,7 @@ def make_outside(outside: Path) -> None:
         database.commit()
 
 
-def journal_naming(victim: bytes) -> bytes:
+def journal_naming(victim):
     """A journal to be rolled back, whose end names a file that SQLite would then delete."""
     magic = bytes.fromhex("d9d505f920a163d7")
     start = (magic + b"\0\0\0\0" + b"\0\0\4\xd2" + b"\0\0\0\2" + b"\0\0\2\0" + b"\0\0\20\0").ljust(512, b"\0")
@@ -47,7 +45,7 @@ def journal_naming(victim: bytes) -> bytes:
     return start + numbers[0] + victim + numbers[1] + numbers[2] + magic
 
 
-def act(folder: bytes, outside: bytes, draw: random.Random) -> None:
+def act(folder, outside, draw):
     """Make, change, replace or remove something in the folder; whatever fails has failed."""
     place = draw.choice(_directories(folder))
     path = os.path.join(place, draw.choice(NAMES))  # noqa: PTH118 - of bytes
@@ -55,32 +53,32 @@ def act(folder: bytes, outside: bytes, draw: random.Random) -> None:
         draw.choices(_ACTS, _WEIGHTS)[0](path, outside, draw)
 
 
-def _directories(folder: bytes) -> list[bytes]:
+def _directories(folder):
     return [folder, *[place for place, _, _ in os.walk(folder)][:20]]
 
 
-def _write(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _write(path, outside, draw):
     _put(path, draw.choice([*TEXTS, PLANT, journal_naming(os.path.join(outside, b"a.md"))]))  # noqa: PTH118
 
 
-def _put(path: bytes, data: bytes) -> None:
+def _put(path, data):
     # Never through a link: what is outside is to be as it was.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
 
 
-def _append(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _append(path, outside, draw):
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "ab") as file:
         file.write(b"more\nand half")
 
 
-def _directory(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _directory(path, outside, draw):
     os.mkdir(path)  # noqa: PTH102 - of bytes
 
 
-def _link(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _link(path, outside, draw):
     out = os.path.basename(outside)  # noqa: PTH119
     targets = [
         outside,
@@ -98,20 +96,20 @@ def _link(path: bytes, outside: bytes, draw: random.Random) -> None:
     os.replace(temp, path)  # noqa: PTH105
 
 
-def _pipe(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _pipe(path, outside, draw):
     os.mkfifo(path)
 
 
-def _socket(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _socket(path, outside, draw):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
 
 
-def _rename(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _rename(path, outside, draw):
     os.rename(path, os.path.join(os.path.dirname(path), draw.choice(NAMES)))  # noqa: PTH104, PTH118, PTH120
 
 
-def _swap(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _swap(path, outside, draw):
     if not os.path.isdir(path) or os.path.islink(path):  # noqa: PTH112, PTH114
         return
     away = path + b".away"
@@ -122,14 +120,14 @@ def _swap(path: bytes, outside: bytes, draw: random.Random) -> None:
         os.rename(away, path)  # noqa: PTH104
 
 
-def _remove(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _remove(path, outside, draw):
     if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
         shutil.rmtree(path)
     else:
         os.unlink(path)  # noqa: PTH108
 
 
-def _database(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _database(path, outside, draw):
     name = os.fsdecode(os.path.dirname(path)) + "/m.db"  # noqa: PTH120
     if not all(_is_mine(name + suffix) for suffix in ("", "-wal", "-shm", "-journal")):
         return
@@ -139,18 +137,18 @@ def _database(path: bytes, outside: bytes, draw: random.Random) -> None:
         database.execute("INSERT INTO t VALUES (hex(randomblob(?)))", (draw.randint(1, 9000),))
 
 
-def _is_mine(name: str) -> bool:
+def _is_mine(name):
     # This program must not be the one that SQLite leads out of the folder.
     return not os.path.lexists(name) or (Path(name).is_file() and not Path(name).is_symlink() and _is_plain(name))
 
 
-def _is_plain(name: str) -> bool:
+def _is_plain(name):
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         return not name.endswith("-journal") or not file.read().endswith(bytes.fromhex("d9d505f920a163d7"))
 
 
-def _rules(path: bytes, outside: bytes, draw: random.Random) -> None:
+def _rules(path, outside, draw):
     _put(os.path.join(os.path.dirname(path), b".cmemignore"), draw.choice(RULES))  # noqa: PTH118, PTH120
 
 

@@ -4,8 +4,6 @@
 memory, see :func:`make`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random
@@ -16,7 +14,7 @@ from pathlib import Path
 MB = 10**6
 
 
-def make(kind: str, state: int) -> dict[str, str]:
+def make(kind, state):
     """A memory, the same each time; a later state differs in a few places.
 
     ``many``: 100,000 documents of about 300 bytes. ``large``: 100 MB of text in 400 documents. ``line``: 40 MB of text
@@ -24,7 +22,7 @@ def make(kind: str, state: int) -> dict[str, str]:
     """
     chance = random.Random(kind)
 
-    def text(size: int, ending: str = "\n") -> str:
+    def text(size, ending="\n"):
         # Of 100 characters, 33 are new to whoever compresses it, as of prose.
         lines = (chance.randbytes(33).hex() + " and so on, as it is wont to be" for _ in range(size // 97))
         return ending.join(lines)
@@ -46,19 +44,19 @@ def make(kind: str, state: int) -> dict[str, str]:
     return made
 
 
-def size_of(documents: dict[str, str]) -> int:
+def size_of(documents):
     """Bytes of the text of a memory, names included."""
     return sum(len(name) + len(text) for name, text in documents.items())
 
 
-def digest(documents: dict[str, str]) -> str:
+def digest(documents):
     found = hashlib.sha256()
     for name in sorted(documents):
         found.update(f"{name}\0{documents[name]}\0".encode())
     return found.hexdigest()
 
 
-def _resident(*, reset: bool = False) -> int:
+def _resident(*, reset=False):
     """Bytes that were resident at the peak since it was reset; on Linux alone."""
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
@@ -66,7 +64,7 @@ def _resident(*, reset: bool = False) -> int:
     return int(line.split()[1]) * 1024
 
 
-def main(verb: str, vault: str, kind: str, state: str) -> None:
+def main(verb, vault, kind, state):
     from colony_memory import ColonyMemory
     from colony_memory._format.v2.build import build  # noqa: F401 - loaded before it is measured
     from colony_memory._format.v2.zstd import is_installed

@@ -1,7 +1,5 @@
 """A state machine that compares a vault, used by several clients with faults and bad clocks, with a dict."""
 
-from __future__ import annotations
-
 import warnings
 from datetime import datetime, timedelta, timezone
 
@@ -32,6 +30,22 @@ JUMPS = st.sampled_from([timedelta(seconds=1), timedelta(hours=2), timedelta(day
 CLIENTS = st.integers(0, 1)
 
 
+def strike(vault, fault):
+    """Inject a fault of those above, None for none, into the n-th call."""
+    what, n = fault or ("", 0)
+    if what == "dies":
+        vault.stop_after(n, applied=bool(n % 2))
+    elif what == "503":
+        vault.fail("*", VaultUnavailable("503", status=503), skip=n - 1, times=1)
+    elif what == "down":
+        vault.fail("*", ConnectionError("down"), skip=n - 1)
+    elif what == "rate limited":
+        vault.fail("upload", RateLimited("429", status=429, retry_after=9), skip=n - 1)
+        vault.fail("delete", RateLimited("429", status=429, retry_after=9), skip=n - 1)
+    elif what == "applied, then times out":
+        vault.fail("*", TimeoutError("slow"), skip=n - 1, times=1, after=True)
+
+
 class MemoryMachine(RuleBasedStateMachine):
     """Two clients of this package over one vault.
 
@@ -44,14 +58,14 @@ class MemoryMachine(RuleBasedStateMachine):
 
     after_a_backup = of_a_list = "error"
     #: What backups may be written in.
-    formats: tuple[int | None, ...] = (None,)
+    formats = (None,)
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.now = START
         self.skew = [timedelta(0), timedelta(0)]
-        self.known: dict[str, dict[str, str]] = {}
-        self.heads: list[dict[str, str] | None] = [None]
+        self.known = {}
+        self.heads = [None]
 
     @initialize(full=st.booleans())
     def open_vault(self, full):
@@ -60,19 +74,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def client(self, number, fault=None, **options):
         vault = FaultyVault(self.vault)
-        if fault is not None:
-            what, n = fault
-            if what == "dies":
-                vault.stop_after(n, applied=bool(n % 2))
-            elif what == "503":
-                vault.fail("*", VaultUnavailable("503", status=503), skip=n - 1, times=1)
-            elif what == "down":
-                vault.fail("*", ConnectionError("down"), skip=n - 1)
-            elif what == "rate limited":
-                vault.fail("upload", RateLimited("429", status=429, retry_after=9), skip=n - 1)
-                vault.fail("delete", RateLimited("429", status=429, retry_after=9), skip=n - 1)
-            else:
-                vault.fail("*", TimeoutError("slow"), skip=n - 1, times=1, after=True)
+        strike(vault, fault)
         mem = ColonyMemory(backend=vault, **self.options(), **options)
         mem._session.now = lambda: self.now + self.skew[number]
         return mem

@@ -35,15 +35,15 @@ class ObjectServer:
     """
 
     def __init__(self):
-        self.objects: dict[str, bytes] = {}
-        self.calls: Counter[str] = Counter()
-        self.bytes: Counter[str] = Counter()
+        self.objects = {}
+        self.calls = Counter()
+        self.bytes = Counter()
         self.fault = lambda verb, key: None
         self.conditions = "kept"
         self.bulk = True
         self.page = 1000
         self.now = datetime(2026, 1, 1, tzinfo=timezone.utc)
-        self.times: dict[str, datetime] = {}
+        self.times = {}
         self.lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"store": self}))
         self._server.daemon_threads = True

@@ -1,42 +1,34 @@
 """Made-up secrets, drawn at random from what the table of kinds says, so that none stands in this repository."""
 
-from __future__ import annotations
-
 import base64
 import json
 import string
 import sys
 import uuid
-from typing import TYPE_CHECKING, Any
 
 if sys.version_info >= (3, 11):
-    from re import _constants as sre  # type: ignore[attr-defined]
-    from re import _parser as parser  # type: ignore[attr-defined]
+    from re import _constants as sre
+    from re import _parser as parser
 else:
     import sre_constants as sre
     import sre_parse as parser
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable
-
-    from colony_memory.capture._secret_kinds import Kind
 
 ALNUM = string.ascii_letters + string.digits
 _SETS = {sre.CATEGORY_DIGIT: string.digits, sre.CATEGORY_SPACE: " ", sre.CATEGORY_WORD: ALNUM}
 
 
-def drawn(draw: random.Random, length: int, alphabet: str = ALNUM) -> str:
+def drawn(draw, length, alphabet=ALNUM):
     return "".join(draw.choices(alphabet, k=length))
 
 
-def sample(kind: Kind, draw: random.Random) -> str:
+def sample(kind, draw):
     if kind.name in _BY_HAND and (kind.by_hand or {"password", "basic", "jwt", "opaque"} & kind.flags):
         return _BY_HAND[kind.name](draw)
     return _text(parser.parse(kind.pattern.pattern.decode("latin-1")), draw)
 
 
-def _text(nodes: Iterable[Any], draw: random.Random, text: str = "") -> str:
+def _text(nodes, draw, text=""):
     for kind, value in nodes:
         if kind is sre.LITERAL:
             text += chr(value)
@@ -58,7 +50,7 @@ def _text(nodes: Iterable[Any], draw: random.Random, text: str = "") -> str:
     return text
 
 
-def _members(members: Iterable[Any]) -> str:
+def _members(members):
     members = list(members)
     if members[0][0] is sre.NEGATE:
         return ALNUM
@@ -73,27 +65,27 @@ def _members(members: Iterable[Any]) -> str:
     return found
 
 
-def _web(draw: random.Random, length: int) -> str:
+def _web(draw, length):
     return base64.urlsafe_b64encode(draw.randbytes(length)).decode().rstrip("=")
 
 
-def _jwt(draw: random.Random) -> str:
+def _jwt(draw):
     parts = ({"alg": "ES256", "typ": "JWT"}, {"sub": drawn(draw, 20)})
     return ".".join(
         [*(base64.urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in parts), _web(draw, 32)]
     )
 
 
-def _key(draw: random.Random, kind: str) -> str:
+def _key(draw, kind):
     body = "\n".join(base64.b64encode(draw.randbytes(48)).decode() for _ in range(5))
     return f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----"
 
 
-def _opaque(draw: random.Random) -> str:
+def _opaque(draw):
     return draw.choice([drawn(draw, 32, "0123456789abcdef"), drawn(draw, 40), str(uuid.UUID(bytes=draw.randbytes(16)))])
 
 
-def _basic(draw: random.Random) -> str:
+def _basic(draw):
     return base64.b64encode(f"ada:{drawn(draw, 14)}".encode()).decode()
 
 

@@ -1,17 +1,11 @@
 """Vaults in a dictionary, for tests of the view that the verbs have of a vault."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
 
 from colony_sdk import ColonyAPIError, ColonyNotFoundError, ColonyServerError, ColonyValidationError
 
 from colony_memory._engine.store import Vault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NAME = "cmem.work.x.manifest.json"
 GONE = ColonyNotFoundError("gone", 404, {}, "NOT_FOUND")
@@ -24,13 +18,13 @@ CHANGED = ColonyAPIError("changed", 412, {}, "PRECONDITION_FAILED")
 class Dictionary:
     """A vault in a dictionary. What is in ``odd`` happens in place of the method of that name."""
 
-    def __init__(self, files: dict[str, str] | None = None, **odd: Any) -> None:
+    def __init__(self, files=None, **odd):
         self.files = dict(files or {})
         self.odd = odd
-        self.calls: list[str] = []
-        self.threads: set[str] = set()
+        self.calls = []
+        self.threads = set()
 
-    def _do(self, method: str, usual: Callable[[], Any]) -> Any:
+    def _do(self, method, usual):
         self.calls.append(method)
         self.threads.add(threading.current_thread().name)
         odd = self.odd.get(method, usual)
@@ -39,37 +33,37 @@ class Dictionary:
             raise reply
         return reply
 
-    def vault_status(self) -> Any:
+    def vault_status(self):
         return self._do("status", lambda: {"quota_bytes": 10, "used_bytes": 1})
 
-    def vault_list_files(self) -> Any:
+    def vault_list_files(self):
         return self._do("list", lambda: {"items": [{"filename": name} for name in self.files]})
 
-    def vault_get_file(self, filename: str) -> Any:
+    def vault_get_file(self, filename):
         return self._do("get", lambda: {"content": self.files[filename]})
 
-    def vault_upload_file(self, filename: str, content: str) -> Any:
-        def upload() -> dict[str, Any]:
+    def vault_upload_file(self, filename, content):
+        def upload():
             self.files[filename] = content
             return {"filename": filename, "content_size": len(content.encode())}
 
         return self._do("upload", upload)
 
-    def vault_delete_file(self, filename: str) -> Any:
+    def vault_delete_file(self, filename):
         return self._do("delete", lambda: self.files.pop(filename))
 
 
-def applied(backend: Dictionary, error: BaseException) -> Callable[[], BaseException]:
+def applied(backend, error):
     """An upload of ``new`` that is done and then answered with an error."""
 
-    def upload() -> BaseException:
+    def upload():
         backend.files[NAME] = "new"
         return error
 
     return upload
 
 
-def view(files: dict[str, str] | None = None, **odd: Any) -> tuple[Vault, Dictionary]:
+def view(files=None, **odd):
     backend = Dictionary(files, **odd)
     return Vault(backend), backend
 
@@ -79,12 +73,12 @@ FILES = {f"file {number:02}": str(number) for number in range(40)}
 
 
 class Tagged(Dictionary):
-    def __init__(self, files: dict[str, str] | None = None, **odd: Any) -> None:
+    def __init__(self, files=None, **odd):
         super().__init__(files, **odd)
-        self.conditions: list[dict[str, str | None]] = []
+        self.conditions = []
 
-    def vault_upload_file_if(self, filename: str, content: str, **condition: str | None) -> Any:
-        def upload() -> Any:
+    def vault_upload_file_if(self, filename, content, **condition):
+        def upload():
             self.conditions.append(condition)
             if condition.get("if_none_match") == "*" and filename in self.files:
                 return CHANGED
@@ -100,7 +94,7 @@ class Coroutines(Dictionary):
     pause = 0.0
     running = most = 0
 
-    async def _wait(self) -> None:
+    async def _wait(self):
         self.running += 1
         self.most = max(self.most, self.running)
         try:
@@ -108,23 +102,23 @@ class Coroutines(Dictionary):
         finally:
             self.running -= 1
 
-    async def vault_status(self) -> Any:
+    async def vault_status(self):
         await self._wait()
         return Dictionary.vault_status(self)
 
-    async def vault_list_files(self) -> Any:
+    async def vault_list_files(self):
         await self._wait()
         return Dictionary.vault_list_files(self)
 
-    async def vault_get_file(self, filename: str) -> Any:
+    async def vault_get_file(self, filename):
         await self._wait()
         return Dictionary.vault_get_file(self, filename)
 
-    async def vault_upload_file(self, filename: str, content: str) -> Any:
+    async def vault_upload_file(self, filename, content):
         await self._wait()
         return Dictionary.vault_upload_file(self, filename, content)
 
-    async def vault_delete_file(self, filename: str) -> Any:
+    async def vault_delete_file(self, filename):
         await self._wait()
         return Dictionary.vault_delete_file(self, filename)
 
@@ -132,8 +126,8 @@ class Coroutines(Dictionary):
 class Decorated(Dictionary):
     """Plain methods that return something to await."""
 
-    def vault_get_file(self, filename: str) -> Any:
-        async def later() -> Any:
+    def vault_get_file(self, filename):
+        async def later():
             return Dictionary.vault_get_file(self, filename)
 
         return later()

@@ -1,11 +1,8 @@
 """Snapshots of awkward texts as files, for tests of the format."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from hypothesis import settings
@@ -14,9 +11,6 @@ from hypothesis import strategies as st
 from colony_memory import snapshot
 from colony_memory._format import v1
 from colony_memory.trust import OPEN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -38,23 +32,23 @@ CAN_SIGN = importlib.util.find_spec("cryptography") is not None
 
 
 @contextmanager
-def part_size(characters: int) -> Iterator[None]:
+def part_size(characters):
     with mock.patch.object(snapshot, "PART_CHARS", characters):
         yield
 
 
-def built(documents: dict[str, str], *, part_chars: int = 700_000, **more: Any) -> snapshot.BuiltSnapshot:
+def built(documents, *, part_chars=700_000, **more):
     with part_size(part_chars):
         return snapshot.build(documents, label=LABEL, snapshot_id=ID, created_at=CREATED, **more)
 
 
-def fields(made: snapshot.BuiltSnapshot) -> dict[str, Any]:
+def fields(made):
     raw = json.loads(made.files[made.manifest_file])
     assert isinstance(raw, dict)
     return raw
 
 
-def restored(files: dict[str, str], *, verify: bool = True) -> dict[str, str]:
+def restored(files, *, verify=True):
     """What a client does with the files of a snapshot."""
     manifest = snapshot.read_manifest(files[MANIFEST], label=LABEL, snapshot_id=ID)
     OPEN.judge(manifest.raw, verify=verify)

@@ -1,10 +1,7 @@
 """Snapshots that are saved, whole and damaged; and summaries of some, of labels and of a vault, like those of any."""
 
-from __future__ import annotations
-
 import base64
 from datetime import datetime, timezone
-from typing import Any
 
 from colony_memory import ColonyMemory, SnapshotInfo
 from colony_memory._format.json import canonical
@@ -77,12 +74,12 @@ def damage(vault, info):
     path.write_text(path.read_text().replace("H4sI", "AAAA").replace("KLUv", "AAAA"))
 
 
-def files_of(client: ColonyMemory, **which: Any) -> dict[str, str | bytes]:
+def files_of(client, **which):
     """What a snapshot of a folder has on a disk, without what is said of it."""
     return split_documents(client.restore(**which))[0]
 
 
-def recorded(documents: dict[str, str], files: dict[str, bytes]) -> dict[str, str]:
+def recorded(documents, files):
     """The documents with a record of files, as a folder's snapshot has them."""
     spelled = {name: base64.b64encode(data).decode() for name, data in files.items()}
     told = {"empty_dirs": [], "executable": [], "files": spelled, "format": FORMAT}

@@ -1,10 +1,7 @@
 """Snapshots along a time, for tests of retention."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from itertools import count
-from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,7 +9,6 @@ from hypothesis import strategies as st
 from colony_memory._format.names import new_id
 from colony_memory.retention import (
     Retention,
-    Shrink,
     before_shrink,
     plan,
 )
@@ -27,9 +23,7 @@ DAY = timedelta(days=1)
 _serial = count()
 
 
-def at(
-    moment: datetime | str, *, size: int = 1000, text: object = None, made: str | None = None, issuer: str | None = None
-) -> SnapshotInfo:
+def at(moment, *, size=1000, text=None, made=None, issuer=None):
     """A snapshot of a moment, unlike every other one unless ``text`` says so."""
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment).replace(tzinfo=UTC)
@@ -71,12 +65,12 @@ RULES = (
 class Agent:
     """Saves memories of given sizes with a retention, carrying on what each backup noted, as a backup does."""
 
-    def __init__(self, **rules: Any) -> None:
+    def __init__(self, **rules):
         self.retention = Retention(**rules)
-        self.held: list[SnapshotInfo] = []
-        self.noted: dict[str, Shrink] = {}
+        self.held = []
+        self.noted = {}
 
-    def save(self, moment: datetime, size: int) -> SnapshotInfo:
+    def save(self, moment, size):
         new = at(moment, size=size)
         infos = [*self.held, new]
         shrunk = before_shrink(infos, now=moment, noted=self.noted)
@@ -85,5 +79,5 @@ class Agent:
         self.noted = {i: each._replace(since=each.since.replace(microsecond=0)) for i, each in shrunk.items()}
         return new
 
-    def holds(self, info: SnapshotInfo) -> bool:
+    def holds(self, info):
         return info in self.held

@@ -50,11 +50,3 @@ def hours_later(vault, hours=2):
     backend = getattr(vault, "vault", vault)
     before = backend.clock
     backend.clock = lambda: before() + hours * 3600
-
-
-def export_snapshot(memory, **options):
-    return memory.export_snapshot(**options)
-
-
-def import_snapshot(memory, exported, **options):
-    return memory.import_snapshot(exported, **options)

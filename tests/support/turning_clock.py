@@ -1,15 +1,8 @@
 """A clock for the schedule that moves only where a test turns it, or where everybody sleeps."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING, Any
 
 from colony_memory.schedule.loop import Clock
-
-if TYPE_CHECKING:
-    import queue
-    from collections.abc import Callable
 
 
 class TurningClock(Clock):
@@ -21,9 +14,7 @@ class TurningClock(Clock):
         at: What happens at which second, in the thread that made the clock while that sleeps.
     """
 
-    def __init__(
-        self, *, sleepers: int = 1, until: float = 0.0, at: dict[float, Callable[[], object]] | None = None
-    ) -> None:
+    def __init__(self, *, sleepers=1, until=0.0, at=None):
         self.looks = 0
         self._awake = 0.0
         self._suspended = 0.0
@@ -31,18 +22,18 @@ class TurningClock(Clock):
         self._sleepers = sleepers
         self._at = sorted((at or {}).items())
         self._owner = threading.get_ident()
-        self._asleep: dict[object, tuple[float, queue.SimpleQueue[Any]]] = {}
+        self._asleep = {}
         self._turned = threading.Condition()
 
-    def now(self) -> float:
+    def now(self):
         """Seconds since it was made, those in suspend included."""
         return self._awake + self._suspended
 
-    def suspend(self, seconds: float) -> None:
+    def suspend(self, seconds):
         """Have the machine sleep: time passes, and no sleep in a program gets any shorter."""
         self._suspended += seconds
 
-    def turn(self, seconds: float) -> None:
+    def turn(self, seconds):
         """Let so much time pass; returns when everybody sleeps again, with nothing due."""
         with self._turned:
             self._until = self._awake + seconds
@@ -50,7 +41,7 @@ class TurningClock(Clock):
                 self._turned.wait(0.001)
             self._awake = self._until
 
-    def get(self, inbox: queue.SimpleQueue[Any], timeout: float) -> Any:
+    def get(self, inbox, timeout):
         """Sleep until there is a message, or so much time has passed."""
         me = object()
         mine = threading.get_ident() == self._owner
@@ -72,15 +63,15 @@ class TurningClock(Clock):
                 del self._asleep[me]
                 self._turned.notify_all()
 
-    def happens(self) -> bool:
+    def happens(self):
         """Whether something happened, while everybody slept."""
         if not self._at or self._at[0][0] > self._awake:
             return False
         self._at.pop(0)[1]()
         return True
 
-    def _all_asleep(self) -> bool:
+    def _all_asleep(self):
         return len(self._asleep) == self._sleepers and all(inbox.empty() for _, inbox in self._asleep.values())
 
-    def _next(self) -> float:
+    def _next(self):
         return min([deadline for deadline, _ in self._asleep.values()] + [when for when, _ in self._at[:1]])
