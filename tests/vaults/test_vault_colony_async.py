@@ -12,7 +12,7 @@ import httpx
 from hosted import server
 
 from colony_memory.exceptions import ColonyMemoryError
-from colony_memory.vaults.colony import AsyncColonyVault
+from colony_memory.vaults.colony import AsyncColonyVault, transport
 
 __all__ = ["server"]
 
@@ -47,6 +47,31 @@ def test_a_cancelled_call_is_cancelled(server):
             server.heal()
             assert (await vault.vault_list_prefix("x"))["total"] == 0
 
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the limit of Python 3.10 loses it")
+def test_a_cancellation_that_comes_with_the_answer_is_not_lost(server, monkeypatch):
+    """As where a limit of the caller's is over in that very moment: nothing else is asked then."""
+
+    async def receive(*asked):
+        reply = await received(*asked)
+        asyncio.get_running_loop().call_soon(asking[0].cancel)
+        return reply
+
+    async def ask_twice(vault):
+        await vault.vault_status()
+        await vault.vault_status()
+
+    async def run():
+        async with AsyncColonyVault("col_test", base_url=server.url) as vault:
+            await vault.vault_status()
+            monkeypatch.setattr(transport, "_receive", receive)
+            asking.append(asyncio.create_task(ask_twice(vault)))
+            with pytest.raises(asyncio.CancelledError):
+                await asking[0]
+
+    received, asking = transport._receive, []
     asyncio.run(run())
 
 

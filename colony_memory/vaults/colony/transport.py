@@ -12,6 +12,7 @@ import http.client
 import io
 import json
 import socket
+import sys
 import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -316,6 +317,9 @@ async def transmit_async(request: Request, pool: Any, errors: Any, timeout: floa
     import asyncio
 
     try:
+        if sys.version_info >= (3, 11):
+            async with asyncio.timeout(timeout):  # wait_for() loses a cancellation that comes with the answer
+                return await _receive(request, pool)
         return await asyncio.wait_for(_receive(request, pool), timeout)
     except (errors.HTTPError, errors.InvalidURL) as exc:
         why = _describe(exc)
