@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import queue
+import sys
 import threading
 import time
 from datetime import datetime, timedelta, timezone
@@ -252,7 +253,10 @@ class Loop(Generic[_R]):
             failures = self._note(result, error)
         now = datetime.now(timezone.utc)
         outcome = Outcome(now, self._due - self._clock.now(), result, error, barred, failures, final)
-        self._tell(outcome)
+        try:
+            self._tell(outcome)
+        except Exception:  # noqa: BLE001 - such as a handler's of the log: told as every thread's, but no end of this one
+            threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), threading.current_thread()]))
         return outcome
 
     def _note(self, result: _R | None, error: BaseException | None) -> int:

@@ -42,6 +42,25 @@ def test_a_failing_final_backup_does_not_raise_and_is_always_told(mem, vault, me
     )
 
 
+def test_a_log_that_raises_ends_no_backups(mem, memory, monkeypatch):
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise ValueError("no log")
+
+    handler, logger, told = Broken(), logging.getLogger("colony_memory"), []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    logger.addHandler(handler)
+    try:
+        with Autobackup(mem, memory) as auto:
+            memory.error = OSError("no disk")
+            assert auto.backup_now() is None
+            memory.error, memory.documents = None, {"MEMORY.md": "at the end"}
+    finally:
+        logger.removeHandler(handler)
+    assert mem.restore() == {"MEMORY.md": "at the end"}
+    assert [str(each.exc_value) for each in told] == ["no log"]
+
+
 # The end of the block.
 
 
