@@ -54,6 +54,7 @@ _CLOSED = 2**31 - 1  # no descriptor that a system gives; Python takes -1 for no
 #: What opening a link without following it fails with: Linux and macOS; FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+_TO_FREE = 4 if sys.platform == "darwin" else 1  # RENAME_EXCL, RENAME_NOREPLACE
 #: Of file systems that exchange no names, of older systems, and of a container that lets nobody ask.
 _NO_EXCHANGE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP})
 #: By which systems refuse to unlink a directory.
@@ -222,12 +223,19 @@ class Directory:
 
     def exchange(self, name: str, other: Directory, other_name: str) -> bool:
         """Let two names change places in one step; False where the system or the file system cannot."""
+        return self._rename(name, other, other_name, _EXCHANGE)
+
+    def move_to_free(self, name: str, other: Directory, other_name: str) -> bool:
+        """Move to a name that is free, else FileExistsError; False where the system or the file system cannot."""
+        return self._rename(name, other, other_name, _TO_FREE)
+
+    def _rename(self, name: str, other: Directory, other_name: str, how: int) -> bool:
         call = _native("renameat2") or _native("renameatx_np", "darwin")
         if call is None or self.descriptor is None or other.descriptor is None:
             return False
         sys.audit("os.rename", name, other_name, self.descriptor, other.descriptor)  # as os.rename() does
         try:
-            call(self.descriptor, encode_name(name), other.descriptor, encode_name(other_name), _EXCHANGE)
+            call(self.descriptor, encode_name(name), other.descriptor, encode_name(other_name), how)
         except OSError as error:
             if error.errno not in _NO_EXCHANGE:
                 raise

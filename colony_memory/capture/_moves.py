@@ -224,7 +224,9 @@ def _is_empty(directory: Directory, name: str) -> bool:
 def _put(one: Directory, name: str, other: Directory, other_name: str) -> bool:
     """Move a file to a name that is free; False where it is not."""
     try:
-        # A second name, unlike a rename, never takes the place of a file that has come to be there.
+        # Neither such a move nor a second name ever takes the place of a file that has come to be there.
+        if one.move_to_free(name, other, other_name):
+            return True
         one.share(name, other, other_name)
     except FileExistsError:
         return False

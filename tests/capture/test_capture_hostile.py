@@ -94,7 +94,7 @@ def test_a_link_in_the_place_of_a_directory_at_any_step_leads_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
     if not links:
-        monkeypatch.setattr(Directory, "exchange", lambda *_: False)
+        monkeypatch.setattr(Directory, "_rename", lambda *_: False)
         monkeypatch.setattr(Directory, "share", lambda *_: (_ for _ in ()).throw(PermissionError(1, "no")))
     real = Directory.enter
     calls: list[str] = []

@@ -53,9 +53,9 @@ OLD_KINDS = {"k": b"old k", "l/m.md": b"old m", "l/n/o.md": b"old o"}
 NEW_KINDS = {"k/p/q.md": "new q", "l": "new l"}
 
 
-@pytest.fixture(params=["exchange", "layers", "links", "neither"])
+@pytest.fixture(params=["exchange", "layers", "free", "links", "neither"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the file system can: let two names change places, but move no directory; give a file two names."""
+    """What the file system can: exchange names, but move no directory; move to a free name; give a file two names."""
     if request.param == "layers":
         move = Directory.move
 
@@ -66,8 +66,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
         monkeypatch.setattr(Directory, "move", move_file)
     elif request.param != "exchange":
-        monkeypatch.setattr(Directory, "exchange", lambda *_: False)
-    if request.param == "neither":
+        what = "exchange" if request.param == "free" else "_rename"
+        monkeypatch.setattr(Directory, what, lambda *_: False)
+    if request.param in ("free", "neither"):
         monkeypatch.setattr(os, "link", no_links)
     return str(request.param)
 

@@ -41,7 +41,7 @@ def test_what_cannot_be_put_back_is_kept_and_named(
     with monkeypatch.context() as patch:
         if not links:
             patch.setattr(os, "link", no_links)
-        patch.setattr(Directory, "exchange", lambda *_: False)
+        patch.setattr(Directory, "_rename", lambda *_: False)
         patch.setattr(Directory, "move", fails_from_then_on)
         with pytest.raises(ColonyMemoryError, match=r"putting back .*'a\.md'.*the originals are in") as caught:
             write_folder(NEW, dst)
@@ -108,7 +108,10 @@ def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(
             os._exit(7)
 
     def restore() -> None:
-        monkeypatch.setattr(Directory, "exchange", exchange_late if exchanges else lambda *_: False)
+        if exchanges:
+            monkeypatch.setattr(Directory, "exchange", exchange_late)
+        else:
+            monkeypatch.setattr(Directory, "_rename", lambda *_: False)
         monkeypatch.setattr(Directory, "move", move_late)
         with pytest.raises(ColonyMemoryError, match="was changed in the meantime"):
             write_folder(NEW, dst, delete=True)
@@ -121,6 +124,28 @@ def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(
         restore()
         assert moved
     assert files(dst) == {**OLD, name: b"theirs"}
+    assert traces() == []
+
+
+@linux
+@pytest.mark.parametrize("name", ["a.md", "e/f/g.md"])
+def test_what_comes_to_be_there_at_the_last_moment_stays_where_a_file_has_no_second_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    real = Directory.move_to_free
+
+    def late(*args: Any) -> bool:
+        if not (dst / name).exists() and (dst / name).parent.exists():
+            make(dst, {name: b"theirs"})
+        return real(*args)
+
+    monkeypatch.setattr(Directory, "exchange", lambda *_: False)
+    monkeypatch.setattr(Directory, "move_to_free", late)
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(ColonyMemoryError, match="was changed in the meantime"):
+        write_folder(NEW, dst)
+    assert {*files(dst).values()} == {*OLD.values(), b"theirs"}
     assert traces() == []
 
 
@@ -144,7 +169,10 @@ def test_a_directory_that_comes_out_at_the_last_moment_goes_back_after_a_kill(
         return acts
 
     def restore() -> None:
-        monkeypatch.setattr(Directory, "exchange", late(exchange) if exchanges else lambda *_: False)
+        if exchanges:
+            monkeypatch.setattr(Directory, "exchange", late(exchange))
+        else:
+            monkeypatch.setattr(Directory, "_rename", lambda *_: False)
         monkeypatch.setattr(Directory, "move", late(move))
         write_folder(NEW, dst)
 
