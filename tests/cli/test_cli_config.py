@@ -55,6 +55,12 @@ def page(configure, folder, tmp_path):
     )
 
 
+def test_init_makes_the_vault_that_the_file_names(cli, configure, tmp_path):
+    configure('vault = "HERE/disk/vault"')
+    assert cli("init")[:2] == (0, f"made the vault {tmp_path}/disk/vault\n")
+    assert cli("list")[0] == 0
+
+
 def test_the_file_gives_what_options_give(cli, page, folder, refused, tmp_path):
     (folder / "keys.md").write_text(TOKEN)
     with page.open("a") as file:

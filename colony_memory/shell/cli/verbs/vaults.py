@@ -66,9 +66,11 @@ def run_init(
     colony-memory init
     """
     from colony_memory._format.v2.zstd import WANTED, is_installed
+    from colony_memory.shell.app.config import load_config
     from colony_memory.shell.app.open import choose_place
 
-    place, output = choose_place(vault if url is None else url), Output(as_json, quiet)
+    given = url if url is not None else vault if vault is not None else load_config().settings.get("vault")
+    place, output = choose_place(given), Output(as_json, quiet)
     made = place.make(format=format_of(format))
     place.require()
     place.make_known()
