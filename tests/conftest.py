@@ -1,13 +1,10 @@
 """Fixtures of the whole suite."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os
 import signal
 import ssl
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from counts import TRIED
@@ -17,9 +14,6 @@ from hypothesis import settings
 from colony_memory import snapshot
 from colony_memory.testing import FakeVault
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 _NUMBERS = itertools.count()
 
 # For the quick set; --hypothesis-profile=default tries them all.
@@ -27,7 +21,7 @@ settings.register_profile("few", settings(max_examples=settings().max_examples /
 settings.load_profile("few")
 
 
-def pytest_configure() -> None:
+def pytest_configure():
     """What a shell or nohup has the tests ignore, every process of a test would ignore too."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,7 +32,7 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _own_environment(monkeypatch, tmp_path_factory):
     """No test sees the keys, vaults, cached tokens, configuration or state of whoever runs it."""
     for name in os.environ:
         if name.startswith("COLONY_"):
@@ -54,7 +48,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
 
 
 @pytest.fixture(scope="module")
-def one_tls_context() -> Iterator[None]:
+def one_tls_context():
     """Each httpx client makes a TLS context, which takes longer than a whole boot over 127.0.0.1 and is not used."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
@@ -70,31 +64,31 @@ def one_tls_context() -> Iterator[None]:
     ],
     ids="-".join,
 )
-def face_and_kind(request: pytest.FixtureRequest) -> tuple[str, str]:
+def face_and_kind(request):
     """Each face and each kind of vault, not each pair of them."""
     return request.param
 
 
 @pytest.fixture
-def open_memory(face_and_kind: tuple[str, str]) -> Callable[..., Any]:
+def open_memory(face_and_kind):
     """Opens a memory over a plain vault."""
     return FACES[face_and_kind[0]]
 
 
 @pytest.fixture
-def vault(face_and_kind: tuple[str, str]) -> Any:
+def vault(face_and_kind):
     """A faithful vault, with and without the optional methods."""
     fake = FakeVault(operations_per_hour=None)
     return fake if face_and_kind[1] == "full" else PlainVault(fake)
 
 
 @pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_parts(monkeypatch):
     """Snapshots of many parts without megabytes of text."""
     monkeypatch.setattr(snapshot, "PART_CHARS", 64)
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter):
     """Tell how many fault schedules were tried: a number that falls is a test that was lost."""
     if TRIED:
         terminalreporter.section("fault schedules tried")

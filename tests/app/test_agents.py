@@ -1,7 +1,5 @@
 """Where hosts of agents keep memory, what of their folders is none, and Claude Code's projects on another machine."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What becomes of a folder when an agent starts on it unattended: the table of outcomes."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

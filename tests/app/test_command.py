@@ -1,7 +1,5 @@
 """A command that runs in the folder before it is read, and what becomes of a backup where it fails."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys
@@ -16,7 +14,7 @@ from colony_memory.shell.app import options
 from colony_memory.shell.app.options import BackupOptions
 
 
-def python(code: str, *arguments: object) -> str:
+def python(code, *arguments):
     return shlex.join([sys.executable, "-c", code, *map(str, arguments)])
 
 

@@ -1,7 +1,5 @@
 """Snapshots and folders compared: what a backup would do, what is not saved yet, two sides, and the past of a file."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from dataclasses import replace

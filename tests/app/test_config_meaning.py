@@ -1,7 +1,5 @@
 """What a configuration file may say, and what each mistake in one is answered with."""
 
-from __future__ import annotations
-
 import os
 import sys
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What an incomplete snapshot lacks, taken from the newest one that has it: history, folder, outcome."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """A snapshot before something dangerous, without a command line."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """A memory in a vault that is chosen, under the trust that is asked for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which snapshot is meant."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 

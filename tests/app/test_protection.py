@@ -1,7 +1,5 @@
 """Whether a vault would give the memory back."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone

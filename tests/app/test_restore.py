@@ -1,7 +1,5 @@
 """A snapshot into a folder, without a command line."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import pytest

@@ -1,7 +1,5 @@
 """A restore asks of content whether what it displaces is saved: which snapshots count, and what happens meanwhile."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Folders and files into a vault, without a command line."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

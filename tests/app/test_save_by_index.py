@@ -1,7 +1,5 @@
 """A folder saved again: what is opened and searched of it, by what has changed and by what its index says."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

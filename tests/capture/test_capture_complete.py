@@ -1,13 +1,10 @@
 """Everything in a folder is saved, or named with its reason: what is too large, what is elsewhere, what is a vault."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess
 import sys
 import tracemalloc
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import PNG, contents, crash_log, make, posix
@@ -26,15 +23,12 @@ from colony_memory.capture import (
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents, view_files
 from colony_memory.vaults.memory import MemoryVault
 
-if TYPE_CHECKING:
-    from pathlib import Path
+
+def reasons(folder, **more):
+    return {each.name: each.reason for each in read_folder(folder, **more).left_out}
 
 
-def reasons(folder: Path, **more: int) -> dict[str, str]:
-    return {each.name: each.reason for each in read_folder(folder, **more).left_out}  # type: ignore[arg-type]
-
-
-def test_a_file_that_no_snapshot_holds_is_named_before_any_memory_is_spent(tmp_path: Path) -> None:
+def test_a_file_that_no_snapshot_holds_is_named_before_any_memory_is_spent(tmp_path):
     make(tmp_path, {"a.md": b"a", "debug.log": b"line of a log\n" * 3_000_000})
     tracemalloc.start()
     try:
@@ -48,7 +42,7 @@ def test_a_file_that_no_snapshot_holds_is_named_before_any_memory_is_spent(tmp_p
     )
 
 
-def test_what_is_not_text_takes_more_room(tmp_path: Path) -> None:
+def test_what_is_not_text_takes_more_room(tmp_path):
     make(tmp_path, {"a.png": PNG * 100, "b.png": PNG * 100, "c.md": b"c"})
     assert reasons(tmp_path, max_bytes=2_700) == {}
     found = reasons(tmp_path, max_bytes=2_100)
@@ -56,17 +50,15 @@ def test_what_is_not_text_takes_more_room(tmp_path: Path) -> None:
     assert "with all before it more than" in found["b.png"]
 
 
-def test_what_there_is_no_room_or_memory_for_when_it_is_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_there_is_no_room_or_memory_for_when_it_is_read_is_named(tmp_path, monkeypatch):
     make(tmp_path, {"a.md": b"a", "b.md": b"b", "log": b"x"})
     real = _reading.read_contents
 
-    def growing(place: object, name: str, **more: object) -> object:
+    def growing(place, name, **more):
         (tmp_path / "log").write_bytes(b"x" * 2000)
         if name == "b.md":
             raise MemoryError
-        return real(place, name, **more)  # type: ignore[arg-type]
+        return real(place, name, **more)
 
     monkeypatch.setattr(_reading, "read_contents", growing)
     found = reasons(tmp_path, max_bytes=1000)
@@ -75,7 +67,7 @@ def test_what_there_is_no_room_or_memory_for_when_it_is_read_is_named(
     assert found == {}
 
 
-def test_placeholders_of_sync_services_are_no_files(tmp_path: Path) -> None:
+def test_placeholders_of_sync_services_are_no_files(tmp_path):
     make(tmp_path, {"a.md": b"a", ".MEMORY.md.icloud": b"bplist00", "notes.md.nextcloud": b" ", "b.owncloud": b""})
     make(tmp_path, {".icloud": b"mine", "long.nextcloud": b"a text of mine"})
     found = reasons(tmp_path)
@@ -84,20 +76,20 @@ def test_placeholders_of_sync_services_are_no_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", [{"st_flags": 0x40000000}, {"st_file_attributes": 0x400000}])
-def test_files_whose_bytes_are_elsewhere_are_not_opened(mark: dict[str, int]) -> None:
+def test_files_whose_bytes_are_elsewhere_are_not_opened(mark):
     class Status:
         st_mode = stat.S_IFREG
         st_size = 7
 
-        def __init__(self) -> None:
+        def __init__(self):
             vars(self).update(mark)
 
-    assert "elsewhere" in _ignore.why_unsaved("a.md", "a.md", Status())  # type: ignore[arg-type]
+    assert "elsewhere" in _ignore.why_unsaved("a.md", "a.md", Status())
 
 
 @posix
 @pytest.mark.skipif(sys.platform != "linux", reason="needs directories deeper than a path can name")
-def test_a_tree_that_is_deeper_than_any_path_ends(tmp_path: Path) -> None:
+def test_a_tree_that_is_deeper_than_any_path_ends(tmp_path):
     make(tmp_path, {"a.md": b"a"})
     here = os.open(tmp_path, os.O_RDONLY)
     for _ in range(60):
@@ -117,7 +109,7 @@ def test_a_tree_that_is_deeper_than_any_path_ends(tmp_path: Path) -> None:
     subprocess.run(["rm", "-rf", str(tmp_path / ("d" * 100))], check=True)
 
 
-def test_a_vault_in_the_folder_is_left_out(tmp_path: Path) -> None:
+def test_a_vault_in_the_folder_is_left_out(tmp_path):
     make(tmp_path, {"MEMORY.md": b"two years of notes"})
     first = read_folder(tmp_path).documents
     backend = MemoryVault()
@@ -137,7 +129,7 @@ def test_a_vault_in_the_folder_is_left_out(tmp_path: Path) -> None:
         read_folder(tmp_path / "vault")
 
 
-def test_of_a_vault_among_other_files_its_files_are_left_out(tmp_path: Path) -> None:
+def test_of_a_vault_among_other_files_its_files_are_left_out(tmp_path):
     make(
         tmp_path, {"v/MEMORY.md": b"m", "v/cmem.default.latest.json": b"{}", "v/.cmem-vault.json": b"{}", "a.md": b"a"}
     )
@@ -160,7 +152,7 @@ sys.stdout.write(json.dumps([capture.documents, [str(each) for each in capture.l
 @pytest.mark.skipif(sys.platform != "linux", reason="needs names of any bytes")
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}, {"PYTHONIOENCODING": "latin-1"}])
 @pytest.mark.parametrize("mode", ["0", "1"])
-def test_names_are_their_bytes_whatever_the_locale(tmp_path: Path, locale: dict[str, str], mode: str) -> None:
+def test_names_are_their_bytes_whatever_the_locale(tmp_path, locale, mode):
     make(tmp_path, {".cmemignore": "Gr\u00fc*\n".encode()})
     for name in NAMES:
         (tmp_path / os.fsdecode(name.encode("utf-8", "surrogateescape"))).write_text("x")
@@ -180,9 +172,7 @@ def test_names_are_their_bytes_whatever_the_locale(tmp_path: Path, locale: dict[
 
 
 @posix
-def test_systems_without_directory_descriptors_are_read_by_paths(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_systems_without_directory_descriptors_are_read_by_paths(tmp_path, monkeypatch):
     """As Windows is. What is there is the same, links and what is no directory included."""
     monkeypatch.setattr(directory, "BY_DESCRIPTOR", False)
     make(tmp_path / "src", {"a.md": b"a", "sub/deep/b.png": PNG, ".cmemignore": b"*.log\n", "x.log": b"x"})
@@ -203,7 +193,7 @@ def test_systems_without_directory_descriptors_are_read_by_paths(
 
 
 @posix
-def test_permissions_and_times_are_recorded_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_permissions_and_times_are_recorded_where_they_are_asked_for(tmp_path):
     make(tmp_path, {"a.md": b"a", "sub/b.png": PNG})
     (tmp_path / "a.md").chmod(0o4640)
     (tmp_path / "sub").chmod(0o750)
@@ -223,6 +213,6 @@ def test_permissions_and_times_are_recorded_where_they_are_asked_for(tmp_path: P
     assert not differ_in_times_only(before, {**before, "a.md": "other"})
 
 
-def test_links_are_seen_in_a_comparison() -> None:
+def test_links_are_seen_in_a_comparison():
     documents = {METADATA_NAME: dump_metadata(Metadata(links={"today.md": "notes/monday.md"}))}
     assert view_files(documents) == {"today.md (link)": "notes/monday.md"}

@@ -1,10 +1,7 @@
 """What a restore with ``delete`` takes away, and what never goes."""
 
-from __future__ import annotations
-
 import errno
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import files, make, metadata, posix, traces, tree
@@ -14,14 +11,11 @@ from colony_memory.capture import _walk, write_folder
 from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytest.importorskip("pathspec")
 pytestmark = posix
 
 
-def test_what_no_backup_would_save_stays(tmp_path: Path) -> None:
+def test_what_no_backup_would_save_stays(tmp_path):
     kept = {
         ".git/config": b"[core]",
         "sub/.GIT/x": b"x",
@@ -45,7 +39,7 @@ def test_what_no_backup_would_save_stays(tmp_path: Path) -> None:
     assert files(dst) == {**kept, "a.md": b"a", "link": "a.md", "out": "/etc", "pipe": None}
 
 
-def test_rules_that_cannot_be_read_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_cannot_be_read_stop_it(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", {"a.md": b"a", "x": b"x"})
     (dst / ".cmemignore").mkdir()
     with pytest.raises(ColonyMemoryError, match="so its rules could not be applied"):
@@ -58,12 +52,12 @@ def test_rules_that_cannot_be_read_stop_it(tmp_path: Path, monkeypatch: pytest.M
     assert (dst / "x").exists()
 
 
-def test_a_directory_that_cannot_be_looked_into_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_cannot_be_looked_into_stops_it(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", {"a.md": b"a", "x": b"x", "closed/inner/y": b"y"})
     real = os.scandir
 
-    def closed(at: int) -> object:
-        if os.path.samestat(os.stat(at), (dst / "closed/inner").stat()):
+    def closed(at):
+        if os.path.samestat(os.stat(at), (dst / "closed/inner").stat()):  # noqa: PTH116 - of a descriptor
             raise PermissionError(errno.EACCES, "Permission denied")
         return real(at)
 
@@ -76,10 +70,10 @@ def test_a_directory_that_cannot_be_looked_into_stops_it(tmp_path: Path, monkeyp
     assert write_folder({"a.md": "a", **known}, dst, delete=True).removed == ("x",)
 
 
-def test_a_directory_that_is_not_removed_at_once_goes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_is_not_removed_at_once_goes_later(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", {"a.md": b"a", "b.md": b"b", "old/c.md": b"c"})
 
-    def fails(*_: object) -> None:
+    def fails(*_):
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
@@ -94,12 +88,12 @@ def test_a_directory_that_is_not_removed_at_once_goes_later(tmp_path: Path, monk
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
 @pytest.mark.parametrize("when", ["changed", "added"])
-def test_what_comes_to_be_there_meanwhile_is_not_taken_away(tmp_path: Path, when: str, kind: str) -> None:
+def test_what_comes_to_be_there_meanwhile_is_not_taken_away(tmp_path, when, kind):
     dst = make(tmp_path / "dst", {"a.md": b"a", "old/b.md": b"b"})
     late = {"old/b.md": b"changed"} if when == "changed" else {"old/in/new.md": b"new"}
     documents = {"a.md": "new", **({"old": "a file"} if kind == "file" else {})}
 
-    def meanwhile(done: int, total: int, name: str) -> None:
+    def meanwhile(done, total, name):
         make(dst, late)
 
     if (when, kind) == ("added", "directory"):
@@ -112,7 +106,7 @@ def test_what_comes_to_be_there_meanwhile_is_not_taken_away(tmp_path: Path, when
     assert traces() == []
 
 
-def test_what_changed_its_kind_makes_way(tmp_path: Path) -> None:
+def test_what_changed_its_kind_makes_way(tmp_path):
     documents = {"a": "now a file", "b/c.md": "in a directory", **metadata(empty_dirs=["d"])}
     dst = make(tmp_path / "dst", {"a/x.md": b"x", "a/y/z.md": b"z", "b": b"a file", "d": b"another"})
     for options in ({}, {"delete": False, "force": True}):
@@ -129,7 +123,7 @@ def test_what_changed_its_kind_makes_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", ["a/.git/HEAD", "a/x.log", "a/link"])
-def test_what_no_backup_saves_is_no_way_to_make(tmp_path: Path, kept: str) -> None:
+def test_what_no_backup_saves_is_no_way_to_make(tmp_path, kept):
     dst = make(tmp_path / "dst", {"a/x.md": b"x", "b.md": b"old", ".cmemignore": b"*.log\n"})
     if kept == "a/link":
         (dst / kept).symlink_to("x.md")
@@ -141,7 +135,7 @@ def test_what_no_backup_saves_is_no_way_to_make(tmp_path: Path, kept: str) -> No
     assert tree(dst) == before
 
 
-def test_a_pipe_or_a_link_makes_no_way(tmp_path: Path) -> None:
+def test_a_pipe_or_a_link_makes_no_way(tmp_path):
     dst = make(tmp_path / "dst", {"x.md": b"x"})
     os.mkfifo(dst / "a")
     with pytest.raises(ColonyMemoryError, match=r"'a/b.md'.*'.*a' is not a directory; nothing"):

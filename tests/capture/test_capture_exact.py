@@ -1,7 +1,5 @@
 """What a restore brings back beside the bytes, and what it leaves alone."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat
@@ -10,7 +8,6 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import files, linux, make, metadata, names, posix, root_only, tree
@@ -21,19 +18,16 @@ from colony_memory._os.files import Files
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 pytestmark = posix
 AT = 1_700_000_000_123_456_789
 
 
-def mode(path: Path) -> str:
+def mode(path):
     return oct(stat.S_IMODE(path.lstat().st_mode))
 
 
 @pytest.mark.parametrize("target", ["absent", "empty", "full"])
-def test_links_permissions_and_times_come_back(tmp_path: Path, target: str) -> None:
+def test_links_permissions_and_times_come_back(tmp_path, target):
     dst = tmp_path / "dst"
     if target != "absent":
         dst.mkdir()
@@ -68,7 +62,7 @@ def test_links_permissions_and_times_come_back(tmp_path: Path, target: str) -> N
     assert not [name for name in names(dst) if name.startswith(".colony")]
 
 
-def test_permissions_alone_are_set_in_place(tmp_path: Path) -> None:
+def test_permissions_alone_are_set_in_place(tmp_path):
     dst = make(tmp_path / "dst", {"a.md": b"a", "b.md": b"b"})
     os.link(dst / "a.md", dst / "other name")
     (dst / "a.md").chmod(0o600)
@@ -82,7 +76,7 @@ def test_permissions_alone_are_set_in_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", ["4755", "0755", "75", "888", "-11", 493])
-def test_permissions_of_a_snapshot_are_nine_bits(tmp_path: Path, bits: object) -> None:
+def test_permissions_of_a_snapshot_are_nine_bits(tmp_path, bits):
     with pytest.raises(ColonyMemoryError, match=r"modes|permissions"):
         write_folder({"a.md": "a", **metadata(modes={"a.md": bits})}, tmp_path / "dst")
     with pytest.raises(ColonyMemoryError, match="time"):
@@ -111,7 +105,7 @@ BAD_LINKS = {
 
 @pytest.mark.parametrize("kind", BAD_LINKS)
 @pytest.mark.parametrize("target", ["dst", "new"])
-def test_a_link_that_leads_out_is_not_made(tmp_path: Path, kind: str, target: str) -> None:
+def test_a_link_that_leads_out_is_not_made(tmp_path, kind, target):
     make(tmp_path / "dst", {"a/b/c.md": b"c"})
     (tmp_path / "dst/there").symlink_to("a/b")
     if target == "new" and kind == "through one that is there":
@@ -135,9 +129,7 @@ def test_a_link_that_leads_out_is_not_made(tmp_path: Path, kind: str, target: st
         ({}, {"x": "m.md/y"}, None),
     ],
 )
-def test_a_link_that_ends_at_one_that_is_there_stays_in_the_folder_too(
-    tmp_path: Path, there: dict[str, str], links: dict[str, str], refused: str | None
-) -> None:
+def test_a_link_that_ends_at_one_that_is_there_stays_in_the_folder_too(tmp_path, there, links, refused):
     dst = make(tmp_path / "dst", {"m.md": b"m", "a/b.md": b"b"})
     for name, says in there.items():
         (dst / name).symlink_to(says)
@@ -152,7 +144,7 @@ def test_a_link_that_ends_at_one_that_is_there_stays_in_the_folder_too(
     assert tree(tmp_path) == before
 
 
-def test_what_a_backup_takes_of_links_a_restore_takes_too(tmp_path: Path) -> None:
+def test_what_a_backup_takes_of_links_a_restore_takes_too(tmp_path):
     src = make(tmp_path / "src", {"m.md": b"m"})
     for name, says in {"out": "/etc/hostname", "on": "out", "fine": "m.md", "still": "fine"}.items():
         (src / name).symlink_to(says)
@@ -163,7 +155,7 @@ def test_what_a_backup_takes_of_links_a_restore_takes_too(tmp_path: Path) -> Non
     assert sorted(path.name for path in (tmp_path / "dst").iterdir()) == ["fine", "m.md", "still"]
 
 
-def test_a_link_replaces_a_file_or_link_and_no_directory(tmp_path: Path) -> None:
+def test_a_link_replaces_a_file_or_link_and_no_directory(tmp_path):
     dst = make(tmp_path / "dst", {"a.md": b"a", "file": b"text", "dir/x": b"x"})
     (dst / "link").symlink_to("file")
     documents = {"a.md": "a", **metadata(links={"file": "a.md", "link": "a.md"})}
@@ -181,7 +173,7 @@ def test_a_link_replaces_a_file_or_link_and_no_directory(tmp_path: Path) -> None
             write_folder(clash, dst, force=True)
 
 
-def test_masked_text_does_not_replace_the_real_one_unasked(tmp_path: Path) -> None:
+def test_masked_text_does_not_replace_the_real_one_unasked(tmp_path):
     dst = make(tmp_path / "dst", {"keys.md": b"token = real", "a.md": b"old"})
     documents = {"keys.md": "token = ****", "a.md": "new", "b.md": "b", **metadata(masked=["b.md", "keys.md"])}
     plan = write_folder(documents, dst, dry_run=True)
@@ -194,7 +186,7 @@ def test_masked_text_does_not_replace_the_real_one_unasked(tmp_path: Path) -> No
     assert write_folder(documents, dst).left == ()
 
 
-def test_other_names_of_a_file_are_told(tmp_path: Path) -> None:
+def test_other_names_of_a_file_are_told(tmp_path):
     dst = make(tmp_path / "dst", {"a.md": b"old"})
     os.link(dst / "a.md", tmp_path / "other")
     with pytest.warns(
@@ -206,9 +198,7 @@ def test_other_names_of_a_file_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("refused", [errno.EPERM, errno.ENOTSUP, errno.EACCES])
 @pytest.mark.parametrize("target", ["new", "dst"])
-def test_what_a_file_system_refuses_is_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int, target: str
-) -> None:
+def test_what_a_file_system_refuses_is_a_warning(tmp_path, monkeypatch, refused, target):
     make(tmp_path / "dst", {"a.md": b"old", "same.md": b"same"})
     documents = {
         **{f"{letter}.md": "new" for letter in "abcde"},
@@ -217,7 +207,7 @@ def test_what_a_file_system_refuses_is_a_warning(
         **metadata(modes={"a.md": "640", "same.md": "640", "d/": "755"}, times={"b.md": AT}, links={"l": "a.md"}),
     }
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise OSError(refused, os.strerror(refused))
 
     for name in ("chmod", "fchmod", "chown", "utime"):
@@ -234,8 +224,8 @@ def test_what_a_file_system_refuses_is_a_warning(
     assert len(said) <= 3  # one for each kind, however many files
 
 
-def other_owner(real: Callable[[Directory], os.stat_result]) -> Callable[[Directory], os.stat_result]:
-    def status(directory: Directory) -> os.stat_result:
+def other_owner(real):
+    def status(directory):
         if isinstance(directory, Files):  # in which the state is kept
             return real(directory)
         there = real(directory)
@@ -245,7 +235,7 @@ def other_owner(real: Callable[[Directory], os.stat_result]) -> Callable[[Direct
 
 
 @root_only
-def test_what_root_makes_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> None:
+def test_what_root_makes_belongs_to_the_owner_of_the_folder(tmp_path):
     documents = {"notes/a.md": "a", "b.md": "b", **metadata(links={"l": "b.md"}, empty_dirs=["logs"])}
     there = make(tmp_path / "there", {"b.md": b"old", "theirs.md": b"old"})
     empty = tmp_path / "empty"
@@ -265,7 +255,7 @@ def test_what_root_makes_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> N
 
 
 @root_only
-def test_a_file_of_another_user_is_replaced_and_that_is_said() -> None:
+def test_a_file_of_another_user_is_replaced_and_that_is_said():
     with tempfile.TemporaryDirectory() as opened:  # the directory of a test is closed to other users
         top = Path(opened)
         dst, state = make(top / "dst", {"a.md": b"old"}), top / "state"
@@ -280,7 +270,7 @@ def test_a_file_of_another_user_is_replaced_and_that_is_said() -> None:
         assert (dst / "a.md").stat().st_uid == 1000
 
 
-def replace_as_another(dst: Path, state: Path) -> None:
+def replace_as_another(dst, state):
     os.environ["XDG_STATE_HOME"] = str(state)
     with pytest.warns(ColonyMemoryWarning, match="belonged to another user, and now belongs to the one who restored"):
         write_folder({"a.md": "new"}, dst)
@@ -297,7 +287,7 @@ write_folder({"Gr\u00fc\u00dfe/\u65e5.md": "y"}, sys.argv[1], delete=True, force
 @linux
 @pytest.mark.once
 @pytest.mark.parametrize("mode", ["0", "1"])
-def test_names_are_written_as_bytes_in_a_locale_without_them(tmp_path: Path, mode: str) -> None:
+def test_names_are_written_as_bytes_in_a_locale_without_them(tmp_path, mode):
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": mode, "PYTHONCOERCECLOCALE": "0"}
     subprocess.run([sys.executable, "-c", WRITE, str(tmp_path / "dst")], env=environment, check=True)
     written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]

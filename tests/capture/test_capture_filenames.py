@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -32,7 +30,7 @@ from colony_memory.exceptions import ColonyMemoryError, Hint
     ],
 )
 @pytest.mark.parametrize("via", ["document", "file", "empty_dir"])
-def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str, via: str) -> None:
+def test_names_that_lead_elsewhere_are_refused(tmp_path, name, via):
     if via == "document":
         documents = {"MEMORY.md": "fine", name: "evil"}
     elif via == "file":
@@ -53,16 +51,14 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str, via: s
         ({"STRASSE": "1", "stra\u00dfe/x": "2"}, (True, False)),
     ],
 )
-def test_twins_are_refused_where_the_file_system_has_one_file_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents: dict[str, str], joins: tuple[bool, bool]
-) -> None:
+def test_twins_are_refused_where_the_file_system_has_one_file_for_them(tmp_path, monkeypatch, documents, joins):
     monkeypatch.setattr(_filenames, "_joins_names", lambda directory, **_: joins)
     with pytest.raises(ColonyMemoryError, match="are one file on this file system; nothing was written"):
         write_folder(documents, tmp_path / "dst")
     assert names(tmp_path) == []
 
 
-def test_case_twins_are_told_by_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_case_twins_are_told_by_what_is_there(tmp_path, monkeypatch):
     twins = {"Memory.md": "1", "memory.md": "2"}
     for target in (make(tmp_path / "empty", {}), make(tmp_path / "dst", {"1": b"", "note": b""})):
         assert _filenames._joins_names(target, dry_run=True) == (False, sys.platform == "darwin")
@@ -77,11 +73,11 @@ def test_case_twins_are_told_by_what_is_there(tmp_path: Path, monkeypatch: pytes
         write_folder(twins, tmp_path)
 
 
-def test_case_twins_are_tried_out_where_nothing_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_case_twins_are_tried_out_where_nothing_tells(tmp_path, monkeypatch):
     near = make(tmp_path / "usb", {})
     real = Path.lstat
 
-    def here(path: Path) -> Path:
+    def here(path):
         there = [entry for entry in near.iterdir() if path.parent == near and entry.name.lower() == path.name.lower()]
         return there[0] if there else path
 
@@ -97,7 +93,7 @@ def test_case_twins_are_tried_out_where_nothing_tells(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     "name", ["CON", "aux.md", "x/lpt9.txt", "com\u00b9", "a:b", "q?.md", "dot.", "blank /x", "a\x1f"]
 )
-def test_windows_refuses_what_it_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_windows_refuses_what_it_cannot_hold(tmp_path, monkeypatch, name):
     monkeypatch.setattr(_filenames, "_WINDOWS", True)
     with pytest.raises(ColonyMemoryError, match="nothing was written") as caught:
         write_folder({name: "x"}, tmp_path / "dst")
@@ -106,7 +102,7 @@ def test_windows_refuses_what_it_cannot_hold(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("counts_characters", [False, True])
-def test_overlong_names_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts_characters: bool) -> None:
+def test_overlong_names_are_refused(tmp_path, monkeypatch, counts_characters):
     monkeypatch.setattr(_filenames, "_COUNTS_CHARACTERS", counts_characters)
     dst = make(tmp_path / "dst", {"A.md": b"old A", "Z.md": b"old Z"})
     for name in ("M" * 300 + ".md", "\u3042" * (256 if counts_characters else 86)):
@@ -118,7 +114,7 @@ def test_overlong_names_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @linux
-def test_names_that_the_system_cannot_take_are_refused(tmp_path: Path) -> None:
+def test_names_that_the_system_cannot_take_are_refused(tmp_path):
     with pytest.raises(ColonyMemoryError, match="cannot encode; nothing was written"):
         write_folder({"half\ud83d.md": "x"}, tmp_path / "dst")
     dst = make(tmp_path / "dst", {"a.md": b"old"})
@@ -129,7 +125,7 @@ def test_names_that_the_system_cannot_take_are_refused(tmp_path: Path) -> None:
     assert files(dst) == {"a.md": b"old"}
 
 
-def test_all_that_cannot_be_held_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_cannot_be_held_is_named_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(_filenames, "_WINDOWS", True)
     documents = {"ok.md": "x", "CON": "x", "a:b": "x", "M" * 300: "x", "f": "file", "f/below": "x"}
     with pytest.raises(ColonyMemoryError) as caught:
@@ -146,14 +142,14 @@ def test_all_that_cannot_be_held_is_named_at_once(tmp_path: Path, monkeypatch: p
     assert names(tmp_path) == []
 
 
-def test_a_snapshot_cannot_pass_for_a_restore_that_was_cut_off(tmp_path: Path) -> None:
+def test_a_snapshot_cannot_pass_for_a_restore_that_was_cut_off(tmp_path):
     for name in (".colony-memory-restoring-here/journal.json", "a/.COLONY-memory-restoring-here.lock"):
         with pytest.raises(ColonyMemoryError, match="a restore's own use; nothing was written"):
             write_folder({name: "{}"}, tmp_path / "dst")
 
 
 @linux
-def test_a_path_that_is_too_long_as_a_whole_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_is_too_long_as_a_whole_is_refused(tmp_path, monkeypatch):
     dst = tmp_path / "dst"
     room = 4095 - len(os.fsencode(dst)) - _filenames._STAGED_LONGER
     fits = "/".join(["d" * 200] * 30)[:room].rstrip("/")
@@ -198,7 +194,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_nothing_is_written_into_what_a_file_system_takes_for_a_repository(tmp_path: Path, spelling: str) -> None:
+def test_nothing_is_written_into_what_a_file_system_takes_for_a_repository(tmp_path, spelling):
     assert is_dotgit(spelling)
     dst = make(tmp_path / "dst", {"a.md": b"a", ".git/config": b"mine"})
     before = tree(tmp_path)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import errno
 import json
@@ -10,7 +8,6 @@ import sys
 import tempfile
 from dataclasses import FrozenInstanceError
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_faults import fail_at, is_told
@@ -24,11 +21,8 @@ from colony_memory.capture import folder as reading
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
 from colony_memory.exceptions import ColonyMemoryError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-
-def test_utf8_files_are_text_to_the_last_byte(tmp_path: Path) -> None:
+def test_utf8_files_are_text_to_the_last_byte(tmp_path):
     contents = {
         "MEMORY.md": b"plain\n",
         "crlf.md": b"a\r\nb\r\n",
@@ -44,11 +38,11 @@ def test_utf8_files_are_text_to_the_last_byte(tmp_path: Path) -> None:
     assert capture.left_out == ()
     assert list(capture.documents) == sorted(contents)
     with pytest.raises(FrozenInstanceError):
-        capture.left_out = ()  # type: ignore[misc]
+        capture.left_out = ()
 
 
 @posix
-def test_what_text_cannot_carry_is_in_one_canonical_document(tmp_path: Path) -> None:
+def test_what_text_cannot_carry_is_in_one_canonical_document(tmp_path):
     src = make(tmp_path / "src", {"a.md": b"a", "bin/run.sh": b"#!/bin/sh\n", "face.png": PNG, "caf.md": b"caf\xe9"})
     (src / "bin/run.sh").chmod(0o755)
     (src / "logs/old").mkdir(parents=True)
@@ -67,7 +61,7 @@ def test_what_text_cannot_carry_is_in_one_canonical_document(tmp_path: Path) -> 
 
 
 @posix
-def test_links_and_special_files_are_named_and_not_followed(tmp_path: Path) -> None:
+def test_links_and_special_files_are_named_and_not_followed(tmp_path):
     outside = make(tmp_path / "outside", {"secret.md": b"secret"})
     src = make(tmp_path / "src", {"a.md": b"a"})
     (src / "file-link.md").symlink_to(outside / "secret.md")
@@ -93,7 +87,7 @@ def test_links_and_special_files_are_named_and_not_followed(tmp_path: Path) -> N
     assert _ignore.why_unsaved("x", "x", os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
 
 
-def test_names_that_no_restore_would_take_are_named_at_backup(tmp_path: Path) -> None:
+def test_names_that_no_restore_would_take_are_named_at_backup(tmp_path):
     src = make(tmp_path / "src", {"a.md": b"a"})
     if os.name != "nt":
         make(src, {"b\\c.md": b"x", "C:d.md": b"x"})
@@ -109,7 +103,7 @@ def test_names_that_no_restore_would_take_are_named_at_backup(tmp_path: Path) ->
     write_folder(capture.documents, tmp_path / "dst")
 
 
-def test_arguments_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_that_cannot_be_read_are_named(tmp_path, monkeypatch):
     file = make(tmp_path, {"file.md": b"x"}) / "file.md"
     for call in (read_folder, lambda path: read_paths([path])):
         with pytest.raises(ValueError, match=r"missing.*no such file"):
@@ -129,7 +123,7 @@ def test_arguments_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: py
         with pytest.raises(ValueError, match="neither a file nor a directory"):
             read_paths([tmp_path / "pipe"])
 
-    def closed(path: object) -> None:
+    def closed(path):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "scandir", closed)
@@ -137,11 +131,11 @@ def test_arguments_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: py
         read_folder(tmp_path)
 
 
-def test_what_is_not_there_for_an_instant_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_there_for_an_instant_is_saved(tmp_path, monkeypatch):
     make(tmp_path, {"a.md": b"a", "b.md": b"b", "sub/c.md": b"c"})
     look, absent = Directory.look, {"b.md", "sub"}
 
-    def looked(place: Directory, name: str, **options: bool) -> os.stat_result | None:
+    def looked(place, name, **options):
         if name in absent:  # a writer makes it anew
             absent.remove(name)
             return None
@@ -154,7 +148,7 @@ def test_what_is_not_there_for_an_instant_is_saved(tmp_path: Path, monkeypatch: 
     assert not capture.left_out
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_is_named(tmp_path, monkeypatch):
     src = make(tmp_path / "src", {"a.md": b"a", "closed.md": b"x", "gone.md": b"x", "bad.md": b"x", "sub/b": b"b"})
     make(src, {"odd.md": b"x"})
     if os.name != "nt":
@@ -181,12 +175,12 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @posix
-def test_a_file_that_becomes_something_else_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_becomes_something_else_is_not_read(tmp_path, monkeypatch):
     outside = make(tmp_path / "outside", {"secret.md": b"secret"})
     src = make(tmp_path / "src", {"a.md": b"a", "l.md": b"x", "p.md": b"x"})
     real = os.open
 
-    def swapping(path: str | bytes, *args: int, **more: int) -> int:
+    def swapping(path, *args, **more):
         name = Path(os.fsdecode(path)).name
         if name == "l.md":
             (src / name).unlink()
@@ -204,12 +198,12 @@ def test_a_file_that_becomes_something_else_is_not_read(tmp_path: Path, monkeypa
 
 
 @posix
-def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path, monkeypatch):
     outside = make(tmp_path / "outside", {"b.md": b"secret", "deep/c.md": b"secret"})
     src = make(tmp_path / "src", {"a.md": b"a", "sub/b.md": b"b", "sub/deep/c.md": b"c"})
     real, asked = os.open, []
 
-    def swapping(path: str | bytes, *args: int, **more: int) -> int:
+    def swapping(path, *args, **more):
         if os.fsdecode(path) == "sub":
             asked.append(path)
             if len(asked) == swapped_at:
@@ -229,14 +223,14 @@ def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path, monk
 
 
 @posix
-def test_what_gets_another_name_while_it_is_looked_at_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_gets_another_name_while_it_is_looked_at_is_found(tmp_path, monkeypatch):
     src = make(tmp_path / "src", {"a.md": b"a", "b.md": b"b"})
     real = os.stat
 
-    def renaming(path: str | bytes, **more: object) -> os.stat_result:
+    def renaming(path, **more):
         if path == b"b.md" and (src / "b.md").exists():
             (src / "b.md").rename(src / "0.md")
-        return real(path, **more)  # type: ignore[arg-type]
+        return real(path, **more)
 
     monkeypatch.setattr(os, "stat", renaming)
     capture = read_folder(src)
@@ -262,9 +256,7 @@ texts = st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode))
     executable=st.sets(st.integers(0, 5)),
     there=st.dictionaries(paths, texts, max_size=3),
 )
-def test_any_folder_round_trips(
-    planned: dict[str, bytes], directories: list[str], executable: set[int], there: dict[str, bytes]
-) -> None:
+def test_any_folder_round_trips(planned, directories, executable, there):
     with tempfile.TemporaryDirectory() as where:
         src, dst = Path(where, "src"), Path(where, "dst")
         src.mkdir()
@@ -320,9 +312,7 @@ def test_any_folder_round_trips(
         recover,
     ],
 )
-def test_an_empty_path_is_not_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[str], object]
-) -> None:
+def test_an_empty_path_is_not_the_working_directory(tmp_path, monkeypatch, act):
     make(tmp_path, {"there/b.md": b"b"})
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="an empty path"):
@@ -339,12 +329,12 @@ def test_where_no_thread_can_be_started_it_is_read_all_the_same(tmp_path, monkey
     assert read_folder(tmp_path).documents["a.md"] == "x"
 
 
-def saved(*paths: str | Path) -> dict[str, str]:
+def saved(*paths):
     contents, _ = split_documents(read_paths(paths).documents)
     return {name: content if isinstance(content, str) else "" for name, content in contents.items()}
 
 
-def test_one_path_gives_names_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_path_gives_names_of_its_own(tmp_path, monkeypatch):
     make(tmp_path, {"one/a.md": b"a", "one/sub/b.md": b"b"})
     assert read_paths([tmp_path / "one"]) == read_folder(tmp_path / "one")
     assert read_paths(tmp_path / "one") == read_paths(str(tmp_path / "one")) == read_folder(tmp_path / "one")
@@ -370,14 +360,14 @@ def test_one_path_gives_names_of_its_own(tmp_path: Path, monkeypatch: pytest.Mon
         (["memory", "memory/notes"], ["memory/notes/x", "memory/x", "notes/x"]),
     ],
 )
-def test_equal_names_are_told_apart_by_what_is_above(tmp_path: Path, paths: list[str], expected: list[str]) -> None:
+def test_equal_names_are_told_apart_by_what_is_above(tmp_path, paths, expected):
     for path in paths:
         make(tmp_path, {path if path.endswith(".md") else f"{path}/x": b"x"})
     assert sorted(saved(*[tmp_path / path for path in paths])) == sorted(expected)
 
 
 @posix
-def test_paths_without_a_name_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_without_a_name_of_their_own(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="'/' would share its name with another path: back it up separately"):
         read_paths(["/", tmp_path])
     looked_at = {("a",): reading.Source(Path("/a"), True), ("a", "n"): reading.Source(Path("/a/n"), True)}
@@ -387,7 +377,7 @@ def test_paths_without_a_name_of_their_own(tmp_path: Path, monkeypatch: pytest.M
 
 
 @posix
-def test_names_that_no_restore_would_take(tmp_path: Path) -> None:
+def test_names_that_no_restore_would_take(tmp_path):
     make(tmp_path, {"b\\c.md": b"x", "d\\e/x": b"x", "a.md": b"a"})
     capture = read_paths([tmp_path / "b\\c.md", tmp_path / "d\\e", tmp_path / "a.md"])
     assert contents(capture) == {"a.md": "a"}
@@ -396,10 +386,10 @@ def test_names_that_no_restore_would_take(tmp_path: Path) -> None:
         read_paths([tmp_path / "b\\c.md"])
 
 
-def test_a_file_that_goes_after_it_was_named_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_goes_after_it_was_named_is_left_out(tmp_path, monkeypatch):
     make(tmp_path, {"a.md": b"a", "b.md": b"b"})
 
-    def removing() -> list[object]:
+    def removing():
         (tmp_path / "b.md").unlink(missing_ok=True)
         return []
 

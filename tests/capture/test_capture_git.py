@@ -1,10 +1,6 @@
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import contents, make, posix
@@ -14,21 +10,18 @@ from colony_memory.capture._metadata import split_documents
 from colony_memory.capture.git import NotBundled, make_bundle
 from colony_memory.exceptions import ColonyMemoryError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
 AUTHOR = ("-c", "user.name=agent", "-c", "user.email=agent@example.org", "-c", "init.defaultBranch=main")
 
 
-def run(where: Path, *arguments: str) -> str:
+def run(where, *arguments):
     done = subprocess.run(["git", "-C", where, *AUTHOR, *arguments], check=True, capture_output=True, text=True)
     return done.stdout
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path):
     """A folder with a repository in it: two branches, a tag, a stash and a change that is not committed."""
     path = make(tmp_path / "src/repo", {"plan.md": b"one\n"})
     make(tmp_path / "src", {"MEMORY.md": b"m"})
@@ -45,7 +38,7 @@ def repository(tmp_path: Path) -> Path:
     return path
 
 
-def bundle_of(folder: Path) -> bytes:
+def bundle_of(folder):
     capture = read_folder(folder, git=True)
     assert (capture.left_out, capture.notes) == ((), ())
     content = split_documents(capture.documents)[0]["repo/.git.bundle"]
@@ -53,7 +46,7 @@ def bundle_of(folder: Path) -> bytes:
     return content
 
 
-def test_what_was_restored_is_saved_again_once(repository: Path, tmp_path: Path) -> None:
+def test_what_was_restored_is_saved_again_once(repository, tmp_path):
     """The bundle of an older backup may stand beside a repository that has gone on."""
     (repository / ".git.bundle").write_bytes(bundle_of(repository.parent))
     run(repository, "commit", "-qam", "third")
@@ -71,7 +64,7 @@ def test_what_was_restored_is_saved_again_once(repository: Path, tmp_path: Path)
         assert (tmp_path / "dst/repo/.git.bundle").read_bytes() == other
 
 
-def test_a_repository_without_a_commit(tmp_path: Path) -> None:
+def test_a_repository_without_a_commit(tmp_path):
     src = make(tmp_path / "src", {"a.md": b"a"})
     run(src, "init", "-q")
     capture = read_folder(src, git=True)
@@ -80,7 +73,7 @@ def test_a_repository_without_a_commit(tmp_path: Path) -> None:
     assert capture.left_out == ()
 
 
-def test_a_worktree_leads_to_its_repository(repository: Path, tmp_path: Path) -> None:
+def test_a_worktree_leads_to_its_repository(repository, tmp_path):
     run(repository, "worktree", "add", "-q", str(repository.parent / "tree"), "idea")
     assert [note.name for note in read_folder(repository.parent).notes] == ["repo/.git", "tree/.git"]
     both = split_documents(read_folder(repository.parent, git=True).documents)[0]
@@ -93,7 +86,7 @@ def test_a_worktree_leads_to_its_repository(repository: Path, tmp_path: Path) ->
     assert reason.startswith("leads out of the folder, to '")
 
 
-def plant(repository: Path, private: Path, what: str) -> None:
+def plant(repository, private, what):
     """Something in a stranger's repository that leads to the user's, or holds git up."""
     if what == "gitdir":
         repository.write_text(f"gitdir: {private}\n")
@@ -125,9 +118,7 @@ def plant(repository: Path, private: Path, what: str) -> None:
         ("a pipe", "'refs/heads/main' in it is not a plain file"),
     ],
 )
-def test_a_strangers_repository_brings_nothing_of_the_users(
-    repository: Path, tmp_path: Path, what: str, why: str
-) -> None:
+def test_a_strangers_repository_brings_nothing_of_the_users(repository, tmp_path, what, why):
     folder = make(tmp_path / "stranger", {"README.md": b"hi"})
     plant(folder / ".git", repository / ".git", what)
     capture = read_folder(folder, git=True)
@@ -138,7 +129,7 @@ def test_a_strangers_repository_brings_nothing_of_the_users(
 
 
 @posix
-def test_a_strangers_repository_runs_nothing(tmp_path: Path) -> None:
+def test_a_strangers_repository_runs_nothing(tmp_path):
     folder = make(tmp_path / "stranger", {"README.md": b"hi"})
     run(folder, "init", "-q")
     run(folder, "add", ".")
@@ -158,13 +149,13 @@ def test_a_strangers_repository_runs_nothing(tmp_path: Path) -> None:
     assert not ran.exists()
 
 
-def test_a_bundle_that_a_snapshot_cannot_hold_is_left_out(repository: Path) -> None:
+def test_a_bundle_that_a_snapshot_cannot_hold_is_left_out(repository):
     capture = read_folder(repository, git=True, max_bytes=500)
     assert set(contents(capture)) == {"plan.md"}
     assert "more than a snapshot has room for" in capture.left_out[0].reason
 
 
-def test_a_shallow_clone_is_left_out(repository: Path, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_left_out(repository, tmp_path):
     run(tmp_path, "clone", "-q", "--depth=1", repository.as_uri(), "shallow")
     capture = read_folder(tmp_path / "shallow", git=True)
     assert set(contents(capture)) == {"plan.md"}
@@ -173,8 +164,8 @@ def test_a_shallow_clone_is_left_out(repository: Path, tmp_path: Path) -> None:
     assert "git fetch --unshallow" in reason
 
 
-def test_what_git_cannot_do_is_left_out(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def reason() -> str:
+def test_what_git_cannot_do_is_left_out(repository, monkeypatch):
+    def reason():
         (entry,) = read_folder(repository, git=True).left_out
         assert entry.name == ".git"
         return entry.reason
@@ -184,7 +175,7 @@ def test_what_git_cannot_do_is_left_out(repository: Path, monkeypatch: pytest.Mo
         assert reason() == "git cannot be run: No such file or directory"
     with monkeypatch.context() as patch:
 
-        def slow(command: object, **options: float) -> None:
+        def slow(command, **options):
             raise subprocess.TimeoutExpired("git", options["timeout"])
 
         patch.setattr(subprocess, "run", slow)
@@ -199,9 +190,7 @@ def test_what_git_cannot_do_is_left_out(repository: Path, monkeypatch: pytest.Mo
     assert reason().startswith("git failed: ")
 
 
-def test_variables_of_git_do_not_lead_elsewhere(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_of_git_do_not_lead_elsewhere(repository, tmp_path, monkeypatch):
     expected = bundle_of(repository.parent)
     run(tmp_path, "init", "-q", "other")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other/.git"))
@@ -209,7 +198,7 @@ def test_variables_of_git_do_not_lead_elsewhere(
 
 
 @posix
-def test_a_link_called_git_is_not_followed(repository: Path) -> None:
+def test_a_link_called_git_is_not_followed(repository):
     (repository / ".git").rename(repository / "elsewhere")
     (repository / ".git").symlink_to("elsewhere")
     capture = read_folder(repository, git=True)
@@ -218,14 +207,14 @@ def test_a_link_called_git_is_not_followed(repository: Path) -> None:
 
 
 @posix
-def test_a_link_that_takes_the_place_of_a_repository_is_not_followed(repository: Path, tmp_path: Path) -> None:
+def test_a_link_that_takes_the_place_of_a_repository_is_not_followed(repository, tmp_path):
     (repository / ".git").rename(tmp_path / "elsewhere")
     (repository / ".git").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(NotBundled, match="leads out of the folder"):
         make_bundle(repository / ".git", within=repository, limit=2**30)
 
 
-def test_a_secret_in_a_bundle_is_not_seen_which_the_guide_says(repository: Path) -> None:
+def test_a_secret_in_a_bundle_is_not_seen_which_the_guide_says(repository):
     """Its objects are compressed."""
     token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
     make(repository, {"plan.md": token.encode()})

@@ -1,7 +1,5 @@
 """Locks that this process has on files stay, whatever is read of them."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess
@@ -27,18 +25,18 @@ with open(sys.argv[1], "r+b") as file:
 BEGIN = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute('BEGIN IMMEDIATE')"
 
 
-def another_gets(code: str, path: Path) -> bool:
+def another_gets(code, path):
     """Whether another process gets a lock."""
     return subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, check=False).returncode == 0
 
 
-def descriptors() -> int:
+def descriptors():
     return len(list(Path("/dev/fd").iterdir()))
 
 
 @pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("mode", [os.O_RDWR, os.O_WRONLY])
-def test_the_lock_on_any_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, listed: bool) -> None:
+def test_the_lock_on_any_file_stays(tmp_path, monkeypatch, mode, listed):
     """Of lock files, key-value stores and whatever else an agent has open, also where it cannot be read from."""
     if not listed:  # descriptors are tried where they cannot be
         monkeypatch.setattr(_held, "_LISTINGS", (str(tmp_path / "missing"),))
@@ -54,7 +52,7 @@ def test_the_lock_on_any_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert another_gets(TAKE, path)
 
 
-def test_the_lock_stays_on_what_a_restore_compares_or_gives_permissions(tmp_path: Path) -> None:
+def test_the_lock_stays_on_what_a_restore_compares_or_gives_permissions(tmp_path):
     path = make(tmp_path, {"a.lock": b"pid 7\n"}) / "a.lock"
     with path.open("r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX)
@@ -67,9 +65,7 @@ def test_the_lock_stays_on_what_a_restore_compares_or_gives_permissions(tmp_path
     assert another_gets(TAKE, path)
 
 
-def test_it_stays_where_the_file_is_excluded_or_cannot_be_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_stays_where_the_file_is_excluded_or_cannot_be_saved(tmp_path, monkeypatch):
     make(tmp_path, {"a.md": b"a", ".cmemignore": b"*.db\n"})
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
         for statement in ("PRAGMA journal_mode=WAL", "CREATE TABLE t(x)", "BEGIN IMMEDIATE"):
@@ -82,7 +78,7 @@ def test_it_stays_where_the_file_is_excluded_or_cannot_be_saved(
         assert not another_gets(BEGIN, tmp_path / "m.db")
 
 
-def test_one_descriptor_of_each_such_file_is_kept_and_no_more(tmp_path: Path) -> None:
+def test_one_descriptor_of_each_such_file_is_kept_and_no_more(tmp_path):
     make(tmp_path, {f"{number}.md": b"x" for number in range(70)})
     read_folder(tmp_path)
     before = descriptors()
@@ -96,7 +92,7 @@ def test_one_descriptor_of_each_such_file_is_kept_and_no_more(tmp_path: Path) ->
     assert descriptors() == before
 
 
-def test_a_number_that_somebody_else_has_taken_is_left_alone(tmp_path: Path) -> None:
+def test_a_number_that_somebody_else_has_taken_is_left_alone(tmp_path):
     path = make(tmp_path, {"a.md": b"a"}) / "a.md"
     other = make(tmp_path / "other", {"b.md": b"b"}) / "b.md"
     with path.open("rb"):
@@ -114,8 +110,8 @@ def test_a_number_that_somebody_else_has_taken_is_left_alone(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("of_open_files", [True, False])
 def test_a_shared_lock_is_taken_and_given_back_and_none_of_this_process_is_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_open_files: bool
-) -> None:
+    tmp_path, monkeypatch, of_open_files
+):
     if sys.platform != "linux" and of_open_files:
         pytest.skip("needs locks of open files")
     monkeypatch.setattr(_held, "_OF_OPEN_FILES", of_open_files)
@@ -134,8 +130,8 @@ def test_a_shared_lock_is_taken_and_given_back_and_none_of_this_process_is_touch
     _held.settle()
 
 
-def test_a_file_system_without_locks_is_read_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> None:
+def test_a_file_system_without_locks_is_read_without(tmp_path, monkeypatch):
+    def none(*_):
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(_held, "_set", none)

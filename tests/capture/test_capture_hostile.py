@@ -1,11 +1,8 @@
 """A folder whose contents are a stranger's, and a stranger who writes in it while it is restored into."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import files, linux, make, metadata, posix, traces, tree
@@ -20,9 +17,6 @@ from colony_memory.capture._journal import MOVING, Journal, Step, Version, dump_
 from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = posix
 
 OLD = {"a.md": b"old a", "mine/c.md": b"old c"}
@@ -30,7 +24,7 @@ NEW = {"a.md": "new a", "mine/c.md": "new c", "mine/d.md": "new d", "e/f.md": "n
 PLANTED = [".colony-memory-restoring-here", ".colony-memory-restoring-0123456789abcdef"]
 
 
-def plant(place: Path, name: str, folder: Path) -> None:
+def plant(place, name, folder):
     """What looks like a restore that was cut off."""
     kept = make(place / name / "kept", {"0": b"a stranger's", ".bashrc": b"a stranger's"})
     steps = (
@@ -44,7 +38,7 @@ def plant(place: Path, name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_lies_in_a_folder_or_beside_it_is_never_obeyed(tmp_path: Path, name: str) -> None:
+def test_what_lies_in_a_folder_or_beside_it_is_never_obeyed(tmp_path, name):
     home = make(tmp_path / "home", {".bashrc": b"mine", "precious.txt": b"mine", "work/evil/README.md": b"hi"})
     evil = home / "work/evil"
     (evil / "up").symlink_to("../..")
@@ -63,7 +57,7 @@ def test_what_lies_in_a_folder_or_beside_it_is_never_obeyed(tmp_path: Path, name
     assert after == before
 
 
-def test_a_snapshot_cannot_write_state_that_is_believed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_cannot_write_state_that_is_believed_later(tmp_path, monkeypatch):
     home = make(tmp_path / "home", {"a.md": b"a"})
     inside = ".local/state/colony-memory"
     monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
@@ -90,18 +84,16 @@ def test_a_snapshot_cannot_write_state_that_is_believed_later(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_link_in_the_place_of_a_directory_at_any_step_leads_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
+def test_a_link_in_the_place_of_a_directory_at_any_step_leads_nowhere(tmp_path, monkeypatch, links):
     if not links:
         monkeypatch.setattr(Directory, "_rename", lambda *_: False)
         monkeypatch.setattr(Directory, "share", lambda *_: (_ for _ in ()).throw(PermissionError(1, "no")))
     real = Directory.enter
-    calls: list[str] = []
-    said: set[str] = set()
+    calls = []
+    said = set()
     at = 0
 
-    def enter(directory: Directory, name: str) -> Directory:
+    def enter(directory, name):
         calls.append(name)
         if len(calls) == at and (dst / "mine").is_dir() and not (dst / "mine").is_symlink():
             (dst / "mine").rename(dst / "moved")
@@ -139,14 +131,14 @@ def test_a_link_in_the_place_of_a_directory_at_any_step_leads_nowhere(
 
 
 @pytest.fixture
-def by_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_path(monkeypatch):
     """A system without directory descriptors."""
     monkeypatch.setattr(_directory, "BY_DESCRIPTOR", False)
     monkeypatch.setattr(os, "supports_dir_fd", set())
 
 
 @pytest.mark.usefixtures("by_path")
-def test_without_descriptors_it_is_done_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_descriptors_it_is_done_by_path(tmp_path, monkeypatch):
     documents = {**NEW, **metadata(links={"l": "a.md"}, empty_dirs=["logs"])}
     new = {name: text.encode() for name, text in NEW.items()} | {"l": "a.md"}
     for target in ("new", "empty", "dst"):
@@ -172,11 +164,9 @@ def test_without_descriptors_it_is_done_by_path(tmp_path: Path, monkeypatch: pyt
 
 @linux
 @pytest.mark.parametrize("together", [True, False])
-def test_many_files_are_synced_by_one_call_or_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool
-) -> None:
-    synced: list[int] = []
-    calls: list[int] = []
+def test_many_files_are_synced_by_one_call_or_each(tmp_path, monkeypatch, together):
+    synced = []
+    calls = []
     monkeypatch.setattr(os, "fsync", synced.append)
     monkeypatch.setattr(disk, "sync_file_system", calls.append)
     if not together:
@@ -190,7 +180,7 @@ def test_many_files_are_synced_by_one_call_or_each(
 
 
 @linux
-def test_an_error_of_that_call_is_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_that_call_is_the_systems(monkeypatch):
     with pytest.raises(OSError, match="Bad file descriptor"):
         disk.sync_file_system(10_000)
     disk._native.cache_clear()

@@ -1,7 +1,5 @@
 """A stranger's folder: nothing outside of it is read, changed or waited for, and everything in it is told."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess
@@ -13,7 +11,7 @@ import pytest
 from capture_faults import is_told
 from capture_trees import posix
 
-from colony_memory.capture import Capture, read_folder, sqlite
+from colony_memory.capture import read_folder, sqlite
 from colony_memory.capture._filenames import COMPANIONS
 from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryError
@@ -22,7 +20,7 @@ pytestmark = posix
 PROGRAM = Path(hostile_folders.__file__)
 
 
-def state(folder: Path) -> dict[str, tuple[int, int, int, object]]:
+def state(folder):
     """Everything under a folder as it is; of what is read nothing may change, the times of change included."""
     found = {}
     for path in [folder, *folder.rglob("*")]:
@@ -32,7 +30,7 @@ def state(folder: Path) -> dict[str, tuple[int, int, int, object]]:
     return found
 
 
-def everything(folder: Path) -> list[str]:
+def everything(folder):
     found = []
     for place, directories, names in os.walk(os.fsencode(folder)):
         inside = os.path.relpath(place, os.fsencode(folder))
@@ -41,20 +39,20 @@ def everything(folder: Path) -> list[str]:
     return found
 
 
-def read(folder: Path, *, git: bool) -> Capture | None:
+def read(folder, *, git):
     try:
         return read_folder(folder, git=git, secrets="allow")
     except (ValueError, ColonyMemoryError):  # nothing to save, or rules that cannot be read
         return None
 
 
-def holds_secret(capture: Capture) -> bool:
+def holds_secret(capture):
     contents, _ = split_documents(capture.documents)
     secret = hostile_folders.SECRET
     return any(secret in (each if isinstance(each, bytes) else each.encode()) for each in contents.values())
 
 
-def check_at_rest(folder: Path, outside: Path) -> None:
+def check_at_rest(folder, outside):
     before, beyond = state(folder), state(outside)
     capture = read(folder, git=True)
     assert state(folder) == before
@@ -85,7 +83,7 @@ def check_at_rest(folder: Path, outside: Path) -> None:
         ), name
 
 
-def make_folders(where: Path, seed: int, acts: int) -> tuple[Path, Path]:
+def make_folders(where, seed, acts):
     draw = random.Random(seed)
     folder, outside = where / "folder", where / "outside"
     folder.mkdir()
@@ -96,11 +94,11 @@ def make_folders(where: Path, seed: int, acts: int) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 300))])
-def test_a_folder_at_rest(tmp_path: Path, seed: int) -> None:
+def test_a_folder_at_rest(tmp_path, seed):
     check_at_rest(*make_folders(tmp_path, seed, 120 if seed < 12 else 40 + seed))
 
 
-def check_while_it_changes(folder: Path, outside: Path, seed: int, readings: int) -> int:
+def check_while_it_changes(folder, outside, seed, readings):
     before, saved = state(outside), 0
     with subprocess.Popen([sys.executable, PROGRAM, folder, outside, str(seed)]) as other:
         try:
@@ -118,6 +116,6 @@ def check_while_it_changes(folder: Path, outside: Path, seed: int, readings: int
 
 
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 40))])
-def test_a_folder_that_a_second_process_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_a_folder_that_a_second_process_changes(tmp_path, monkeypatch, seed):
     monkeypatch.setattr(sqlite, "_WAIT", 0.05)
     assert check_while_it_changes(*make_folders(tmp_path, seed, 60), seed, readings=4) or seed > 2

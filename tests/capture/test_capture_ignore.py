@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os
@@ -11,7 +9,6 @@ import sys
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from capture_faults import fail_at
@@ -25,13 +22,13 @@ from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryError
 
 
-def saved(folder: Path, *exclude: str) -> set[str]:
+def saved(folder, *exclude):
     capture = read_folder(folder, exclude=exclude)
     assert capture.left_out == ()
     return set(split_documents(capture.documents)[0])
 
 
-def test_what_rules_exclude_is_named(tmp_path: Path) -> None:
+def test_what_rules_exclude_is_named(tmp_path):
     rules = {".cmemignore": b"*.log\n/build\ncache/\n!keep.log\n", "notes/.cmemignore": b"!b.log\r\ndraft*\r\n"}
     kept = ["MEMORY.md", "keep.log", "notes/build/plan.md", "notes/b.log", "draft-2", "cache"]
     going = ["a.log", "build/out", "notes/cache/x", "notes/c.log", "notes/draft-1"]
@@ -61,7 +58,7 @@ CASES = {
 }
 
 
-def git_saves(src: Path) -> set[str]:
+def git_saves(src):
     """What git takes, with its own reading of the rules."""
     subprocess.run(["git", "init", "-q", src], check=True)
     command = ["git", "-C", src, "ls-files", "-z", "--others", "--exclude-per-directory=.cmemignore"]
@@ -70,12 +67,12 @@ def git_saves(src: Path) -> set[str]:
     return without_rules({name.decode("utf-8", "surrogateescape") for name in listed.split(b"\0") if name})
 
 
-def without_rules(names: set[str]) -> set[str]:
+def without_rules(names):
     """The files of rules themselves are saved always, which is no rule of git."""
     return {name for name in names if not name.endswith(".cmemignore")}
 
 
-def a_tree(root: Path) -> Path:
+def a_tree(root):
     names = [f"{d}{f}" for d in ("", "a/", "a/b/", "a/b/c/", "b/", "c/a/") for f in ("x.md", "y.log", "x", "a.md")]
     return make(root, dict.fromkeys([*names, "#x", "!x", "space  ", "caf\udce9.txt"], b"x"))
 
@@ -83,7 +80,7 @@ def a_tree(root: Path) -> Path:
 @posix
 @pytest.mark.skipif(sys.platform != "linux" or not shutil.which("git"), reason="needs git, and names of any bytes")
 @pytest.mark.parametrize("case", CASES)
-def test_the_rules_are_those_of_git(tmp_path: Path, case: str) -> None:
+def test_the_rules_are_those_of_git(tmp_path, case):
     rules, more = CASES[case]
     src = make(a_tree(tmp_path / "src"), {".cmemignore": rules, **more})
     expected = git_saves(src)
@@ -92,7 +89,7 @@ def test_the_rules_are_those_of_git(tmp_path: Path, case: str) -> None:
 
 @posix
 @pytest.mark.skipif(sys.platform != "linux" or not shutil.which("git"), reason="needs git, and names of any bytes")
-def test_any_rules_are_those_of_git(tmp_path: Path) -> None:
+def test_any_rules_are_those_of_git(tmp_path):
     draw = random.Random(7)
     pieces = ["a", "b", "c", "x", "*", "**", "*.md", "x.*", "?", "[ab]", "y.log"]
     for number in range(30):
@@ -110,7 +107,7 @@ def test_any_rules_are_those_of_git(tmp_path: Path) -> None:
         assert without_rules(saved(src)) == expected, [path.read_text() for path in src.rglob(".cmemignore")]
 
 
-def test_the_files_beside_an_excluded_database_are_excluded_with_it(tmp_path: Path) -> None:
+def test_the_files_beside_an_excluded_database_are_excluded_with_it(tmp_path):
     src = make(tmp_path / "src", {".cmemignore": b"*.db\nlog\n", "log": b"text", "log-journal": b"notes"})
     (src / "dir.db").mkdir()
     make(src, {"dir.db-wal": b"notes"})
@@ -123,9 +120,7 @@ def test_the_files_beside_an_excluded_database_are_excluded_with_it(tmp_path: Pa
     assert set(capture.ignored) >= {"dir.db/", "log", "m.db", "m.db-shm", "m.db-wal"}
 
 
-def test_what_cannot_be_read_of_an_excluded_file_does_not_matter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_read_of_an_excluded_file_does_not_matter(tmp_path, monkeypatch):
     src = make(tmp_path / "src", {".cmemignore": b"*.db\n", "m.db": b"x", "m.db-wal": b"notes"})
     fail_at(monkeypatch, "open", "m.db", PermissionError(13, "Permission denied"))
     assert saved(src) == {".cmemignore", "m.db-wal"}
@@ -146,13 +141,13 @@ def test_what_cannot_be_read_of_an_excluded_file_does_not_matter(
         ("x" * 5000, "longer than any path"),
     ],
 )
-def test_a_line_that_can_match_nothing_is_named(tmp_path: Path, line: str, why: str) -> None:
+def test_a_line_that_can_match_nothing_is_named(tmp_path, line, why):
     src = make(tmp_path / "src", {"a.md": b"a", ".cmemignore": f"*.log\n{line}\n".encode()})
     with pytest.raises(ColonyMemoryError, match=rf"\.cmemignore:2: '.* is not a rule of gitignore: .*{why}"):
         read_folder(src)
 
 
-def hold_rules(folder: Path, rules: bytes, *, depth: int) -> Path:
+def hold_rules(folder, rules, *, depth):
     """Directories of long names in one another, each with these rules; the innermost."""
     for _ in range(depth):
         make(folder, {".cmemignore": rules})
@@ -162,7 +157,7 @@ def hold_rules(folder: Path, rules: bytes, *, depth: int) -> Path:
 
 
 @pytest.mark.parametrize("rule", ["/**/a*a*{}b", "{}", "a*a*{}b"])
-def test_rules_that_would_take_for_ever_are_refused(tmp_path: Path, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_would_take_for_ever_are_refused(tmp_path, rule, monkeypatch):
     monkeypatch.setattr(_ignore, "_STEPS_FOR_A_NAME", 500)
     monkeypatch.setattr(_ignore, "_STEPS_MORE", 10_000)
     rules = "".join(f"{rule.format(number)}\n" for number in range(1500)).encode()
@@ -173,7 +168,7 @@ def test_rules_that_would_take_for_ever_are_refused(tmp_path: Path, rule: str, m
         read_folder(tmp_path)
 
 
-def test_a_pattern_of_many_states_costs_more() -> None:
+def test_a_pattern_of_many_states_costs_more():
     short, long = (read_pattern(b"*a" * count + b"*") for count in (3, 1500))
     assert short.steps(b"a" * 100) == 101
     assert long.steps(b"a" * 100) == 201 + 100
@@ -193,7 +188,7 @@ FILES = {
 }
 
 
-def test_a_file_in_the_folder_cannot_bring_back_what_the_caller_excludes(tmp_path: Path) -> None:
+def test_a_file_in_the_folder_cannot_bring_back_what_the_caller_excludes(tmp_path):
     src = make(
         tmp_path / "src",
         {
@@ -214,11 +209,11 @@ def test_a_file_in_the_folder_cannot_bring_back_what_the_caller_excludes(tmp_pat
     assert saved(src, "keys/", ".cmemignore", "secret.md") == {"MEMORY.md"}
 
 
-def test_of_several_paths_the_names_that_are_saved_count(tmp_path: Path) -> None:
+def test_of_several_paths_the_names_that_are_saved_count(tmp_path):
     one, two = make(tmp_path / "a/notes", FILES), make(tmp_path / "b/notes", FILES)
     single = make(tmp_path, {"plan.md": b"x"}) / "plan.md"
 
-    def names(*exclude: str) -> set[str]:
+    def names(*exclude):
         return set(split_documents(read_paths([one, two, single], exclude=exclude).documents)[0])
 
     everything = names()
@@ -231,7 +226,7 @@ def test_of_several_paths_the_names_that_are_saved_count(tmp_path: Path) -> None
     assert read_paths([one, two, single], exclude=["/a/", "/plan.md"]).ignored == ("a/notes/", "plan.md")
 
 
-def test_where_all_is_excluded_that_is_said(tmp_path: Path) -> None:
+def test_where_all_is_excluded_that_is_said(tmp_path):
     src = make(tmp_path / "src", {"a.md": b"x", "b.md": b"x"})
     with pytest.raises(ValueError, match=r"nothing to back up: 'a.md' is excluded, and more$"):
         read_folder(src, exclude=["*"])
@@ -239,13 +234,13 @@ def test_where_all_is_excluded_that_is_said(tmp_path: Path) -> None:
         read_paths([src / "a.md"], exclude=["a.*"])
 
 
-NO_RULES: list[Any] = [
+NO_RULES = [
     ["[abc"], ["a\\"], ["[[:x:]]"], ["[z-a]"], [""], ["/"], ["!"], [" "], ["a\0"], ["a" * 5000], "", [7], [b"x"],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("exclude", NO_RULES, ids=range(len(NO_RULES)))
-def test_what_is_no_rule_is_refused(tmp_path: Path, exclude: list[str]) -> None:
+def test_what_is_no_rule_is_refused(tmp_path, exclude):
     src = make(tmp_path / "src", {"a.md": b"x"})
     with pytest.raises(ValueError, match=r"is not a rule of gitignore|excludes nothing|must be"):
         read_folder(src, exclude=exclude)
@@ -264,7 +259,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-def as_git(pattern: str, names: list[str]) -> set[str]:
+def as_git(pattern, names):
     """The names that git excludes by this one rule; none of them is a directory."""
     where = Path(as_git_repository()) / "rules"
     where.write_bytes(pattern.encode("utf-8", "surrogateescape") + b"\n")
@@ -276,14 +271,14 @@ def as_git(pattern: str, names: list[str]) -> set[str]:
 
 
 @lru_cache(maxsize=1)
-def as_git_repository() -> str:
+def as_git_repository():
     made = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, made, True)
     subprocess.run(["git", "init", "-q", made], check=True)
     return made
 
 
-def as_here(pattern: str, names: list[str]) -> set[str] | None:
+def as_here(pattern, names):
     """The same of ours, with what is below an excluded directory; None where it is refused."""
     rules = IgnoreRules()
     try:
@@ -291,7 +286,7 @@ def as_here(pattern: str, names: list[str]) -> set[str] | None:
     except ColonyMemoryError:
         return None
 
-    def is_excluded(name: str) -> bool:
+    def is_excluded(name):
         parts = name.split("/")
         above = ["/".join(parts[:number]) for number in range(1, len(parts))]
         return any(rules.exclude(each, is_directory=True) for each in above) or rules.exclude(name, is_directory=False)
@@ -299,7 +294,7 @@ def as_here(pattern: str, names: list[str]) -> set[str] | None:
     return {name for name in names if is_excluded(name)}
 
 
-def check(pattern: str) -> None:
+def check(pattern):
     ours = as_here(pattern, NAMES)
     gits = as_git(pattern, NAMES)
     if ours is None:
@@ -317,7 +312,7 @@ def check(pattern: str) -> None:
 @example("*[!a]/**/b")
 @example("**/")
 @example("a/**/**/b")
-def test_any_pattern_is_read_as_git_reads_it(pattern: str) -> None:
+def test_any_pattern_is_read_as_git_reads_it(pattern):
     check(pattern)
 
 
@@ -333,12 +328,10 @@ def test_any_pattern_is_read_as_git_reads_it(pattern: str) -> None:
         b"*" * 4000 + b"b",
     ],
 )
-def test_steps_grow_with_the_length_of_a_name_and_not_with_its_powers(
-    pattern: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_grow_with_the_length_of_a_name_and_not_with_its_powers(pattern, monkeypatch):
     steps, real = [], _ignore._reach
 
-    def counting(states: int, repeats: int, skips: int) -> int:
+    def counting(states, repeats, skips):
         steps.append(states)
         return real(states, repeats, skips)
 

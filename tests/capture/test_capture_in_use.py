@@ -1,13 +1,10 @@
 """What somebody has open is not replaced unasked."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import linux, make, names, posix, rows, tree
@@ -17,10 +14,6 @@ from colony_memory._os.directory import Directory
 from colony_memory.capture import _question, read_folder, write_folder
 from colony_memory.capture import sqlite as sqlite_capture
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = posix
 
@@ -37,7 +30,7 @@ sys.stdin.readline()
 
 
 @contextmanager
-def agent(path: Path, mode: str) -> Iterator[None]:
+def agent(path, mode):
     """A program that has the database open and waits."""
     with subprocess.Popen(
         [sys.executable, "-c", AGENT, path, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -51,7 +44,7 @@ def agent(path: Path, mode: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> dict[str, str]:
+def saved(tmp_path):
     with closing(sqlite3.connect(make(tmp_path / "src", {}) / "memory.db", isolation_level=None)) as source:
         source.execute("CREATE TABLE t(x)")
         source.execute("INSERT INTO t VALUES ('saved')")
@@ -59,9 +52,7 @@ def saved(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("mode", ["wal", pytest.param("delete", marks=linux)])
-def test_a_database_that_a_program_has_open_is_not_replaced(
-    tmp_path: Path, saved: dict[str, str], monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
+def test_a_database_that_a_program_has_open_is_not_replaced(tmp_path, saved, monkeypatch, mode):
     dst = make(tmp_path / "dst", {})
     with agent(dst / "memory.db", mode):
         before = {name: each for name, each in tree(dst).items() if not name.endswith("-shm")}
@@ -84,9 +75,7 @@ def test_a_database_that_a_program_has_open_is_not_replaced(
             write_folder(saved, dst)
 
 
-def test_a_database_that_this_process_has_open_keeps_its_locks(
-    tmp_path: Path, saved: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_this_process_has_open_keeps_its_locks(tmp_path, saved, monkeypatch):
     monkeypatch.setattr(sqlite_capture, "_WAIT", 0.1)
     dst = make(tmp_path / "dst", {})
     with closing(sqlite3.connect(dst / "memory.db", isolation_level=None)) as own:
@@ -107,15 +96,13 @@ def test_a_database_that_this_process_has_open_keeps_its_locks(
         assert "database is locked" in done.stderr
 
 
-def test_a_program_that_opens_it_while_files_are_staged_stops_the_restore(
-    tmp_path: Path, saved: dict[str, str]
-) -> None:
+def test_a_program_that_opens_it_while_files_are_staged_stops_the_restore(tmp_path, saved):
     dst = make(tmp_path / "dst", {})
     with closing(sqlite3.connect(dst / "memory.db")) as made:
         made.execute("CREATE TABLE t(x)")
     opened = []
 
-    def open_it(done: int, total: int, name: str) -> None:
+    def open_it(done, total, name):
         if done == total:
             opened.append(sqlite3.connect(dst / "memory.db"))
             opened[0].execute("SELECT * FROM t").fetchall()
@@ -129,7 +116,7 @@ def test_a_program_that_opens_it_while_files_are_staged_stops_the_restore(
     assert tree(dst) == before
 
 
-def test_deleting_takes_a_database_with_what_belongs_to_it(tmp_path: Path) -> None:
+def test_deleting_takes_a_database_with_what_belongs_to_it(tmp_path):
     dst = make(tmp_path / "dst", {"a.md": b"a", "alone-wal": b"text"})
     with agent(dst / "memory.db", "wal"):
         with pytest.raises(ColonyMemoryError, match="open in"):
@@ -142,7 +129,7 @@ def test_deleting_takes_a_database_with_what_belongs_to_it(tmp_path: Path) -> No
 
 
 @linux
-def test_what_cannot_be_asked_is_not_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_asked_is_not_in_use(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", {"memory.db": b"SQLite format 3\0"})
     os.mkfifo(dst / "memory.db-shm")
     assert write_folder({"memory.db": "new"}, dst, dry_run=True).in_use == ()
@@ -176,7 +163,7 @@ CURRENT = {"store/CURRENT", "store/new.bin"}
 
 
 @contextmanager
-def holder(path: Path, how: str) -> Iterator[int]:
+def holder(path, how):
     """A program that has a file open and waits."""
     with subprocess.Popen([sys.executable, "-c", HOLDER, path, how], stdin=-1, stdout=-1, text=True) as process:
         assert process.stdout is not None
@@ -209,7 +196,7 @@ def holder(path: Path, how: str) -> Iterator[int]:
         ("store/data.bin", "r+", set(), set()),
     ],
 )
-def test_what_a_process_has_open(tmp_path: Path, held: str, how: str, written: set[str], in_use: set[str]) -> None:
+def test_what_a_process_has_open(tmp_path, held, how, written, in_use):
     dst = make(tmp_path / "dst", {**STORE, "top.bin": b"\xff\x00"})
     before = tree(dst)
     documents = {"same.md": "s", **{name: NEWER.get(name, "new") for name in written}}
@@ -229,7 +216,7 @@ def test_what_a_process_has_open(tmp_path: Path, held: str, how: str, written: s
 
 
 @linux
-def test_what_is_taken_away_counts_too(tmp_path: Path) -> None:
+def test_what_is_taken_away_counts_too(tmp_path):
     dst = make(tmp_path / "dst", STORE)
     with holder(dst / "store/data.bin", "r+"):
         keeping = {"log.jsonl": "{}\n", "a.md": "a"}
@@ -239,7 +226,7 @@ def test_what_is_taken_away_counts_too(tmp_path: Path) -> None:
 
 
 @linux
-def test_processes_as_the_system_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_as_the_system_tells_of_them(tmp_path, monkeypatch):
     """A process that cannot be looked at, one without a name, a mapping that tells another device."""
     dst = make(tmp_path / "dst", {"a.npy": b"\xff\x00", "b.npy": b"\xff\x00", "c.npy": b"\xff\x00"})
     proc = make(tmp_path / "proc", {"7/comm": b"faiss\n", "8/comm": b"\x1b[0m", "self/comm": b"x"})

@@ -1,12 +1,9 @@
 """What is saved of a folder was all there at one moment, whatever moves in it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from capture_trees import contents, crash_log, make, posix
@@ -16,24 +13,20 @@ from colony_memory.capture import _moment, _reading, _walk, read_folder
 from colony_memory.capture._moment import NEVER_STILL
 from colony_memory.exceptions import ColonyMemoryError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 pytestmark = posix
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_waiting(monkeypatch):
     monkeypatch.setattr(_moment, "APART", 0.001)
     monkeypatch.setattr(_moment, "LOG_SECONDS", 0.01)
 
 
-def at_each_file(monkeypatch: pytest.MonkeyPatch, act: Callable[[int, str], None]) -> None:
+def at_each_file(monkeypatch, act):
     """Call ``act`` with a number and the name, after each file that was read."""
     real, count = _reading.read_contents, iter(range(10**6))
 
-    def reading(place: Any, name: str, **more: Any) -> Any:
+    def reading(place, name, **more):
         found = real(place, name, **more)
         act(next(count), name)
         return found
@@ -41,18 +34,18 @@ def at_each_file(monkeypatch: pytest.MonkeyPatch, act: Callable[[int, str], None
     monkeypatch.setattr(_reading, "read_contents", reading)
 
 
-def put(path: Path, text: str) -> None:
+def put(path, text):
     """As careful writers do it."""
     path.with_name(f"{path.name}.tmp").write_text(text)
     path.with_name(f"{path.name}.tmp").replace(path)
 
 
-def pair(folder: Path, number: int) -> None:
+def pair(folder, number):
     put(folder / "index", f"{number}")
     put(folder / "texts", f"{number}")
 
 
-def rewritten(folder: Path, number: int) -> None:
+def rewritten(folder, number):
     """In place, and with the size and times that they had."""
     for name in ("index", "texts"):
         before = (folder / name).stat()
@@ -60,19 +53,19 @@ def rewritten(folder: Path, number: int) -> None:
         os.utime(folder / name, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def in_place(folder: Path, number: int) -> None:
+def in_place(folder, number):
     for name in ("index", "texts"):
         (folder / name).write_text(f"{number} " * 9_000)
 
 
-def segments(folder: Path, number: int) -> None:
+def segments(folder, number):
     """A new segment, named by the index; the old one goes."""
     (folder / f"segment-{number}").write_text("x")
     put(folder / "index", f"{number}")
     (folder / f"segment-{number - 1}").unlink(missing_ok=True)
 
 
-def checkpoint(folder: Path, number: int) -> None:
+def checkpoint(folder, number):
     """What was in the log goes into the data."""
     with (folder / "log").open("a") as log:
         log.write(f"{number}\n")
@@ -81,27 +74,27 @@ def checkpoint(folder: Path, number: int) -> None:
         (folder / "log").write_text("")
 
 
-def renamed(folder: Path, number: int) -> None:
+def renamed(folder, number):
     """A log gets another name, and a new one its own."""
     (folder / "log").rename(folder / "log.1")
     (folder / "log").write_text(f"{number}\n")
     put(folder / "index", f"{number - 1} {number}")
 
 
-def same(files: dict[str, str]) -> bool:
+def same(files):
     return files["index"] == files["texts"]
 
 
-def named(files: dict[str, str]) -> bool:
+def named(files):
     return f"segment-{files['index']}" in files
 
 
-def in_order(files: dict[str, str]) -> bool:
+def in_order(files):
     lines = (files["data"] + files["log"]).split()
     return lines == [str(number) for number in range(len(lines))]
 
 
-def linked(files: dict[str, str]) -> bool:
+def linked(files):
     before, now = files["index"].split()
     return files["log"].strip() == now and files["log.1"].strip() == before
 
@@ -119,14 +112,12 @@ START = {"renamed": 2}
 
 @pytest.mark.parametrize("times", [1, 3, 7])
 @pytest.mark.parametrize("store", STORES)
-def test_a_store_that_moves_between_its_files_is_saved_as_it_was_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, times: int
-) -> None:
+def test_a_store_that_moves_between_its_files_is_saved_as_it_was_once(tmp_path, monkeypatch, store, times):
     step, files, holds = STORES[store]
     make(tmp_path, {f"s/{name}": data for name, data in files.items()} | {"MEMORY.md": b"m"})
     left = list(range(START.get(store, 1), START.get(store, 1) + times))
 
-    def move(_: int, name: str) -> None:
+    def move(_, name):
         if left and name in files:
             step(tmp_path / "s", left.pop(0))
 
@@ -137,9 +128,7 @@ def test_a_store_that_moves_between_its_files_is_saved_as_it_was_once(
 
 
 @pytest.mark.parametrize("place", ["store/", "a/b/store/"])
-def test_what_never_stands_still_is_left_out_with_its_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_what_never_stands_still_is_left_out_with_its_directory(tmp_path, monkeypatch, place):
     make(tmp_path, {f"{place}{name}": b"0" for name in ("index", "texts", "deep/more", "still.md")} | {"a.md": b"a"})
     at_each_file(monkeypatch, lambda number, _: pair(tmp_path / place, number))
     client = ColonyMemory(backend=open_vault("memory:"))
@@ -152,14 +141,12 @@ def test_what_never_stands_still_is_left_out_with_its_directory(
     assert save_folder(client, tmp_path).info.reused  # the reason is no news
 
 
-def test_a_database_that_moves_with_what_is_beside_it_goes_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_moves_with_what_is_beside_it_goes_with_it(tmp_path, monkeypatch):
     make(tmp_path, {"store/vectors/data.bin": b"0", "other/x.bin": b"0", "a.md": b"a"})
     crash_log(tmp_path / "store/m.db", rows=3)
     crash_log(tmp_path / "quiet.db", rows=3)
 
-    def move(number: int, _: str) -> None:
+    def move(number, _):
         put(tmp_path / "store/vectors/data.bin", str(number))
         with (tmp_path / "store/m.db-wal").open("ab") as log:
             log.write(bytes(24))
@@ -170,11 +157,11 @@ def test_a_database_that_moves_with_what_is_beside_it_goes_with_it(
     assert set(contents(capture)) == {"a.md", "other/x.bin", "quiet.db"}
 
 
-def test_a_database_that_moves_alone_is_whole_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_moves_alone_is_whole_by_itself(tmp_path, monkeypatch):
     make(tmp_path, {"a.md": b"a"})
     crash_log(tmp_path / "m.db", rows=3)
 
-    def move(_: int, __: str) -> None:
+    def move(_, __):
         with (tmp_path / "m.db-wal").open("ab") as log:
             log.write(bytes(24))
 
@@ -190,12 +177,10 @@ def test_a_database_that_moves_alone_is_whole_by_itself(tmp_path: Path, monkeypa
         ("s/x/b.md", "s/x/data/"),  # somebody keeps notes there
     ],
 )
-def test_a_store_of_several_directories_is_one_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, still: str, left: str
-) -> None:
+def test_a_store_of_several_directories_is_one_set(tmp_path, monkeypatch, still, left):
     make(tmp_path, dict.fromkeys(["s/x/data/1", "s/x/versions/1", still, "a.md", "a.png"], b"0"))
 
-    def move(number: int, _: str) -> None:
+    def move(number, _):
         put(tmp_path / "s/x/data/1", str(number))
         if number < 6:
             put(tmp_path / "s/x/versions/1", str(number))
@@ -206,7 +191,7 @@ def test_a_store_of_several_directories_is_one_set(
     assert {still, "a.md", "a.png"} <= set(contents(capture))
 
 
-def test_a_directory_that_is_named_like_a_file_is_one_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_is_named_like_a_file_is_one_set(tmp_path, monkeypatch):
     make(tmp_path, dict.fromkeys(["s/x.lance/data/1", "s/x.lance/versions/1", "s/more", "a.md"], b"0"))
     at_each_file(monkeypatch, lambda number, _: put(tmp_path / "s/x.lance/data/1", str(number)))
     capture = read_folder(tmp_path)
@@ -214,11 +199,11 @@ def test_a_directory_that_is_named_like_a_file_is_one_set(tmp_path: Path, monkey
     assert {"s/more", "a.md"} == set(contents(capture))
 
 
-def test_at_the_top_a_store_whose_files_come_and_go_is_one_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_the_top_a_store_whose_files_come_and_go_is_one_set(tmp_path, monkeypatch):
     make(tmp_path, {"meta.json": b"0", "a1.idx": b"0", "b2.store": b"0", "a.md": b"a", "notes/b.md": b"b"})
     crash_log(tmp_path / "m.db", rows=3)
 
-    def move(number: int, _: str) -> None:
+    def move(number, _):
         (tmp_path / f"c{number}.idx").write_bytes(b"0")
         (tmp_path / f"c{number - 1}.idx").unlink(missing_ok=True)
         put(tmp_path / "meta.json", str(number))
@@ -250,9 +235,7 @@ SLOWLY = [("s/texts", 0.008), ("s/texts", 0.02)] * 20
         ([*[("s/log", 0.5)] * 40, ("s/log", 0.0)], 0.1, 0.3),
     ],
 )
-def test_a_writer_is_done_by_the_pauses_that_it_makes(
-    monkeypatch: pytest.MonkeyPatch, states: list[tuple[str, float]], quiet: float, crowded: float
-) -> None:
+def test_a_writer_is_done_by_the_pauses_that_it_makes(monkeypatch, states, quiet, crowded):
     monkeypatch.setattr(_moment, "QUIET", 0.1)
     rhythm, at = _moment.Rhythm(), 10**18
     for name, seconds in states:
@@ -276,17 +259,17 @@ def test_a_writer_is_done_by_the_pauses_that_it_makes(
         ({"top/_MAIN_1.toc", ".managed.json", "meta.json", "_versions/1"}, set()),
     ],
 )
-def test_stores_that_are_whole_at_each_instant(names: set[str], stores: set[str]) -> None:
+def test_stores_that_are_whole_at_each_instant(names, stores):
     contents = {name: b"12345678DUCK" if "duckdb" in name else b"" for name in names}
     assert _moment._whole_always(names, contents, {"", "top"}) == stores
 
 
-def test_a_store_that_is_whole_at_each_instant_needs_no_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_whole_at_each_instant_needs_no_pause(tmp_path, monkeypatch):
     monkeypatch.setattr(_moment, "QUIET", 10.0)
     make(tmp_path, {"s/meta.json": b"0", "s/.managed.json": b"[]", "s/0.idx": b"0"})
     left = [1, 2, 3]
 
-    def move(_: int, name: str) -> None:
+    def move(_, name):
         if left:
             number = left.pop(0)
             (tmp_path / f"s/{number}.idx").write_bytes(b"0")
@@ -297,9 +280,7 @@ def test_a_store_that_is_whole_at_each_instant_needs_no_pause(tmp_path: Path, mo
     assert (capture.left_out, capture.documents["s/meta.json"], capture.documents["s/3.idx"]) == ((), "3", "0")
 
 
-def test_a_file_that_is_short_before_its_time_changes_counts_as_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_short_before_its_time_changes_counts_as_changed(tmp_path, monkeypatch):
     """The system cuts a file first, and notes the time afterwards."""
     monkeypatch.setattr(_moment, "QUIET", 0.1)
     index = make(tmp_path, {"index": b"11", "a.md": b"a"}) / "index"
@@ -307,7 +288,7 @@ def test_a_file_that_is_short_before_its_time_changes_counts_as_changed(
     times = {"st_mtime_ns": first.st_mtime_ns, "st_ctime_ns": first.st_ctime_ns}
     real = _walk.Walk.look
 
-    def looking(*args: Any, **more: Any) -> None:
+    def looking(*args, **more):
         if not cut:
             cut.append(time.monotonic())
             index.write_bytes(b"")
@@ -315,8 +296,8 @@ def test_a_file_that_is_short_before_its_time_changes_counts_as_changed(
             index.write_bytes(b"22")
         real(*args, **more)
 
-    def told(call: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
-        def tell(*args: Any, **more: Any) -> os.stat_result:
+    def told(call):
+        def tell(*args, **more):
             status = call(*args, **more)
             is_cut = status.st_ino == first.st_ino and status.st_size == 0
             return os.stat_result(status[:10], times) if is_cut else status
@@ -330,19 +311,19 @@ def test_a_file_that_is_short_before_its_time_changes_counts_as_changed(
     assert contents(read_folder(tmp_path))["index"] == "22"
 
 
-def test_where_nothing_is_left_it_is_no_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_is_left_it_is_no_usage_error(tmp_path, monkeypatch):
     make(tmp_path, {"mem.duckdb": b"0"})
     at_each_file(monkeypatch, lambda number, _: put(tmp_path / "mem.duckdb", str(number)))
     with pytest.raises(ColonyMemoryError, match=r"nothing could be saved: 'mem\.duckdb' was left out \(never"):
         read_folder(tmp_path)
 
 
-def test_several_logs_are_cut_at_one_instant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_logs_are_cut_at_one_instant(tmp_path, monkeypatch):
     """What one points to is in the other: it is written first."""
     make(tmp_path, {"data.log": b"0\n", "index.log": b"0\n"})
     real, lines = _walk.Walk.look, iter(range(1, 10**6))
 
-    def looking(*args: Any, **more: Any) -> None:
+    def looking(*args, **more):
         line = f"{next(lines)}\n"
         for name in ("data.log", "index.log"):
             with (tmp_path / name).open("a") as log:
@@ -356,13 +337,13 @@ def test_several_logs_are_cut_at_one_instant(tmp_path: Path, monkeypatch: pytest
     assert len(capture.notes) == 2
 
 
-def test_what_is_written_anew_is_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_written_anew_is_no_log(tmp_path, monkeypatch):
     monkeypatch.setattr(_moment, "LOG_SECONDS", 0.05)
     make(tmp_path, {"s/texts": b"00", "s/index": b"0", "a.md": b"a"})
     real = _walk.Walk.look
     steps = iter([{"texts": ""}, {"texts": "1"}, {"texts": "11", "index": "1"}])
 
-    def looking(*args: Any, **more: Any) -> None:
+    def looking(*args, **more):
         for name, text in next(steps, {}).items():
             with (tmp_path / "s" / name).open("r+") as file:  # the same file, with other bytes
                 file.truncate(0)
@@ -384,15 +365,13 @@ RACES = {
 
 @pytest.mark.parametrize("call", ["stat", "readlink"])
 @pytest.mark.parametrize("race", RACES)
-def test_a_link_that_changes_while_it_is_listed_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, race: str, call: str
-) -> None:
+def test_a_link_that_changes_while_it_is_listed_ends_nothing(tmp_path, monkeypatch, race, call):
     folder = make(tmp_path / "f", {"sub/a.md": b"a", "sub/b.md": b"b"})
     link = folder / "sub/.#a.md"
     link.symlink_to("a.md")
     real, asked = getattr(os, call), []
 
-    def racing(path: Any, *args: Any, **more: Any) -> Any:
+    def racing(path, *args, **more):
         if path == b".#a.md" and not asked:
             asked.append(path)
             RACES[race](link)
@@ -406,12 +385,12 @@ def test_a_link_that_changes_while_it_is_listed_ends_nothing(
     assert (contents(capture).get("sub/.#a.md") == "f") == (race == "is a file now")
 
 
-def test_a_link_that_comes_and_goes_at_each_look_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_comes_and_goes_at_each_look_ends_nothing(tmp_path, monkeypatch):
     """As an editor's lock does."""
     folder = make(tmp_path / "f", {"sub/a.md": b"a"})
     real, link = _walk.Walk.look, folder / "sub/.#a.md"
 
-    def looking(*args: Any, **more: Any) -> None:
+    def looking(*args, **more):
         link.unlink() if link.is_symlink() else link.symlink_to("somebody@host.1234:1")
         real(*args, **more)
 
@@ -437,10 +416,10 @@ while True:
 
 
 @pytest.fixture
-def writing(tmp_path: Path) -> Iterator[Callable[[str, float], None]]:
-    running: list[subprocess.Popen[str]] = []
+def writing(tmp_path):
+    running = []
 
-    def start(kind: str, pause: float) -> None:
+    def start(kind, pause):
         arguments = [sys.executable, "-c", WRITER, str(tmp_path / "s"), kind, str(pause), *sys.path]
         process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
         running.append(process)
@@ -461,13 +440,13 @@ def writing(tmp_path: Path) -> Iterator[Callable[[str, float], None]]:
 )
 @pytest.mark.parametrize("kind", ["pair", "in place", "segments", "checkpoint", "renamed"])
 def test_no_save_is_torn_while_another_process_writes(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    writing: Callable[[str, float], None],
-    kind: str,
-    pause: float,
-    saves: int,
-) -> None:
+    tmp_path,
+    monkeypatch,
+    writing,
+    kind,
+    pause,
+    saves,
+):
     monkeypatch.setattr(_moment, "QUIET", 0.1)
     monkeypatch.setattr(_moment, "SECONDS_IN_ALL", 10.0)
     _, files, holds = STORES[kind]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -9,7 +7,6 @@ import tempfile
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import (
@@ -37,11 +34,6 @@ from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from colony_memory.capture._journal import Step
-
 pytestmark = posix
 
 OLD = {"a.md": b"old a", "b.sh": b"old b", "mine/c.md": b"old c", "mine/keep.md": b"keep", "mine/same.md": b"same"}
@@ -54,12 +46,12 @@ NEW_KINDS = {"k/p/q.md": "new q", "l": "new l"}
 
 
 @pytest.fixture(params=["exchange", "layers", "free", "links", "neither"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def way(request, monkeypatch):
     """What the file system can: exchange names, but move no directory; move to a free name; give a file two names."""
     if request.param == "layers":
         move = Directory.move
 
-        def move_file(directory: Directory, name: str, other: Directory, other_name: str) -> None:
+        def move_file(directory, name, other, other_name):
             if (directory.path / name).is_dir() and directory.path.name != "kept":
                 raise OSError(errno.EXDEV, "Invalid cross-device link")
             move(directory, name, other, other_name)
@@ -73,7 +65,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def prepare(where: Path) -> Path:
+def prepare(where):
     shutil.rmtree(where, ignore_errors=True)
     dst = make(where / "dst", {**OLD, **OLD_KINDS})
     (dst / "a.md").chmod(0o640)
@@ -82,15 +74,15 @@ def prepare(where: Path) -> Path:
     return dst
 
 
-def restore(dst: Path) -> None:
+def restore(dst):
     write_folder({**DOCUMENTS, **NEW_KINDS}, dst, delete=True)
 
 
-def contents(root: Path) -> set[object]:
+def contents(root):
     return {content for _, content in tree(root).values()}
 
 
-def states(tmp_path: Path) -> tuple[dict[str, object], dict[str, object]]:
+def states(tmp_path):
     dst = prepare(tmp_path / "x")
     before = tree(dst)
     restore(dst)
@@ -99,9 +91,7 @@ def states(tmp_path: Path) -> tuple[dict[str, object], dict[str, object]]:
     return before, tree(dst)
 
 
-def every(
-    prepared: Callable[[], Path], act: Callable[[Path], object], *, first: int = 1, step: int = 1
-) -> Iterator[tuple[int, str, Path]]:
+def every(prepared, act, *, first=1, step=1):
     """Cut ``act`` off at every change to the disk, or every few, until it comes to its end."""
     for nth in range(first, 500, step):
         dst = prepared()
@@ -112,14 +102,14 @@ def every(
     raise AssertionError("it never ends")
 
 
-def quietly_recover(path: Path) -> bool:
+def quietly_recover(path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)
         return recover(path)
 
 
 @pytest.mark.exhaustive
-def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path: Path, way: str) -> None:
+def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path, way):
     before, after = states(tmp_path)
     seen, mixed = [], 0
     for nth, _, dst in every(lambda: prepare(tmp_path / "y"), restore):
@@ -146,10 +136,10 @@ def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path
 
 
 @pytest.mark.exhaustive
-def test_a_recovery_that_is_killed_anywhere_is_taken_up_again(tmp_path: Path, way: str) -> None:
+def test_a_recovery_that_is_killed_anywhere_is_taken_up_again(tmp_path, way):
     before, after = states(tmp_path)
 
-    def killed_again() -> Path:
+    def killed_again():
         quietly_recover(tmp_path / "half/dst")
         return kill(prepare(tmp_path / "half"), "mine/c.md", restore)
 
@@ -167,10 +157,8 @@ def test_a_recovery_that_is_killed_anywhere_is_taken_up_again(tmp_path: Path, wa
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["full", "empty", "absent"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
-def test_a_fault_at_any_change_leaves_the_folder_as_before_or_as_after(
-    tmp_path: Path, target: str, error: BaseException
-) -> None:
-    def ready() -> Path:
+def test_a_fault_at_any_change_leaves_the_folder_as_before_or_as_after(tmp_path, target, error):
+    def ready():
         dst = prepare(tmp_path / "y")
         if target != "full":
             shutil.rmtree(dst)
@@ -178,7 +166,7 @@ def test_a_fault_at_any_change_leaves_the_folder_as_before_or_as_after(
             dst.mkdir()
         return dst
 
-    def fail() -> None:
+    def fail():
         raise error
 
     before = tree(ready().parent)
@@ -187,7 +175,7 @@ def test_a_fault_at_any_change_leaves_the_folder_as_before_or_as_after(
     ends = set()
     for nth in range(1, 200):
         dst = ready()
-        ended = cut_off(lambda dst=dst: restore(dst), at=nth, by=fail)  # type: ignore[misc]
+        ended = cut_off(lambda dst=dst: restore(dst), at=nth, by=fail)
         left = traces()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore" if ended == "KeyboardInterrupt" else "error", ColonyMemoryWarning)
@@ -207,7 +195,7 @@ def test_a_fault_at_any_change_leaves_the_folder_as_before_or_as_after(
 
 
 @pytest.fixture
-def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def top(tmp_path, monkeypatch):
     """A place of another user: the directory of a test is closed to them."""
     write_folder(DOCUMENTS, make(tmp_path / "late", OLD))  # all that is imported late is, before they cannot
     with tempfile.TemporaryDirectory() as opened:
@@ -227,12 +215,10 @@ INTO_CLOSED = {"a.md": "new a", "mine/c.md": "new c", "mine/keep.md": "keep", "m
 
 @pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("refused", [False, True])
-def test_read_only_directories_are_lent_to_a_restore_and_given_back(
-    top: Path, monkeypatch: pytest.MonkeyPatch, refused: bool, step: int
-) -> None:
+def test_read_only_directories_are_lent_to_a_restore_and_given_back(top, monkeypatch, refused, step):
     documents = {**INTO_CLOSED, **metadata(empty_dirs=["h"], modes={"mine/x/": "550", "mine/x/y/": "500"})}
 
-    def prepared() -> Path:
+    def prepared():
         if dst.exists():
             for path in (dst, *dst.rglob("*/")):
                 path.chmod(0o700)
@@ -242,16 +228,16 @@ def test_read_only_directories_are_lent_to_a_restore_and_given_back(
             (dst / name).chmod(0o500)
         return dst
 
-    def look() -> dict[str, object]:
+    def look():
         return {"": stat.S_IMODE(dst.stat().st_mode), **tree(dst)}
 
-    def write(_: Path) -> None:
+    def write(_):
         write_folder(documents, dst, delete=True)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise ColonyMemoryError("that stays")
 
-    def stop_anywhere() -> None:
+    def stop_anywhere():
         before = look() if prepared() else {}
         write(dst)
         after, seen = look(), set()
@@ -278,12 +264,10 @@ def test_read_only_directories_are_lent_to_a_restore_and_given_back(
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("mode", [0o500, 0o300, 0])
-def test_directories_that_a_snapshot_closes_are_made_and_cleared_away(
-    top: Path, there: bool, mode: int, step: int
-) -> None:
+def test_directories_that_a_snapshot_closes_are_made_and_cleared_away(top, there, mode, step):
     documents = {"ro/b.md": "b", "ro/in/c.md": "c", **metadata(modes=dict.fromkeys(("ro/", "ro/in/"), f"{mode:03o}"))}
 
-    def prepared() -> Path:
+    def prepared():
         for path in top.glob("dst*/**/"):
             path.chmod(0o700)
         shutil.rmtree(dst, ignore_errors=True)
@@ -291,7 +275,7 @@ def test_directories_that_a_snapshot_closes_are_made_and_cleared_away(
             make(dst, {"a.md": b"a"})
         return dst
 
-    def stop_anywhere() -> None:
+    def stop_anywhere():
         for nth, _, _ in every(prepared, lambda _: write_folder(documents, dst), step=step):
             quietly_recover(dst)
             assert names(top) == (["dst", "state"] if there or (dst / "ro").exists() else ["state"]), nth
@@ -304,21 +288,21 @@ def test_directories_that_a_snapshot_closes_are_made_and_cleared_away(
     prepared()
 
 
-def write(dst: Path) -> None:
+def write(dst):
     write_folder(DOCUMENTS, dst)
 
 
-def kill(dst: Path, name: str, act: Callable[[Path], None] = write) -> Path:
+def kill(dst, name, act=write):
     """Kill a restore as soon as ``name`` is new."""
     real = Moves._take
 
-    def take(moves: Moves, reach: Reach, step: Step) -> None:
+    def take(moves, reach, step):
         real(moves, reach, step)
         if step.name == name:
             os._exit(1)
 
-    def killed() -> None:
-        Moves._take = take  # type: ignore[method-assign]
+    def killed():
+        Moves._take = take
         act(dst)
 
     assert cut_off(killed, at=10**6) == "killed"
@@ -326,14 +310,14 @@ def kill(dst: Path, name: str, act: Callable[[Path], None] = write) -> Path:
 
 
 @pytest.fixture
-def half(tmp_path: Path) -> Path:
+def half(tmp_path):
     """A folder whose restore was killed after ``a.md`` and ``b.sh``."""
     dst = kill(make(tmp_path / "half/dst", OLD), "b.sh")
     assert files(dst)["mine/c.md"] == b"old c"
     return dst
 
 
-def test_what_was_written_since_stays_next_to_the_original_or_where_it_is(tmp_path: Path) -> None:
+def test_what_was_written_since_stays_next_to_the_original_or_where_it_is(tmp_path):
     half = kill(make(tmp_path / "half/dst", OLD), "mine/x/d.md")
     since = {"a.md": b"edited since", "mine/x/d.md": b"edited since", "mine/x/mine.md": b"in a directory that was made"}
     make(half, since)
@@ -346,17 +330,15 @@ def test_what_was_written_since_stays_next_to_the_original_or_where_it_is(tmp_pa
     assert not recover(half)
 
 
-def test_an_original_that_was_written_to_through_an_open_file_is_put_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_original_that_was_written_to_through_an_open_file_is_put_back(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", OLD)
     real = Moves.sync
     with (dst / "a.md").open("ab") as stream:
 
-        def late(*args: object) -> None:
+        def late(*args):
             stream.write(b" and more")
             stream.flush()
-            real(*args)  # type: ignore[arg-type]
+            real(*args)
 
         monkeypatch.setattr(Moves, "sync", late)
         with pytest.raises(ColonyMemoryError, match=r"'a\.md'.* was changed in the meantime; nothing was written"):
@@ -365,12 +347,12 @@ def test_an_original_that_was_written_to_through_an_open_file_is_put_back(
     assert names(tmp_path) == ["dst"]
 
 
-def test_a_restore_that_is_under_way_is_not_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_that_is_under_way_is_not_disturbed(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", OLD)
     refused = []
     real = Moves._take
 
-    def meanwhile(*args: object) -> None:
+    def meanwhile(*args):
         for act in (
             lambda: recover(dst),
             lambda: recover(dst / "mine"),
@@ -381,7 +363,7 @@ def test_a_restore_that_is_under_way_is_not_disturbed(tmp_path: Path, monkeypatc
             with pytest.raises(ColonyMemoryError, match="is under way") as caught:
                 act()
             refused.append(caught.value)
-        real(*args)  # type: ignore[arg-type]
+        real(*args)
 
     monkeypatch.setattr(Moves, "_take", meanwhile)
     write_folder({"a.md": "new a"}, dst)
@@ -390,14 +372,14 @@ def test_a_restore_that_is_under_way_is_not_disturbed(tmp_path: Path, monkeypatc
     assert names(tmp_path) == ["dst"]
 
 
-def test_two_restores_that_begin_at_once_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_restores_that_begin_at_once_do_not_meet(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", OLD)
     real = _swap._begin
     refused = []
 
-    def late(*args: object) -> object:
+    def late(*args):
         monkeypatch.setattr(_swap, "_begin", real)
-        record = real(*args)  # type: ignore[arg-type]
+        record = real(*args)
         # The other one has looked for unfinished restores before this one began.
         monkeypatch.setattr("colony_memory.capture._write.recover", lambda _: False)
         with pytest.raises(ColonyMemoryError, match="is under way") as caught:
@@ -411,9 +393,7 @@ def test_two_restores_that_begin_at_once_do_not_meet(tmp_path: Path, monkeypatch
     assert files(dst) == {**OLD, "a.md": b"new a"}
 
 
-def test_a_restore_that_was_cut_off_since_the_plan_was_made_is_undone_and_stops_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restore_that_was_cut_off_since_the_plan_was_made_is_undone_and_stops_it(tmp_path, monkeypatch):
     dst = kill(make(tmp_path / "dst", OLD), "mine/c.md")
     monkeypatch.setattr("colony_memory.capture._write.recover", lambda _: False)
     for _ in range(2):
@@ -427,7 +407,7 @@ def test_a_restore_that_was_cut_off_since_the_plan_was_made_is_undone_and_stops_
         kill(dst, "mine/c.md")
 
 
-def test_locks_and_drafts_of_what_was_killed_before_it_began_go_with_the_next(tmp_path: Path) -> None:
+def test_locks_and_drafts_of_what_was_killed_before_it_began_go_with_the_next(tmp_path):
     dst, place, left = make(tmp_path / "dst", OLD), state_directory() / "restores", set()
     for at in range(4, 16):
         cut_off(lambda: write_folder({"a.md": "new a"}, dst), at=at)
@@ -438,10 +418,8 @@ def test_locks_and_drafts_of_what_was_killed_before_it_began_go_with_the_next(tm
     assert left == {"", ".draft", ".lock"}
 
 
-def test_what_is_emptied_and_stays_is_told_and_not_asked_for_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def closed(*_: object) -> None:
+def test_what_is_emptied_and_stays_is_told_and_not_asked_for_again(tmp_path, monkeypatch, caplog):
+    def closed(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     dst = make(tmp_path / "dst", {"a.md": b"a", "x/y.md": b"y"})
@@ -454,7 +432,7 @@ def test_what_is_emptied_and_stays_is_told_and_not_asked_for_again(
     assert names(dst) == ["a.md", "x"]
 
 
-def test_a_folder_that_was_moved_is_put_back_where_it_is(half: Path) -> None:
+def test_a_folder_that_was_moved_is_put_back_where_it_is(half):
     moved = half.rename(half.with_name("moved"))
     with pytest.warns(ColonyMemoryWarning, match=r"moved': all files are as they were before it"):
         assert recover(moved)
@@ -462,10 +440,10 @@ def test_a_folder_that_was_moved_is_put_back_where_it_is(half: Path) -> None:
     assert traces() == []
 
 
-def test_what_only_has_to_be_cleared_away_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_only_has_to_be_cleared_away_is_in_nobodys_way(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", OLD)
 
-    def is_refused(*_: object) -> None:
+    def is_refused(*_):
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     with monkeypatch.context() as patch:
@@ -482,7 +460,7 @@ def test_what_only_has_to_be_cleared_away_is_in_nobodys_way(tmp_path: Path, monk
     assert traces() == []
 
 
-def test_another_folder_in_its_place_is_left_alone(half: Path) -> None:
+def test_another_folder_in_its_place_is_left_alone(half):
     moved = half.rename(half.with_name("moved"))
     make(half, {"b.md": b"another"})
     with pytest.warns(ColonyMemoryWarning, match="another folder, or none, is in its place now"):
@@ -496,7 +474,7 @@ def test_another_folder_in_its_place_is_left_alone(half: Path) -> None:
     assert files(moved) == OLD
 
 
-def test_permissions_that_were_lent_to_a_folder_that_is_away_are_given_back_later(half: Path) -> None:
+def test_permissions_that_were_lent_to_a_folder_that_is_away_are_given_back_later(half):
     lent = ModeChange("/", half.stat().st_ino, 0o500, stat.S_IMODE(half.stat().st_mode))
     change_record(phase="preparing", steps=(), made=(), lent=(lent,))
     moved = half.rename(half.with_name("moved"))
@@ -507,7 +485,7 @@ def test_permissions_that_were_lent_to_a_folder_that_is_away_are_given_back_late
     moved.chmod(0o700)
 
 
-def test_another_device_number_after_a_reboot_is_no_other_folder(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_device_number_after_a_reboot_is_no_other_folder(half, monkeypatch):
     change_record(identity=Identity(half.stat().st_dev + 1, half.stat().st_ino))
     with pytest.warns(ColonyMemoryWarning, match="another folder, or none"):
         assert not recover(half)
@@ -517,13 +495,13 @@ def test_another_device_number_after_a_reboot_is_no_other_folder(half: Path, mon
     assert files(half) == OLD
 
 
-def half_record() -> Path:
+def half_record():
     place = state_directory() / "restores"
     (name,) = [name for name in traces() if name.endswith(".json")]
     return place / name
 
 
-def change_record(**changes: object) -> None:
+def change_record(**changes):
     record = half_record()
     record.write_bytes(dump_journal(replace(load_journal(record.read_bytes()), **changes)))
 
@@ -531,9 +509,7 @@ def change_record(**changes: object) -> None:
 @pytest.mark.once
 @root_only
 @pytest.mark.parametrize("spoil", ["owner", "mode", "second name", "link"])
-def test_state_that_others_could_have_written_is_passed_over(
-    half: Path, spoil: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_state_that_others_could_have_written_is_passed_over(half, spoil, caplog):
     record = half_record()
     if spoil == "owner":
         os.chown(record, 1234, 1234)
@@ -550,9 +526,7 @@ def test_state_that_others_could_have_written_is_passed_over(
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o720])
-def test_a_state_directory_that_others_can_write_to_is_not_believed_and_not_used(
-    half: Path, mode: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_state_directory_that_others_can_write_to_is_not_believed_and_not_used(half, mode, caplog):
     half_record().parent.chmod(mode)
     before = tree(half)
     assert not recover(half)
@@ -565,7 +539,7 @@ def test_a_state_directory_that_others_can_write_to_is_not_believed_and_not_used
 
 
 @pytest.mark.parametrize("spoil", [lambda _: b"", lambda data: data[:-1], lambda data: data.replace(b"mine", b"..//")])
-def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half: Path, spoil: Callable[[bytes], bytes]) -> None:
+def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half, spoil):
     half_record().write_bytes(spoil(half_record().read_bytes()))
     before = tree(half)
     for act in (lambda: recover(half), lambda: write_folder({"a.md": "a"}, half)):
@@ -605,7 +579,7 @@ def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half: Path, spo
         {"steps": (("a", (1, 1, 1)),)},
     ],
 )
-def test_no_path_name_or_number_of_the_state_leads_elsewhere(half: Path, change: dict[str, object]) -> None:
+def test_no_path_name_or_number_of_the_state_leads_elsewhere(half, change):
     change_record(**change)
     with pytest.raises(ValueError, match=r"no restore has|not a journal|surrogates|unpack"):
         load_journal(half_record().read_bytes())
@@ -615,7 +589,7 @@ def test_no_path_name_or_number_of_the_state_leads_elsewhere(half: Path, change:
     assert tree(half.parent) == before
 
 
-def test_nothing_is_put_back_through_a_link(half: Path, tmp_path: Path) -> None:
+def test_nothing_is_put_back_through_a_link(half, tmp_path):
     outside = make(tmp_path / "outside", {"c.md": b"outside", "keep.md": b"outside"})
     quietly_recover(half)
     half = kill(make(tmp_path / "other/dst", OLD), "mine/c.md")
@@ -628,28 +602,28 @@ def test_nothing_is_put_back_through_a_link(half: Path, tmp_path: Path) -> None:
     assert found == {"a.md": b"old a", "b.sh": b"old b", "mine": str(outside), beside: b"old c"}
 
 
-def remove(path: Path) -> None:
+def remove(path):
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def replace_by_file(path: Path) -> None:
+def replace_by_file(path):
     remove(path)
     path.write_text("a file now")
 
 
-def replace_by_link(path: Path) -> None:
+def replace_by_link(path):
     remove(path)
     path.symlink_to("..")
 
 
-def clean(path: Path) -> None:
+def clean(path):
     """What git clean does where nothing but ``mine`` is tracked: the originals go too."""
     for each in path.parent.iterdir():
         if each.name not in ("mine", "a.md", "b.sh"):
             remove(each)
 
 
-def overwrite_tree(path: Path) -> None:
+def overwrite_tree(path):
     moved = path.rename(path.with_name("moved"))
     shutil.copytree(moved, path)
 
@@ -677,7 +651,7 @@ ACTS = {
         ),
     ],
 )
-def test_whatever_became_of_the_folder_since_it_is_saved(tmp_path: Path, until: str, what: str, act: str) -> None:
+def test_whatever_became_of_the_folder_since_it_is_saved(tmp_path, until, what, act):
     dst = kill(make(tmp_path / "dst", OLD), until)
     do, takes = ACTS[act]
     if act == "a copy" and what == "a.md":
@@ -698,8 +672,8 @@ def test_whatever_became_of_the_folder_since_it_is_saved(tmp_path: Path, until: 
     assert not recover(dst)
 
 
-def test_what_cannot_be_put_back_keeps_nobody_from_saving(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def closed(*_: object) -> None:
+def test_what_cannot_be_put_back_keeps_nobody_from_saving(half, monkeypatch):
+    def closed(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     before = without_staging(half)
@@ -718,8 +692,8 @@ def test_what_cannot_be_put_back_keeps_nobody_from_saving(half: Path, monkeypatc
     assert write_folder({"z": "z"}, half).created == ("z",)
 
 
-def test_a_place_that_cannot_be_looked_into_is_named(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def closed(*_: object, **__: object) -> None:
+def test_a_place_that_cannot_be_looked_into_is_named(half, monkeypatch):
+    def closed(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Record, "locked", closed)
@@ -727,7 +701,7 @@ def test_a_place_that_cannot_be_looked_into_is_named(half: Path, monkeypatch: py
         recover(half)
 
 
-def test_a_folder_below_or_above_is_recovered_too_and_what_is_saved_is_never_a_mix(tmp_path: Path) -> None:
+def test_a_folder_below_or_above_is_recovered_too_and_what_is_saved_is_never_a_mix(tmp_path):
     for near in (
         lambda dst: recover(dst / "mine"),
         lambda dst: recover(dst.parent.parent),
@@ -742,14 +716,14 @@ def test_a_folder_below_or_above_is_recovered_too_and_what_is_saved_is_never_a_m
         shutil.rmtree(dst)
 
 
-def test_a_dry_run_changes_nothing_even_then(half: Path) -> None:
+def test_a_dry_run_changes_nothing_even_then(half):
     before, state = tree(half.parent), tree(state_directory())
     with pytest.warns(ColonyMemoryWarning, match="is under way or was cut off: this is the folder as it is now"):
         assert write_folder({"z.md": "z"}, half, dry_run=True).created == ("z.md",)
     assert (tree(half.parent), tree(state_directory())) == (before, state)
 
 
-def test_a_dry_run_makes_no_state_directory(tmp_path: Path) -> None:
+def test_a_dry_run_makes_no_state_directory(tmp_path):
     dst = make(tmp_path / "dst", OLD)
     before = tree(tmp_path)
     documents = {**DOCUMENTS, "A.md": "another"}
@@ -760,11 +734,11 @@ def test_a_dry_run_makes_no_state_directory(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+def mounted(tmp_path):
     """Mounts something at a directory, as volumes of a container are."""
-    at: list[Path] = []
+    at = []
 
-    def mount(where: Path, *options: str) -> Path:
+    def mount(where, *options):
         where.mkdir(parents=True, exist_ok=True)
         if subprocess.run(["mount", *options, where], check=False, stderr=-3).returncode:
             pytest.skip("needs to mount a file system")
@@ -782,9 +756,7 @@ BELOW = {"a.md": "new a", "vol/b.md": "new b", "vol/in/c.md": "new c", "vol/new/
 @root_only
 @linux
 @pytest.mark.parametrize("kind", ["another file system", "a directory of this one"])
-def test_volumes_below_a_folder_are_written_to_as_well(
-    tmp_path: Path, mounted: Callable[..., Path], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_volumes_below_a_folder_are_written_to_as_well(tmp_path, mounted, kind, monkeypatch):
     dst = make(tmp_path / "dst", OLD)
     other = make(tmp_path / "other", {})
     mounted(dst / "vol", *(["-t", "tmpfs", "none"] if kind == "another file system" else ["--bind", str(other)]))
@@ -813,7 +785,7 @@ def test_volumes_below_a_folder_are_written_to_as_well(
 
 @root_only
 @linux
-def test_a_volume_that_a_snapshot_lacks_is_emptied_and_stays(tmp_path: Path, mounted: Callable[..., Path]) -> None:
+def test_a_volume_that_a_snapshot_lacks_is_emptied_and_stays(tmp_path, mounted):
     dst = make(tmp_path / "dst", {"a.md": b"old a", "x/y/z.md": b"z"})
     other = make(tmp_path / "other", {"in/b.md": b"b"})
     mounted(dst / "x/vol", "--bind", str(other))
@@ -826,7 +798,7 @@ def test_a_volume_that_a_snapshot_lacks_is_emptied_and_stays(tmp_path: Path, mou
 
 @root_only
 @linux
-def test_a_volume_that_is_not_mounted_is_waited_for(tmp_path: Path, mounted: Callable[..., Path]) -> None:
+def test_a_volume_that_is_not_mounted_is_waited_for(tmp_path, mounted):
     dst = make(tmp_path / "dst", {"a.md": b"old a"})
     other = make(tmp_path / "other", {"b.md": b"old b"})
     mounted(dst / "vol", "--bind", str(other))
@@ -846,9 +818,7 @@ def test_a_volume_that_is_not_mounted_is_waited_for(tmp_path: Path, mounted: Cal
 @root_only
 @linux
 @pytest.mark.parametrize("delete", [True, False])
-def test_a_volume_that_takes_nothing_refuses_all_and_leaves_nothing(
-    tmp_path: Path, mounted: Callable[..., Path], delete: bool
-) -> None:
+def test_a_volume_that_takes_nothing_refuses_all_and_leaves_nothing(tmp_path, mounted, delete):
     dst = make(tmp_path / "dst", OLD)
     make(mounted(dst / "vol", "-t", "tmpfs", "none"), {"in/b.md": b"old b"})
     subprocess.run(["mount", "-o", "remount,ro", dst / "vol"], check=True)
@@ -860,13 +830,13 @@ def test_a_volume_that_takes_nothing_refuses_all_and_leaves_nothing(
     assert read_folder(dst).left_out == ()
 
 
-def test_a_directory_that_comes_to_be_there_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_comes_to_be_there_is_used(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", OLD)
     real = Moves.take
 
-    def late(*args: object) -> None:
+    def late(*args):
         (dst / "e").mkdir()
-        real(*args)  # type: ignore[arg-type]
+        real(*args)
 
     monkeypatch.setattr(Moves, "take", late)
     write_folder(NEW, dst)

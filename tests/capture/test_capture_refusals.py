@@ -1,14 +1,11 @@
 """The system refuses one call after another: a folder is as it was or as it is to be, and nothing is lost unsaid."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
 import sqlite3
 import warnings
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import make, names, posix, traces, tree
@@ -18,12 +15,6 @@ from colony_memory.capture import _steady, read_folder, write_folder
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from colony_memory.capture import Capture
 
 pytestmark = posix
 
@@ -37,15 +28,15 @@ _FUNCTIONS = (
 class Refusing:
     """Lets the n-th call of a function of the system fail."""
 
-    def __init__(self, number: int, error: int) -> None:
+    def __init__(self, number, error):
         self.left = number
         self.error = error
 
-    def act(self, function: str, act: Callable[[], object]) -> Exception | None:
+    def act(self, function, act):
         """Do it, and return what it raised."""
         real = getattr(os, function)
 
-        def refuse(*args: object, **more: object) -> object:
+        def refuse(*args, **more):
             self.left -= 1
             if self.left == 0:
                 raise OSError(self.error, os.strerror(self.error))
@@ -64,7 +55,7 @@ class Refusing:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> tuple[dict[str, str], Path]:
+def scene(tmp_path):
     """What is restored, with every kind of change in it, and a folder to restore into."""
     old = {
         "a.md": b"old",
@@ -84,12 +75,12 @@ def scene(tmp_path: Path) -> tuple[dict[str, str], Path]:
     return read_folder(tmp_path / "new", attributes=True).documents, tmp_path / "old"
 
 
-def descriptors() -> set[int]:
+def descriptors():
     """What is open, without the one by which that is listed, which has any number that is free."""
     return {each for each in map(int, os.listdir("/dev/fd")) if is_open(each)}  # noqa: PTH208 - the names alone
 
 
-def is_open(descriptor: int) -> bool:
+def is_open(descriptor):
     try:
         os.fstat(descriptor)
     except OSError:
@@ -97,7 +88,7 @@ def is_open(descriptor: int) -> bool:
     return True
 
 
-def try_out(function: str, error: int, number: int, act: Callable[[], object]) -> tuple[bool, bool]:
+def try_out(function, error, number, act):
     """Do it with that call refused; return whether it ended well, and whether there was such a call."""
     before = descriptors()
     refusing = Refusing(number, error)
@@ -111,7 +102,7 @@ def try_out(function: str, error: int, number: int, act: Callable[[], object]) -
     return raised is None, refusing.left <= 0
 
 
-def check_restores(scene: tuple[dict[str, str], Path], where: Path, function: str, error: int, *, step: int) -> None:
+def check_restores(scene, where, function, error, *, step):
     documents, old = scene
     shutil.copytree(old, where / "done", symlinks=True)
     write_folder(documents, where / "done", delete=True)
@@ -129,11 +120,11 @@ def check_restores(scene: tuple[dict[str, str], Path], where: Path, function: st
         number += step
 
 
-def check_reads(old: Path, function: str, error: int, *, step: int) -> None:
+def check_reads(old, function, error, *, step):
     full = read_folder(old).documents
     refused, number = True, 1
     while refused:
-        got: list[Capture] = []
+        got = []
         done, refused = try_out(function, error, number, lambda: got.append(read_folder(old)))  # noqa: B023
         if done:
             (capture,) = got
@@ -143,7 +134,7 @@ def check_reads(old: Path, function: str, error: int, *, step: int) -> None:
         number += step
 
 
-def without_modes(root: Path) -> dict[str, object]:
+def without_modes(root):
     """A mode that the system refuses is warned of, and no reason to fail."""
     return {name: content for name, (_, content) in tree(root).items()}
 
@@ -160,8 +151,6 @@ def without_modes(root: Path) -> dict[str, object]:
         ),
     ],
 )
-def test_one_call_after_another_is_refused(
-    scene: tuple[dict[str, str], Path], tmp_path: Path, function: str, error: int, step: int
-) -> None:
+def test_one_call_after_another_is_refused(scene, tmp_path, function, error, step):
     check_restores(scene, tmp_path / "runs", function, error, step=step)
     check_reads(scene[1], function, error, step=step)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -11,7 +9,6 @@ import subprocess
 import sys
 import time
 import uuid
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import make, metadata, posix
@@ -19,26 +16,22 @@ from secret_samples import sample
 
 from colony_memory.capture import SecretFinding, find_secrets, mask_secrets, masked_names, read_folder, read_paths
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
-from colony_memory.capture._secret_kinds import KINDS, Kind
+from colony_memory.capture._secret_kinds import KINDS
 from colony_memory.capture.secrets import RULES
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SecretsFound
 from colony_memory.shell.app.options import BackupOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 DRAW = random.Random(5)
 ALNUM = string.ascii_letters + string.digits
 URLSAFE = ALNUM + "-_"
 
 
-def drawn(length: int, alphabet: str = ALNUM) -> str:
+def drawn(length, alphabet=ALNUM):
     """Some characters with a digit among them, and none at the ends that would end a word."""
     return f"a{''.join(DRAW.choices(alphabet, k=length - 3))}7Z"
 
 
-def upper(length: int) -> str:
+def upper(length):
     return "".join(DRAW.choices(string.ascii_uppercase + "234567", k=length))
 
 
@@ -84,12 +77,12 @@ AROUND = ["{}", "a\n\nkey={}\n", 'export KEY="{}";', "(`{}`),", "{}\n{}"]
 
 
 @pytest.mark.parametrize(("kind", "secret"), SECRETS, ids=[kind for kind, _ in SECRETS])
-def test_each_kind_is_found_and_masked(kind: str, secret: str) -> None:
+def test_each_kind_is_found_and_masked(kind, secret):
     for around in AROUND:
         check_found_and_masked(kind, secret, around)
 
 
-def check_found_and_masked(kind: str, secret: str, around: str) -> None:
+def check_found_and_masked(kind, secret, around):
     text = around.format(secret, secret)
     documents = {"a.md": "nothing", "notes/b.md": text}
     findings = find_secrets(documents)
@@ -107,7 +100,7 @@ def check_found_and_masked(kind: str, secret: str, around: str) -> None:
     assert secret[-12:] not in repr(findings) + str(findings[0])
 
 
-def test_a_key_in_another_notation_is_found() -> None:
+def test_a_key_in_another_notation_is_found():
     key = f"-----BEGIN PRIVATE KEY-----\n{BODY}\n-----END PRIVATE KEY-----\n"
     for text in (json.dumps({"private_key": key}), key.replace("\n", "\r\n"), key.replace("\n", "\n    "), key[:200]):
         masked = mask_secrets({"a": text})[0]["a"]
@@ -148,12 +141,12 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_ordinary_text_is_left_alone(name: str) -> None:
+def test_ordinary_text_is_left_alone(name):
     assert find_secrets({name: ORDINARY[name]}) == ()
     assert mask_secrets({name: ORDINARY[name]}) == ({name: ORDINARY[name]}, ())
 
 
-def test_a_megabyte_of_pictures_in_base64_is_left_alone() -> None:
+def test_a_megabyte_of_pictures_in_base64_is_left_alone():
     data = DRAW.randbytes(1_000_000)
     pictures = {
         "standard": base64.b64encode(data),
@@ -164,7 +157,7 @@ def test_a_megabyte_of_pictures_in_base64_is_left_alone() -> None:
     assert find_secrets({METADATA_NAME: dump_metadata(Metadata({"face.png": data}))}) == ()
 
 
-def test_the_rules_have_a_name_that_is_the_same_in_each_process() -> None:
+def test_the_rules_have_a_name_that_is_the_same_in_each_process():
     code = "from colony_memory.capture.secrets import RULES; print(RULES)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == [RULES]
@@ -172,7 +165,7 @@ def test_the_rules_have_a_name_that_is_the_same_in_each_process() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_files_that_are_not_text_are_searched(encoding: str) -> None:
+def test_files_that_are_not_text_are_searched(encoding):
     data = f"caf\xe9 ghp_{drawn(36)}".encode(encoding)
     documents = {"b.md": "b", METADATA_NAME: dump_metadata(Metadata({"a.txt": data}))}
     (finding,) = find_secrets(documents)
@@ -188,12 +181,12 @@ def test_files_that_are_not_text_are_searched(encoding: str) -> None:
 @pytest.mark.parametrize(
     ("name", "size", "found"), [("agent.key", 32, 1), ("SEED", 32, 1), ("a.bin", 32, 0), ("k.key", 33, 0)]
 )
-def test_a_raw_seed_is_known_by_its_name_and_size(name: str, size: int, found: int) -> None:
+def test_a_raw_seed_is_known_by_its_name_and_size(name, size, found):
     documents = {METADATA_NAME: dump_metadata(Metadata({f"keys/{name}": b"\xff" * size}))}
     assert [each.kind for each in find_secrets(documents)] == ["raw private key"] * found
 
 
-def test_what_this_package_writes_as_a_key_is_found(tmp_path: Path) -> None:
+def test_what_this_package_writes_as_a_key_is_found(tmp_path):
     pytest.importorskip("cryptography")
     from colony_memory import Ed25519Signer
 
@@ -205,7 +198,7 @@ def test_what_this_package_writes_as_a_key_is_found(tmp_path: Path) -> None:
     assert [str(each.message).split(": ")[1] for each in warned] == ["agent.key", "agent.pem:1"]
 
 
-def test_masking_keeps_the_rest() -> None:
+def test_masking_keeps_the_rest():
     documents = {
         "a": f"x ghp_{drawn(36)} y",
         "b": "b",
@@ -221,7 +214,7 @@ def test_masking_keeps_the_rest() -> None:
     assert documents["a"].startswith("x ghp_")
 
 
-def test_the_choices(tmp_path: Path) -> None:
+def test_the_choices(tmp_path):
     token = f"ghp_{drawn(36)}"
     src = make(tmp_path / "src", {"a.md": f"x\n{token}\n".encode(), "b.md": b"b"})
     finding = (SecretFinding("a.md", 2, "GitHub token"),)
@@ -244,10 +237,10 @@ def test_the_choices(tmp_path: Path) -> None:
     assert masked_names(masked.documents) == ("a.md",)
     assert masked.documents == mask_secrets(allowed.documents)[0]
     with pytest.raises(ValueError, match="secrets must be one of 'stop', 'warn', 'mask', 'allow', not 'ignore'"):
-        read_folder(src, secrets="ignore")  # type: ignore[arg-type]
+        read_folder(src, secrets="ignore")
 
 
-def test_the_first_ten_are_told(tmp_path: Path) -> None:
+def test_the_first_ten_are_told(tmp_path):
     src = make(tmp_path, {f"{n:02}": f"ghp_{drawn(36)}".encode() for n in range(12)})
     with pytest.raises(SecretsFound) as caught:
         read_folder(src, secrets="stop")
@@ -267,7 +260,7 @@ def test_the_first_ten_are_told(tmp_path: Path) -> None:
         read_folder(src, secrets="stop", allow_secrets=ten)
 
 
-def test_one_finding_is_allowed_by_name(tmp_path: Path) -> None:
+def test_one_finding_is_allowed_by_name(tmp_path):
     one, other = f"ghp_{drawn(36)}", f"ghp_{drawn(36)}"
     src = make(tmp_path / "src", {"a b.md": f"x\n{one}\n".encode(), "c.md": one.encode()})
     first, second = find_secrets(read_folder(src, secrets="allow").documents)
@@ -298,14 +291,14 @@ def test_one_finding_is_allowed_by_name(tmp_path: Path) -> None:
     assert mask_secrets(documents, allow=["a b.md:github-token", "c.md:github-token"]) == (documents, ())
 
 
-def scan_time(text: str) -> float:
+def scan_time(text):
     """Processor time of this thread."""
     start = time.thread_time()
     find_secrets({"note.md": text})
     return time.thread_time() - start
 
 
-def grows_with_length(shorter: str, longer: str, *, factor: int = 30) -> bool:
+def grows_with_length(shorter, longer, *, factor=30):
     """One of three tries shows it: a machine that is busy can only make it look worse."""
     return any(scan_time(longer) < factor * scan_time(shorter) + 0.002 for _ in range(3))
 
@@ -332,7 +325,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("glue", ["", "."])
-def test_the_time_to_search_grows_with_the_length_of_a_note(glue: str) -> None:
+def test_the_time_to_search_grows_with_the_length_of_a_note(glue):
     """Eight times the length takes eight times the time, and not sixty-four times or a thousand times."""
     for name, text in HOSTILE.items():
         piece = text + glue
@@ -343,14 +336,14 @@ def test_the_time_to_search_grows_with_the_length_of_a_note(glue: str) -> None:
 
 
 @pytest.mark.parametrize("hint", ["FwoGZXIvYXdz=", "snyk_sat.", "xoxp.", "ATATT3="])
-def test_a_literal_again_and_again_costs_about_what_json_does(hint: str) -> None:
+def test_a_literal_again_and_again_costs_about_what_json_does(hint):
     """What one begins may be thousands of characters long, and it begins anew in each of them."""
     told = '{"a": "b\\n"}, '
     # From 5 to 16 times, more under coverage; some hundreds where each of them is followed to its end.
     assert grows_with_length(told * (50_000 // len(told)), hint * (50_000 // len(hint)), factor=80)
 
 
-def test_one_long_line_of_anything_is_searched_in_one_pass() -> None:
+def test_one_long_line_of_anything_is_searched_in_one_pass():
     for start in (
         "",
         BEGIN,
@@ -382,7 +375,7 @@ ESCAPED = {
 
 
 @pytest.mark.parametrize("name", ESCAPED)
-def test_what_is_escaped_is_found_and_masked(name: str) -> None:
+def test_what_is_escaped_is_found_and_masked(name):
     secret = f"ghp_{drawn(36)}"
     text = f"before\n{ESCAPED[name](secret)}\nafter\n"
     masked, (finding,) = mask_secrets({"a": text})
@@ -396,7 +389,7 @@ def test_what_is_escaped_is_found_and_masked(name: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [("sha256~", ""), ("redis:", "//ada:{}@db.invalid/0"), ("redis://ada:", "{}@db.invalid/0")]
 )
-def test_a_secret_that_a_colour_parts_beside_a_sign_is_found(before: str, after: str) -> None:
+def test_a_secret_that_a_colour_parts_beside_a_sign_is_found(before, after):
     secret = drawn(43)
     after = after.format(secret) or secret
     assert find_secrets({"a": f"{before}{after}\n"})
@@ -406,7 +399,7 @@ def test_a_secret_that_a_colour_parts_beside_a_sign_is_found(before: str, after:
 
 
 @posix
-def test_names_and_links_and_text_without_a_mark_are_searched(tmp_path: Path) -> None:
+def test_names_and_links_and_text_without_a_mark_are_searched(tmp_path):
     secret = f"ghp_{drawn(36)}"
     src = make(tmp_path / "src", {f"{secret}.md": b"x", f"d/{secret}/a.md": b"x", "u.txt": secret.encode("utf-16-le")})
     (src / "link").symlink_to(f"{secret}.md")
@@ -421,7 +414,7 @@ def test_names_and_links_and_text_without_a_mark_are_searched(tmp_path: Path) ->
     assert len(read_folder(src, secrets="stop", allow_secrets=ids).allowed) == len(ids)
 
 
-def test_notes_and_tags_are_searched() -> None:
+def test_notes_and_tags_are_searched():
     secret = f"ghp_{drawn(36)}"
     with pytest.raises(SecretsFound, match=r"2 likely secrets.*: note:1: GitHub token, tag: GitHub token"):
         BackupOptions(note=secret, tags=secret).cleared()
@@ -438,13 +431,13 @@ DRAWN = 8
 GROUPS = pytest.mark.parametrize("kinds", [KINDS[number::8] for number in range(8)], ids=range(8))
 
 
-def kinds_in(text: str) -> set[str]:
+def kinds_in(text):
     return {finding.kind for finding in find_secrets({"a": text})}
 
 
 @GROUPS
 @pytest.mark.parametrize("drawn", [DRAWN, pytest.param(5 * DRAWN, marks=pytest.mark.once)])
-def test_what_the_table_says_is_found_and_masked(kinds: Sequence[Kind], drawn: int) -> None:
+def test_what_the_table_says_is_found_and_masked(kinds, drawn):
     for kind in kinds:
         draw = random.Random(kind.form)
         samples = [sample(kind, draw) for _ in range(drawn)]
@@ -460,7 +453,7 @@ def test_what_the_table_says_is_found_and_masked(kinds: Sequence[Kind], drawn: i
 
 
 @GROUPS
-def test_what_only_looks_like_it_is_left_alone(kinds: Sequence[Kind]) -> None:
+def test_what_only_looks_like_it_is_left_alone(kinds):
     for kind in kinds:
         if kind.place or kind.by_hand:
             continue

@@ -1,9 +1,6 @@
 """Files with holes are saved as what they hold, and come back with their holes."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import posix
@@ -15,15 +12,12 @@ from colony_memory.capture._steady import HOLES, MAGIC, Sparse, read_sparse
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
 from colony_memory.shell.app.content import content_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = posix
 SIZE = 1100 * 10**6
 PARTS = {0: b"\x01\xff" * 3000, 900_000_001: b"tail", SIZE - 1: b"z"}
 
 
-def write_sparse(path: Path, size: int = SIZE, parts: dict[int, bytes] = PARTS) -> None:
+def write_sparse(path, size=SIZE, parts=PARTS):
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
     os.ftruncate(descriptor, size)
     for at, data in parts.items():
@@ -31,12 +25,12 @@ def write_sparse(path: Path, size: int = SIZE, parts: dict[int, bytes] = PARTS) 
     os.close(descriptor)
 
 
-def room(path: Path) -> int:
+def room(path):
     return path.stat().st_blocks * 512
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     place = tmp_path / "memory"
     place.mkdir()
     (place / "a.md").write_text("a")
@@ -46,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def test_holes_are_no_size_and_come_back(folder: Path, tmp_path: Path) -> None:
+def test_holes_are_no_size_and_come_back(folder, tmp_path):
     memory = ColonyMemory(backend=open_vault(str(tmp_path / "vault"), create=True))
     saved = save_folder(memory, folder)
     assert saved.left_out == ()
@@ -69,20 +63,20 @@ def test_holes_are_no_size_and_come_back(folder: Path, tmp_path: Path) -> None:
     assert read_folder(tmp_path / "out").documents == read_folder(folder).documents
 
 
-def test_one_that_changes_is_read_again(folder: Path) -> None:
+def test_one_that_changes_is_read_again(folder):
     before = read_folder(folder)
     with (folder / "data.mdb").open("r+b") as file:
         file.truncate(SIZE + 1)
     assert before.documents != read_folder(folder).documents
 
 
-def test_what_is_no_hole_counts(folder: Path) -> None:
+def test_what_is_no_hole_counts(folder):
     (left,) = read_folder(folder, max_bytes=9000).left_out
     assert left.name == "data.mdb"
     assert "more than the 9.0 kB" in left.reason
 
 
-def test_a_file_that_begins_like_one_comes_back_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_begins_like_one_comes_back_as_it_is(tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "a.bin").write_bytes(MAGIC + b"9 0 9\n\xff")
     (tmp_path / "here" / "b.md").write_bytes(MAGIC + b"9 0 9\n")
@@ -93,7 +87,7 @@ def test_a_file_that_begins_like_one_comes_back_as_it_is(tmp_path: Path) -> None
     assert write_folder(documents, tmp_path / "there").unchanged == ("a.bin", "b.md")
 
 
-def test_the_same_content_is_the_same_whatever_its_holes(tmp_path: Path) -> None:
+def test_the_same_content_is_the_same_whatever_its_holes(tmp_path):
     write_sparse(tmp_path / "a", 4 * HOLES, {HOLES + 5: b"x"})
     (tmp_path / "b").write_bytes(bytes(HOLES + 5) + b"x" + bytes(3 * HOLES - 6))
     found = []
@@ -105,7 +99,7 @@ def test_the_same_content_is_the_same_whatever_its_holes(tmp_path: Path) -> None
     assert found[0].whole() == (tmp_path / "b").read_bytes()
 
 
-def test_where_the_system_tells_of_no_holes_all_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_system_tells_of_no_holes_all_is_read(tmp_path, monkeypatch):
     write_sparse(tmp_path / "a", 4 * HOLES, {HOLES + 5: b"x"})
     monkeypatch.delattr(os, "SEEK_DATA", raising=False)
     with (tmp_path / "a").open("rb") as file:
@@ -117,14 +111,14 @@ def test_where_the_system_tells_of_no_holes_all_is_read(tmp_path: Path, monkeypa
     [b"", b"x", b"9", b"9 0\n", b"9 0 9\n", b"9 0 3 2 1\nabcd", b"9 0 0\n", b"2 0 3\nabc", b"-1\n", b"\xc2\xb2\n",
      b"9223372036854775808\n", b"9 0 3\nabcd", b"9" * 5000 + b"\n"],
 )  # fmt: skip
-def test_what_is_none_is_damage(data: bytes) -> None:
+def test_what_is_none_is_damage(data):
     with pytest.raises(ValueError):
         Sparse(MAGIC + data)
     with pytest.raises(SnapshotCorrupt, match=r"has 'a\.mdb' as"):
         split_documents({METADATA_NAME: dump_metadata(Metadata(files={"a.mdb": MAGIC + data}))})
 
 
-def test_one_file_is_given_whole_where_there_is_room() -> None:
+def test_one_file_is_given_whole_where_there_is_room():
     info = ColonyMemory(backend=open_vault("memory:")).backup({"x": "y"})
     documents = {METADATA_NAME: dump_metadata(Metadata(files={"a": Sparse(MAGIC + b"5 1 2\nab")}))}
     assert content_of(info, documents, "a") == b"\0ab\0\0"

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import contextlib
 import os
@@ -11,17 +9,13 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import contents, files, make, metadata, names, posix
 
-from colony_memory.capture import Capture, LeftOut, read_folder, read_paths, sqlite, write_folder
+from colony_memory.capture import LeftOut, read_folder, read_paths, sqlite, write_folder
 from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 HOLDER = """
 import sqlite3, sys
@@ -36,7 +30,7 @@ ROWS = ("CREATE TABLE t(x UNIQUE)", "INSERT INTO t VALUES ('committed'), (hex(ra
 
 
 @contextlib.contextmanager
-def held(path: Path, *statements: str, kill: bool = False) -> Iterator[None]:
+def held(path, *statements, kill=False):
     """Another process that has the database open, having run these."""
     command = [sys.executable, "-c", HOLDER, str(path), *statements]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -52,17 +46,17 @@ def held(path: Path, *statements: str, kill: bool = False) -> Iterator[None]:
             process.wait(20)
 
 
-def crash(path: Path, *statements: str) -> None:
+def crash(path, *statements):
     with held(path, *statements, kill=True):
         pass
 
 
-def run(path: Path, *statements: str) -> list[object]:
+def run(path, *statements):
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         return [database.execute(statement).fetchall() for statement in statements][-1]
 
 
-def saved(folder: Path, name: str = "memory.db") -> bytes:
+def saved(folder, name="memory.db"):
     capture = read_folder(folder, secrets="allow")
     assert capture.left_out == ()
     assert capture.notes == ()
@@ -73,7 +67,7 @@ def saved(folder: Path, name: str = "memory.db") -> bytes:
     return content
 
 
-def rows(data: bytes, where: Path) -> set[object]:
+def rows(data, where):
     """The first columns, of a database that is whole and needs nothing beside it."""
     where.mkdir()
     (where / "copy").write_bytes(data)
@@ -83,16 +77,16 @@ def rows(data: bytes, where: Path) -> set[object]:
     return found
 
 
-def state(folder: Path) -> dict[str, tuple[int, object]]:
+def state(folder):
     return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in sorted(folder.iterdir())}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return make(tmp_path / "src", {"MEMORY.md": b"m"})
 
 
-def test_a_log_that_another_process_has_open_is_merged(folder: Path, tmp_path: Path) -> None:
+def test_a_log_that_another_process_has_open_is_merged(folder, tmp_path):
     database = folder / "memory.db"
     with held(database, *WAL, *ROWS, "BEGIN", "INSERT INTO t VALUES ('uncommitted')"):
         before = {name: each for name, each in state(folder).items() if not name.endswith("-shm")}
@@ -114,7 +108,7 @@ def test_a_log_that_another_process_has_open_is_merged(folder: Path, tmp_path: P
 
 @pytest.mark.parametrize("mode", ["DELETE", "PERSIST", "WAL"])
 @pytest.mark.parametrize("page_size", [512, 65536])
-def test_a_database_at_rest_is_saved_byte_for_byte(folder: Path, mode: str, page_size: int) -> None:
+def test_a_database_at_rest_is_saved_byte_for_byte(folder, mode, page_size):
     run(folder / "memory.db", f"PRAGMA page_size={page_size}", f"PRAGMA journal_mode={mode}", *ROWS)
     run(folder / "memory.db", "CREATE INDEX i ON t(x)", "DROP INDEX i", "DELETE FROM t WHERE x != 'committed'")
     before = state(folder)
@@ -123,14 +117,14 @@ def test_a_database_at_rest_is_saved_byte_for_byte(folder: Path, mode: str, page
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
-def test_a_transaction_of_another_process_that_goes_on_does_not_matter(folder: Path, tmp_path: Path, mode: str) -> None:
+def test_a_transaction_of_another_process_that_goes_on_does_not_matter(folder, tmp_path, mode):
     run(folder / "memory.db", f"PRAGMA journal_mode={mode}", *ROWS)
     rest = (folder / "memory.db").read_bytes()
     with held(folder / "memory.db", "BEGIN IMMEDIATE", "INSERT INTO t VALUES ('uncommitted')"):
         assert saved(folder) == rest
 
 
-def test_a_database_that_this_process_has_open(folder: Path, tmp_path: Path) -> None:
+def test_a_database_that_this_process_has_open(folder, tmp_path):
     with contextlib.closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as database:
         for statement in (*WAL, *ROWS, "BEGIN", "INSERT INTO t VALUES ('uncommitted')"):
             database.execute(statement).fetchall()
@@ -143,7 +137,7 @@ def test_a_database_that_this_process_has_open(folder: Path, tmp_path: Path) -> 
     assert saved(folder) == second
 
 
-def test_a_database_that_stays_locked_is_left_out_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_stays_locked_is_left_out_whole(folder, monkeypatch):
     monkeypatch.setattr(sqlite, "_WAIT", 0.2)
     run(folder / "memory.db", *ROWS)
     with held(folder / "memory.db", "BEGIN EXCLUSIVE", "INSERT INTO t VALUES ('uncommitted')"):
@@ -156,7 +150,7 @@ def test_a_database_that_stays_locked_is_left_out_whole(folder: Path, monkeypatc
     )
 
 
-def test_a_lock_that_goes_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_goes_is_waited_for(folder, monkeypatch):
     run(folder / "memory.db", *ROWS)
     rest = (folder / "memory.db").read_bytes()
     with contextlib.ExitStack() as stack:
@@ -166,7 +160,7 @@ def test_a_lock_that_goes_is_waited_for(folder: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("beside", [("-wal",), ("-wal", "-shm")])
-def test_what_a_crash_left_is_merged_in_the_copy_only(folder: Path, tmp_path: Path, beside: tuple[str, ...]) -> None:
+def test_what_a_crash_left_is_merged_in_the_copy_only(folder, tmp_path, beside):
     """Also where the log was moved to another host without its index, or its program keeps that to itself."""
     crash(tmp_path / "memory.db", *WAL, *ROWS)
     for suffix in ("", *beside):
@@ -180,7 +174,7 @@ def test_what_a_crash_left_is_merged_in_the_copy_only(folder: Path, tmp_path: Pa
         assert "later" in rows(saved(folder), tmp_path / "check")
 
 
-def hot_journal(folder: Path) -> Path:
+def hot_journal(folder):
     """What a program leaves that is killed in the middle of a transaction: a cache of few pages has overflowed."""
     run(folder / "memory.db", "PRAGMA page_size=512", *ROWS)
     spill = "UPDATE t SET x = x || hex(randomblob(60000))"
@@ -188,33 +182,33 @@ def hot_journal(folder: Path) -> Path:
     return folder / "memory.db-journal"
 
 
-def test_a_journal_is_rolled_back_in_the_copy_only(folder: Path, tmp_path: Path) -> None:
+def test_a_journal_is_rolled_back_in_the_copy_only(folder, tmp_path):
     assert hot_journal(folder).exists()
     before = state(folder)
     assert "committed" in rows(saved(folder), tmp_path / "check")
     assert state(folder) == before
 
 
-def change_while_read(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], object]) -> None:
+def change_while_read(monkeypatch, act):
     real, calls = sqlite.still_holds, []
 
-    def holding(*args: object, **more: object) -> bool:
+    def holding(*args, **more):
         calls.append(args)
         act(len(calls))
-        return real(*args, **more)  # type: ignore[arg-type]
+        return real(*args, **more)
 
     monkeypatch.setattr(sqlite, "still_holds", holding)
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-journal"])
-def test_files_that_never_hold_still_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+def test_files_that_never_hold_still_are_left_out(folder, monkeypatch, suffix):
     monkeypatch.setattr(sqlite, "_WAIT", 0.1)
     monkeypatch.setattr(sqlite, "_PAUSE", 0.001)
     database = folder / "memory.db"
     run(database, *WAL[:1], *ROWS)
     make(folder, {"memory.db-wal": sqlite._LOG_MAGIC[0] + b"x" * 99, "memory.db-journal": b"\0" * 99})
 
-    def change(number: int) -> None:
+    def change(number):
         with (folder / f"memory.db{suffix}").open("r+b") as file:
             file.seek(60)
             file.write(f"{number:9}".encode())
@@ -227,15 +221,13 @@ def test_files_that_never_hold_still_are_left_out(folder: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("change", "found"), [("a log begins", "meanwhile"), ("another takes its place", "other")])
-def test_what_changes_while_a_database_is_read_is_not_mixed(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, found: str
-) -> None:
+def test_what_changes_while_a_database_is_read_is_not_mixed(folder, tmp_path, monkeypatch, change, found):
     database, begins = folder / "memory.db", change == "a log begins"
     run(database, *WAL[:1], *ROWS) if begins else crash(database, *WAL, *ROWS)
     run(tmp_path / "other.db", *WAL[:1], "CREATE TABLE t(x)", "INSERT INTO t VALUES ('other')")
     with contextlib.ExitStack() as stack:
 
-        def act(number: int) -> None:
+        def act(number):
             if number == 1 and begins:
                 stack.enter_context(held(database, *WAL[1:], "INSERT INTO t VALUES ('meanwhile')"))
             elif number == 1:
@@ -248,9 +240,7 @@ def test_what_changes_while_a_database_is_read_is_not_mixed(
     assert ("committed" in there) == begins
 
 
-def test_a_log_that_only_grows_meanwhile_is_merged_up_to_where_it_was(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_only_grows_meanwhile_is_merged_up_to_where_it_was(folder, tmp_path, monkeypatch):
     with contextlib.closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as database:
         for statement in (*WAL, *ROWS):
             database.execute(statement).fetchall()
@@ -258,7 +248,7 @@ def test_a_log_that_only_grows_meanwhile_is_merged_up_to_where_it_was(
         assert rows(saved(folder), tmp_path / "check").isdisjoint(range(1, 99))
 
 
-def test_a_database_that_another_process_writes_to_all_the_time(folder: Path, tmp_path: Path) -> None:
+def test_a_database_that_another_process_writes_to_all_the_time(folder, tmp_path):
     writer = """
 import sqlite3, sys, time
 database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
@@ -298,9 +288,7 @@ while True:
         (lambda data: data[:100] + b"\xff" * (len(data) - 100), None),
     ],
 )
-def test_what_only_looks_like_a_database_is_saved_as_it_is(
-    folder: Path, damage: Callable[[bytes], bytes], why: str | None, beside: bool, tmp_path: Path
-) -> None:
+def test_what_only_looks_like_a_database_is_saved_as_it_is(folder, damage, why, beside, tmp_path):
     run(folder / "memory.db", *ROWS)
     spoiled = damage((folder / "memory.db").read_bytes())
     make(folder, {"memory.db": spoiled, "memory.db-journal": b"\xff"})
@@ -318,7 +306,7 @@ def test_what_only_looks_like_a_database_is_saved_as_it_is(
         assert set(split_documents(capture.documents)[0]) >= {"memory.db", "memory.db-journal"}
 
 
-def written(capture: Capture, where: Path) -> dict[str, bytes | str | None]:
+def written(capture, where):
     """What a restore writes, the log of a database under the name that it had."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)
@@ -326,7 +314,7 @@ def written(capture: Capture, where: Path) -> dict[str, bytes | str | None]:
     return {name.removesuffix(".saved"): content for name, content in files(where).items()}
 
 
-def make_log(folder: Path) -> dict[str, bytes]:
+def make_log(folder):
     log = {"memory.db-wal": sqlite._LOG_MAGIC[1] + b"\0" * 60}
     make(folder, log)
     return log
@@ -340,9 +328,7 @@ def make_log(folder: Path) -> dict[str, bytes]:
         {"a": b"text", "a-wal": b"1", "a-journal": b"2", "b-shm": b"3"},
     ],
 )
-def test_what_is_beside_a_database_and_not_of_it_is_saved_too(
-    folder: Path, tmp_path: Path, beside: dict[str, bytes]
-) -> None:
+def test_what_is_beside_a_database_and_not_of_it_is_saved_too(folder, tmp_path, beside):
     run(folder / "memory.db", *ROWS)
     before = files(make(folder, beside))
     capture = read_folder(folder)
@@ -353,7 +339,7 @@ def test_what_is_beside_a_database_and_not_of_it_is_saved_too(
 
 @posix
 @pytest.mark.parametrize("suffix", ["-wal", "-journal", "-shm"])
-def test_a_link_of_such_a_name_is_not_followed(folder: Path, tmp_path: Path, suffix: str) -> None:
+def test_a_link_of_such_a_name_is_not_followed(folder, tmp_path, suffix):
     run(folder / "memory.db", *ROWS)
     crash(tmp_path / "other.db", *WAL, *ROWS)
     (folder / f"memory.db{suffix}").symlink_to(tmp_path / "other.db-wal")
@@ -363,7 +349,7 @@ def test_a_link_of_such_a_name_is_not_followed(folder: Path, tmp_path: Path, suf
     assert [each.name for each in capture.left_out] == [f"memory.db{suffix}"]
 
 
-def naming(victim: Path) -> bytes:
+def naming(victim):
     """The end of a journal that belongs to a transaction over several databases."""
     name, magic = str(victim).encode(), sqlite._JOURNAL_MAGIC
     return (
@@ -374,7 +360,7 @@ def naming(victim: Path) -> bytes:
     )
 
 
-def test_a_journal_that_names_a_file_is_not_played_back(folder: Path, tmp_path: Path) -> None:
+def test_a_journal_that_names_a_file_is_not_played_back(folder, tmp_path):
     """SQLite would delete that file."""
     victim = make(tmp_path, {"agent.pem": b"the only copy"}) / "agent.pem"
     with hot_journal(folder).open("ab") as file:
@@ -396,7 +382,7 @@ def test_a_journal_that_names_a_file_is_not_played_back(folder: Path, tmp_path: 
 
 @pytest.mark.parametrize("name", ["memory.db-journal", "memory.db-wal"])
 @pytest.mark.parametrize("there", ["in the snapshot", "in the folder", "nowhere"])
-def test_a_journal_out_of_a_vault_is_never_one_here(tmp_path: Path, name: str, there: str) -> None:
+def test_a_journal_out_of_a_vault_is_never_one_here(tmp_path, name, there):
     victim = make(tmp_path, {"agent.pem": b"the only copy"}) / "agent.pem"
     make(tmp_path / "src", {})
     run(tmp_path / "src/memory.db", *ROWS)
@@ -416,15 +402,15 @@ def test_a_journal_out_of_a_vault_is_never_one_here(tmp_path: Path, name: str, t
     assert victim.exists()
 
 
-def test_sqlite_opens_nothing_but_copies(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqlite_opens_nothing_but_copies(folder, tmp_path, monkeypatch):
     hot_journal(folder)
     crash(folder / "log.db", *WAL, *ROWS)
     run(folder / "idle.db", *ROWS)
     opened, real = [], sqlite3.connect
 
-    def connect(path: object, **more: object) -> sqlite3.Connection:
+    def connect(path, **more):
         opened.append(Path(str(path)))
-        return real(path, **more)  # type: ignore[call-overload,no-any-return]
+        return real(path, **more)
 
     monkeypatch.setattr(sqlite3, "connect", connect)
     assert read_folder(folder, secrets="allow").left_out == ()
@@ -435,13 +421,11 @@ def test_sqlite_opens_nothing_but_copies(folder: Path, tmp_path: Path, monkeypat
 
 @posix
 @pytest.mark.parametrize("lack", ["No such file or directory", "database or disk is full", "this Python has none"])
-def test_what_is_lacking_to_merge_is_not_taken_for_damage(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lack: str
-) -> None:
+def test_what_is_lacking_to_merge_is_not_taken_for_damage(folder, tmp_path, monkeypatch, lack):
     crash(folder / "memory.db", *WAL, *ROWS)
     run(folder / "idle.db", *ROWS)
 
-    def connect(*_: object, **__: object) -> None:
+    def connect(*_, **__):
         raise sqlite3.OperationalError(lack)
 
     if lack.startswith("No such"):
@@ -459,11 +443,11 @@ def test_what_is_lacking_to_merge_is_not_taken_for_damage(
     assert lack in reasons["memory.db"]
 
 
-def test_a_log_that_promises_a_giant_database_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_promises_a_giant_database_is_left_out(folder, monkeypatch):
     crash(folder / "memory.db", *WAL, *ROWS)
     real = sqlite.Path.stat
 
-    def stat(path: Path, **more: bool) -> os.stat_result:
+    def stat(path, **more):
         found = real(path, **more)
         return os.stat_result((*found[:6], 1 << 40, *found[7:])) if path.name == "database" else found
 
@@ -472,7 +456,7 @@ def test_a_log_that_promises_a_giant_database_is_left_out(folder: Path, monkeypa
 
 
 @posix
-def test_a_journal_kept_in_memory_shows_in_the_lock_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_kept_in_memory_shows_in_the_lock_alone(folder, monkeypatch):
     monkeypatch.setattr(sqlite, "_WAIT", 0.1)
     run(folder / "memory.db", "PRAGMA page_size=512", *ROWS)
     spill = (
@@ -493,7 +477,7 @@ def test_a_journal_kept_in_memory_shows_in_the_lock_alone(folder: Path, monkeypa
         database.execute("ROLLBACK")
 
 
-def test_files_beside_a_database_that_were_named_too_are_a_part_of_it(folder: Path) -> None:
+def test_files_beside_a_database_that_were_named_too_are_a_part_of_it(folder):
     with held(folder / "memory.db", *WAL, *ROWS):
         capture = read_paths([path for path in folder.iterdir() if path.name.startswith("memory.db")])
     assert set(split_documents(capture.documents)[0]) == {"memory.db"}

@@ -1,7 +1,5 @@
 """Where the state of restores is kept, and who may."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -11,7 +9,7 @@ from capture_trees import files, linux, make, names, posix, root_only, traces
 
 from colony_memory._os.machine import state_directory
 from colony_memory.capture import _journal, write_folder
-from colony_memory.capture._journal import Journal, Record
+from colony_memory.capture._journal import Record
 from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -19,9 +17,7 @@ pytestmark = posix
 
 
 @linux
-def test_it_has_a_place_with_a_strange_home_and_an_error_without_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_it_has_a_place_with_a_strange_home_and_an_error_without_one(monkeypatch, tmp_path):
     import pwd
 
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
@@ -32,7 +28,7 @@ def test_it_has_a_place_with_a_strange_home_and_an_error_without_one(
     monkeypatch.setattr(sys, "platform", "darwin")
     assert state_directory() == home / "Library/Application Support/colony-memory"
 
-    def unknown(user: int) -> None:
+    def unknown(user):
         raise KeyError(user)
 
     monkeypatch.setattr(pwd, "getpwuid", unknown)
@@ -47,9 +43,7 @@ def test_it_has_a_place_with_a_strange_home_and_an_error_without_one(
 
 
 @root_only
-def test_what_root_makes_in_the_home_of_another_stays_that_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_root_makes_in_the_home_of_another_stays_that_ones(tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     os.chown(home, 1000, 1001)
@@ -65,13 +59,11 @@ def test_what_root_makes_in_the_home_of_another_stays_that_ones(
     write_folder({"a.md": "newer"}, tmp_path / "dst")
 
 
-def test_a_state_that_cannot_be_removed_is_told_and_does_no_harm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_state_that_cannot_be_removed_is_told_and_does_no_harm(tmp_path, monkeypatch, caplog):
     dst = make(tmp_path / "dst", {"a.md": b"old"})
     real = Path.unlink
 
-    def unlink(path: Path, **more: bool) -> None:
+    def unlink(path, **more):
         if path.suffix in (".json", ".lock"):
             raise PermissionError(13, "Permission denied")
         real(path, **more)
@@ -86,11 +78,11 @@ def test_a_state_that_cannot_be_removed_is_told_and_does_no_harm(
     assert traces() == []
 
 
-def test_a_way_back_that_cannot_be_closed_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_way_back_that_cannot_be_closed_stays_open(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", {"a.md": b"old"})
     real, calls = Record.write, []
 
-    def write(record: Record, journal: Journal) -> None:
+    def write(record, journal):
         calls.append(journal.phase)
         if journal.phase == "done":
             raise OSError(28, "No space left on device")
@@ -111,9 +103,7 @@ def test_a_way_back_that_cannot_be_closed_stays_open(tmp_path: Path, monkeypatch
     assert calls == ["preparing", "moving", "done", "done"] * 2
 
 
-def test_the_lock_of_those_that_begin_is_not_waited_for_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lock_of_those_that_begin_is_not_waited_for_for_ever(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", {"a.md": b"old"})
     real = _journal.locked_in
     with _journal.start_lock():

@@ -1,14 +1,11 @@
 """A file's bytes as they were at one moment, whoever writes to it meanwhile."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from agents import wait_until
@@ -20,25 +17,21 @@ from colony_memory.capture._moment import NEVER_STILL
 from colony_memory.capture._steady import LARGE
 from colony_memory.exceptions import ColonyMemoryError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 SIZES = [40, LARGE, 3 * (1 << 20) + 5]
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_waiting(monkeypatch):
     monkeypatch.setattr(_moment, "APART", 0.001)
     monkeypatch.setattr(_moment, "LOG_SECONDS", 0.0)
 
 
-def after_each_reading(monkeypatch: pytest.MonkeyPatch, path: Path, act: Callable[[int], None]) -> list[int]:
+def after_each_reading(monkeypatch, path, act):
     """Call ``act`` with the number of bytes asked for, whenever the file was read from."""
     real, asked = _steady._read_at, []
     inode = path.stat().st_ino
 
-    def reading(descriptor: int, size: int, position: int) -> bytes:
+    def reading(descriptor, size, position):
         data = real(descriptor, size, position)
         if os.fstat(descriptor).st_ino == inode and size > 16:
             asked.append(size)
@@ -49,21 +42,19 @@ def after_each_reading(monkeypatch: pytest.MonkeyPatch, path: Path, act: Callabl
     return asked
 
 
-def lines(size: int) -> bytes:
+def lines(size):
     return (b"0123456789abcde\n" * (size // 16 + 1))[-size:-1] + b"\n"
 
 
 @posix
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("start", [None, PNG, "\u00e9".encode()[:1], b"one line"], ids=repr)
-def test_what_only_grows_is_saved_up_to_its_last_whole_line_if_it_has_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, start: bytes | None
-) -> None:
+def test_what_only_grows_is_saved_up_to_its_last_whole_line_if_it_has_lines(tmp_path, monkeypatch, size, start):
     data = lines(size) + b"half a li" if start is None else (start * (size // len(start) + 1))[:size]
     path = make(tmp_path, {"x": data, "a.md": b"a"}) / "x"
     with path.open("ab") as file:
 
-        def append(_: int) -> None:
+        def append(_):
             file.write(b"ne\nhalf a li" if start is None else b"more")
             file.flush()
 
@@ -82,14 +73,12 @@ def test_what_only_grows_is_saved_up_to_its_last_whole_line_if_it_has_lines(
 @posix
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("restless", [1, 2, 10**6])
-def test_what_changes_in_place_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, restless: int
-) -> None:
+def test_what_changes_in_place_is_read_again(tmp_path, monkeypatch, size, restless):
     """Through a memory map, with size and time of change as they were: nothing but the bytes tells."""
     path = make(tmp_path, {"index": b"a" * size, "a.md": b"a"}) / "index"
     before = path.stat()
 
-    def change(reading: int) -> None:
+    def change(reading):
         if reading <= restless:
             with path.open("r+b") as file:
                 file.write(str(reading).encode())
@@ -107,18 +96,18 @@ def test_what_changes_in_place_is_read_again(
 
 @posix
 @pytest.mark.parametrize("size", SIZES)
-def test_what_shrinks_each_time_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_what_shrinks_each_time_is_named(tmp_path, monkeypatch, size):
     path = make(tmp_path, {"x": b"a" * max(size, 10**5), "a.md": b"a"}) / "x"
     after_each_reading(monkeypatch, path, lambda _: os.truncate(path, path.stat().st_size - 3))
     assert read_folder(tmp_path).left_out == (LeftOut("x", NEVER_STILL),)
 
 
 @posix
-def test_a_large_file_replaced_by_another_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_replaced_by_another_is_read_anew(tmp_path, monkeypatch):
     path = make(tmp_path / "src", {"x": b"a" * LARGE}) / "x"
     other = make(tmp_path / "other", {"y": b"b" * LARGE}) / "y"
 
-    def replace(_: int) -> None:
+    def replace(_):
         if other.exists():
             other.replace(path)
 
@@ -142,14 +131,12 @@ with open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
 
 
 @posix
-def test_no_copy_mixes_what_another_process_writes_through_a_map(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_copy_mixes_what_another_process_writes_through_a_map(tmp_path, monkeypatch):
     path = make(tmp_path / "src", {"index": b"A" * 4_000_000, "a.md": b"a"}) / "index"
     passes = make(tmp_path, {"passes": bytes(8)}) / "passes"
     real = _moment.still_holds
 
-    def after_a_pass(*args: Any, **options: Any) -> bool:
+    def after_a_pass(*args, **options):
         """A busy system may stop the writer in the middle for longer than anybody waits: then nothing can tell."""
         before = passes.read_bytes()
         wait_until(lambda: passes.read_bytes() != before)
@@ -167,7 +154,7 @@ def test_no_copy_mixes_what_another_process_writes_through_a_map(
             writer.kill()
 
 
-def test_a_large_file_is_read_twice_with_some_time_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_read_twice_with_some_time_between(tmp_path, monkeypatch):
     monkeypatch.undo()
     times = list[float]()
     after_each_reading(monkeypatch, make(tmp_path, {"x": b"a" * LARGE}) / "x", lambda _: times.append(time.monotonic()))
@@ -176,12 +163,12 @@ def test_a_large_file_is_read_twice_with_some_time_between(tmp_path: Path, monke
 
 
 @posix
-def test_a_size_that_is_not_true_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_that_is_not_true_is_named(tmp_path, monkeypatch):
     """As in /proc, where files are empty until they are read."""
     inode = (make(tmp_path, {"odd": b"", "a.md": b"a"}) / "odd").stat().st_ino
     real = _steady._read_at
 
-    def giving(descriptor: int, size: int, position: int) -> bytes:
+    def giving(descriptor, size, position):
         return b"x"[:size] if os.fstat(descriptor).st_ino == inode else real(descriptor, size, position)
 
     monkeypatch.setattr(_steady, "_read_at", giving)
@@ -191,7 +178,7 @@ def test_a_size_that_is_not_true_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @posix
-def test_what_comes_in_pieces_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_in_pieces_is_put_together(tmp_path, monkeypatch):
     data = random.Random(1).randbytes(3 * LARGE)
     make(tmp_path, {"small": data[:1000], "large": data})
     real = os.pread
@@ -201,14 +188,12 @@ def test_what_comes_in_pieces_is_put_together(tmp_path: Path, monkeypatch: pytes
 
 @posix
 @pytest.mark.parametrize(("function", "name"), [("open", "b.md"), ("stat", "sub"), ("open", "sub")])
-def test_a_system_that_never_answers_is_said_with_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, name: str
-) -> None:
+def test_a_system_that_never_answers_is_said_with_its_place(tmp_path, monkeypatch, function, name):
     make(tmp_path, {"a.md": b"a", "b.md": b"b", "sub/deep.md": b"d"})
     monkeypatch.setattr(_reading, "SECONDS", 0.3)
     real, answers = getattr(os, function), threading.Event()
 
-    def hanging(path: object, *args: object, **more: object) -> object:
+    def hanging(path, *args, **more):
         if path == name.encode():
             answers.wait()
         return real(path, *args, **more)
@@ -227,12 +212,12 @@ def test_a_system_that_never_answers_is_said_with_its_place(
     assert threading.enumerate() == before  # a fork would copy a thread that is only about to end
 
 
-def test_a_large_file_may_take_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_may_take_longer(tmp_path, monkeypatch):
     make(tmp_path, {"a.md": b"a", "large.md": b"b" * 3_000_000})
     monkeypatch.setattr(_reading, "SECONDS", 0.2)
     real = _steady.read_bytes
 
-    def slow(descriptor: int, **options: Any) -> Any:
+    def slow(descriptor, **options):
         time.sleep(0.8 if os.fstat(descriptor).st_size > 1 else 0)
         return real(descriptor, **options)
 
@@ -240,15 +225,15 @@ def test_a_large_file_may_take_longer(tmp_path: Path, monkeypatch: pytest.Monkey
     assert set(read_folder(tmp_path, secrets="allow").documents) == {"a.md", "large.md"}
 
 
-def test_an_interrupt_ends_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_the_reading(tmp_path, monkeypatch):
     make(tmp_path, {f"{number}.md": b"text" for number in range(9)})
     real = _reading.read_contents
 
-    def slow(*args: Any, **options: Any) -> Any:
+    def slow(*args, **options):
         time.sleep(0.2)
         return real(*args, **options)
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_reading, "read_contents", slow)

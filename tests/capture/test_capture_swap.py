@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import errno
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from capture_trees import files, linux, make, names, no_links, posix, traces, tree, without_staging
@@ -17,26 +14,21 @@ from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
-if TYPE_CHECKING:
-    from colony_memory.capture._plan import Plan
-
 OLD = {"a.md": b"old a", "b.sh": b"old b", "mine/c.md": b"old c", "mine/keep.md": b"keep"}
 NEW = {"a.md": "new a", "b.sh": "new b", "mine/c.md": "new c", "mine/x/d.md": "new d", "e/f/g.md": "new g"}
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_what_cannot_be_put_back_is_kept_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_cannot_be_put_back_is_kept_and_named(tmp_path, monkeypatch, links, caplog):
     dst = make(tmp_path / "dst", OLD)
     real, calls = Directory.move, []
 
-    def fails_from_then_on(*args: object) -> None:
+    def fails_from_then_on(*args):
         if not isinstance(args[0], Files):  # in which the state is kept
             calls.append(args)
         if len(calls) > (1 if links else 2):
             raise OSError(errno.EIO, "Input/output error")
-        real(*args)  # type: ignore[arg-type]
+        real(*args)
 
     with monkeypatch.context() as patch:
         if not links:
@@ -59,11 +51,11 @@ def test_what_cannot_be_put_back_is_kept_and_named(
 
 
 @pytest.mark.parametrize("empty", [True, False])
-def test_a_parent_that_is_not_ours_is_got_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: bool) -> None:
+def test_a_parent_that_is_not_ours_is_got_around(tmp_path, monkeypatch, empty):
     dst = make(tmp_path / "dst", {} if empty else OLD)
     real = Directory.make
 
-    def closed(directory: Directory, name: str) -> None:
+    def closed(directory, name):
         if directory.path == tmp_path:
             raise PermissionError(errno.EACCES, "Permission denied")
         real(directory, name)
@@ -80,19 +72,17 @@ def test_a_parent_that_is_not_ours_is_got_around(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("killed", [True, False])
 @pytest.mark.parametrize("exchanges", [True, False])
 @pytest.mark.parametrize("name", ["a.md", "mine/keep.md"])
-def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, killed: bool, exchanges: bool
-) -> None:
+def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(tmp_path, monkeypatch, name, killed, exchanges):
     dst = make(tmp_path / "dst", OLD)
     exchange, move, moved = Directory.exchange, Directory.move, []
 
-    def save() -> None:
+    def save():
         if not moved:
             moved.append(name)
             make(tmp_path, {"theirs": b"theirs"})
             (tmp_path / "theirs").rename(dst / name)
 
-    def exchange_late(*args: Any) -> bool:
+    def exchange_late(*args):
         if args[3] == name:
             save()
         done = exchange(*args)
@@ -100,14 +90,14 @@ def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(
             os._exit(7)
         return done
 
-    def move_late(*args: Any) -> None:
+    def move_late(*args):
         if args[1] == name.rpartition("/")[2] and (args[1] != name or not exchanges):
             save()
         move(*args)
         if moved and killed:
             os._exit(7)
 
-    def restore() -> None:
+    def restore():
         if exchanges:
             monkeypatch.setattr(Directory, "exchange", exchange_late)
         else:
@@ -129,13 +119,11 @@ def test_what_a_rename_puts_there_at_the_last_moment_is_not_lost(
 
 @linux
 @pytest.mark.parametrize("name", ["a.md", "e/f/g.md"])
-def test_what_comes_to_be_there_at_the_last_moment_stays_where_a_file_has_no_second_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_what_comes_to_be_there_at_the_last_moment_stays_where_a_file_has_no_second_name(tmp_path, monkeypatch, name):
     dst = make(tmp_path / "dst", OLD)
     real = Directory.move_to_free
 
-    def late(*args: Any) -> bool:
+    def late(*args):
         if not (dst / name).exists() and (dst / name).parent.exists():
             make(dst, {name: b"theirs"})
         return real(*args)
@@ -151,14 +139,12 @@ def test_what_comes_to_be_there_at_the_last_moment_stays_where_a_file_has_no_sec
 
 @linux
 @pytest.mark.parametrize("exchanges", [True, False])
-def test_a_directory_that_comes_out_at_the_last_moment_goes_back_after_a_kill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
-) -> None:
+def test_a_directory_that_comes_out_at_the_last_moment_goes_back_after_a_kill(tmp_path, monkeypatch, exchanges):
     dst = make(tmp_path / "dst", OLD)
     exchange, move = Directory.exchange, Directory.move
 
-    def late(act: Any) -> Any:
-        def acts(*args: Any) -> None:
+    def late(act):
+        def acts(*args):
             if args[1 if act is move else 3] == "a.md":
                 (dst / "a.md").unlink()
                 make(dst / "a.md", {"theirs": b"theirs"})
@@ -168,7 +154,7 @@ def test_a_directory_that_comes_out_at_the_last_moment_goes_back_after_a_kill(
 
         return acts
 
-    def restore() -> None:
+    def restore():
         if exchanges:
             monkeypatch.setattr(Directory, "exchange", late(exchange))
         else:
@@ -184,14 +170,12 @@ def test_a_directory_that_comes_out_at_the_last_moment_goes_back_after_a_kill(
 
 
 @posix
-def test_what_is_written_in_a_directory_that_makes_way_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_written_in_a_directory_that_makes_way_is_not_lost(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", {"l/m.md": b"old m"})
     real = Moves.sync
     with Directory.open(dst / "l") as inside:
 
-        def late(*args: Any) -> None:
+        def late(*args):
             os.close(inside.make_file("n.md"))
             real(*args)
 
@@ -202,13 +186,11 @@ def test_what_is_written_in_a_directory_that_makes_way_is_not_lost(
 
 
 @pytest.mark.parametrize("another", [True, False])
-def test_a_folder_that_goes_after_it_was_looked_at_is_not_made_of_what_it_lacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, another: bool
-) -> None:
+def test_a_folder_that_goes_after_it_was_looked_at_is_not_made_of_what_it_lacked(tmp_path, monkeypatch, another):
     dst = make(tmp_path / "dst", OLD)
     real = _write.put_in_place
 
-    def late(plan: Plan) -> None:
+    def late(plan):
         dst.rename(tmp_path / "moved")
         if another:
             make(dst, {"other.md": b"other"})
@@ -223,11 +205,11 @@ def test_a_folder_that_goes_after_it_was_looked_at_is_not_made_of_what_it_lacked
     assert traces() == []
 
 
-def change(path: Path) -> None:
+def change(path):
     path.write_bytes(b"changed by another")
 
 
-def make_link(path: Path) -> None:
+def make_link(path):
     path.symlink_to("mine")
 
 
@@ -236,21 +218,19 @@ def make_link(path: Path) -> None:
     ("name", "act"), [("a.md", change), ("mine/x", make_link), ("e/f/g.md", change), ("mine/x/d.md", Path.mkdir)]
 )
 @pytest.mark.parametrize("links", [True, False])
-def test_what_another_changes_in_the_meantime_stops_the_restore(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, act: object, links: bool
-) -> None:
+def test_what_another_changes_in_the_meantime_stops_the_restore(tmp_path, monkeypatch, name, act, links):
     dst = make(tmp_path / "dst", OLD)
     if not links:
         monkeypatch.setattr(os, "link", no_links)
     real = Moves.take
 
-    def late(*args: object) -> None:
+    def late(*args):
         (dst / name).parent.mkdir(parents=True, exist_ok=True)
-        act(dst / name)  # type: ignore[operator]
+        act(dst / name)
         expected.update(without_staging(dst))
-        real(*args)  # type: ignore[arg-type]
+        real(*args)
 
-    expected: dict[str, object] = {}
+    expected = {}
     monkeypatch.setattr(Moves, "take", late)
     with pytest.raises(ColonyMemoryError, match=r"in the meantime|is a symbolic link"):
         write_folder(NEW, dst)
@@ -258,10 +238,8 @@ def test_what_another_changes_in_the_meantime_stops_the_restore(
     assert names(tmp_path) == ["dst"]
 
 
-def test_what_cannot_be_synced_or_removed_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fails(*_: object) -> None:
+def test_what_cannot_be_synced_or_removed_is_told(tmp_path, monkeypatch, caplog):
+    def fails(*_):
         raise OSError(errno.EIO, "Input/output error")
 
     caplog.set_level(logging.DEBUG)

@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import errno
 import os
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import files, make, metadata, names, posix, rows, tree
@@ -17,15 +14,9 @@ from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.capture._moves import Moves
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt, UnsupportedFormat
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from colony_memory._os.directory import Reach
-    from colony_memory.capture._journal import Step
-
 
 @posix
-def test_what_is_made_belongs_to_the_owner_and_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+def test_what_is_made_belongs_to_the_owner_and_what_is_replaced_keeps_its_permissions(tmp_path):
     umask = os.umask(0o022)
     try:
         documents = {"new.md": "n", "sub/run.sh": "r", **metadata(executable=["sub/run.sh", "b.sh", "absent"])}
@@ -48,7 +39,7 @@ def test_what_is_made_belongs_to_the_owner_and_what_is_replaced_keeps_its_permis
         os.umask(umask)
 
 
-def test_the_current_directory_stays_the_same_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_directory_stays_the_same_one(tmp_path, monkeypatch):
     dst = tmp_path / "dst"
     dst.mkdir()
     monkeypatch.chdir(dst)
@@ -58,7 +49,7 @@ def test_the_current_directory_stays_the_same_one(tmp_path: Path, monkeypatch: p
 
 
 @posix
-def test_the_target_may_be_a_link_and_nothing_under_it(tmp_path: Path) -> None:
+def test_the_target_may_be_a_link_and_nothing_under_it(tmp_path):
     outside = make(tmp_path / "outside", {"a.md": b"outside"})
     real = make(tmp_path / "real", {"x.md": b"x"})
     (tmp_path / "dst").symlink_to("real")
@@ -86,14 +77,14 @@ def test_the_target_may_be_a_link_and_nothing_under_it(tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-def test_half_an_emoji_is_written_and_said(tmp_path: Path) -> None:
+def test_half_an_emoji_is_written_and_said(tmp_path):
     with pytest.warns(ColonyMemoryWarning, match=r"'t\.jsonl' has half of a surrogate pair"):
         write_folder({"t.jsonl": '{"out": "cut \ud83d"}', "a.md": "a"}, tmp_path / "dst")
     assert (tmp_path / "dst/t.jsonl").read_bytes() == b'{"out": "cut \xed\xa0\xbd"}'
     assert write_folder({"t.jsonl": '{"out": "cut \ud83d"}'}, tmp_path / "dst").unchanged == ("t.jsonl",)
 
 
-def test_bad_arguments_are_named(tmp_path: Path) -> None:
+def test_bad_arguments_are_named(tmp_path):
     make(tmp_path, {"file": b"x"})
     for target in (tmp_path / "file", tmp_path / "file/below", "a\0b"):
         with pytest.raises(ValueError, match="directory"):
@@ -101,7 +92,7 @@ def test_bad_arguments_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no documents"):
         write_folder({}, tmp_path / "dst")
     with pytest.raises(ValueError, match=r"'a\.md' is not a string"):
-        write_folder({"a.md": b"bytes"}, tmp_path / "dst")  # type: ignore[dict-item]
+        write_folder({"a.md": b"bytes"}, tmp_path / "dst")
     assert names(tmp_path) == ["file"]
 
 
@@ -137,7 +128,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("what", MALFORMED)
-def test_a_malformed_metadata_document_is_corrupt(tmp_path: Path, what: str) -> None:
+def test_a_malformed_metadata_document_is_corrupt(tmp_path, what):
     with pytest.raises(SnapshotCorrupt) as caught:
         write_folder({"MEMORY.md": "m", METADATA_NAME: MALFORMED[what]}, tmp_path / "dst")
     assert METADATA_NAME in str(caught.value)
@@ -146,12 +137,12 @@ def test_a_malformed_metadata_document_is_corrupt(tmp_path: Path, what: str) -> 
     assert names(tmp_path) == []
 
 
-def test_progress_is_told_file_by_file_and_may_stop_it(tmp_path: Path) -> None:
+def test_progress_is_told_file_by_file_and_may_stop_it(tmp_path):
     dst = make(tmp_path / "dst", {"a.md": b"old", "same.md": b"same"})
-    told: list[tuple[int, int, str]] = []
+    told = []
     documents = {"b.md": "b", "a.md": "a", "same.md": "same"}
 
-    def stop(done: int, total: int, name: str) -> None:
+    def stop(done, total, name):
         raise RuntimeError("enough")
 
     before = tree(tmp_path)
@@ -162,7 +153,7 @@ def test_progress_is_told_file_by_file_and_may_stop_it(tmp_path: Path) -> None:
     assert told == [(1, 2, "a.md"), (2, 2, "b.md")]
 
 
-def test_files_and_directories_do_not_replace_each_other(tmp_path: Path) -> None:
+def test_files_and_directories_do_not_replace_each_other(tmp_path):
     dst = make(tmp_path / "dst", {"dir/x.md": b"x", "file": b"f"})
     before = tree(dst)
     for documents, named in (
@@ -181,11 +172,11 @@ def test_files_and_directories_do_not_replace_each_other(tmp_path: Path) -> None
             write_folder({"pipe": "text"}, dst, force=True)
 
 
-def test_a_target_that_cannot_be_looked_at_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_that_cannot_be_looked_at_is_named(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", {"a.md": b"old", "b.md": b"old"})
     real = Directory.file
 
-    def closed(directory: Directory, name: str) -> AbstractContextManager[tuple[int, os.stat_result]]:
+    def closed(directory, name):
         if name == "a.md":
             raise PermissionError(errno.EACCES, "Permission denied")
         return real(directory, name)
@@ -198,7 +189,7 @@ def test_a_target_that_cannot_be_looked_at_is_named(tmp_path: Path, monkeypatch:
         write_folder({"b.md": "new"}, dst)
 
 
-def test_a_database_of_a_promised_size_costs_no_memory(tmp_path: Path) -> None:
+def test_a_database_of_a_promised_size_costs_no_memory(tmp_path):
     saved = make(tmp_path / "src", {})
     with closing(sqlite3.connect(saved / "memory.db")) as database:
         database.execute("CREATE TABLE t(x)")
@@ -209,7 +200,7 @@ def test_a_database_of_a_promised_size_costs_no_memory(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Path:
+def database(tmp_path):
     """A folder with a database whose last rows are in its log alone, as a program that was killed leaves it."""
     dst = make(tmp_path / "dst", {"a.md": b"old"})
     with closing(sqlite3.connect(dst / "live.db", isolation_level=None)) as live:
@@ -224,7 +215,7 @@ def database(tmp_path: Path) -> Path:
     return dst
 
 
-def saved_database(tmp_path: Path, text: str) -> dict[str, str]:
+def saved_database(tmp_path, text):
     with closing(sqlite3.connect(make(tmp_path / "src", {}) / "memory.db", isolation_level=None)) as source:
         source.execute("PRAGMA journal_mode=wal")
         source.execute("CREATE TABLE t(x)")
@@ -232,13 +223,11 @@ def saved_database(tmp_path: Path, text: str) -> dict[str, str]:
     return read_folder(tmp_path / "src").documents
 
 
-def test_a_failure_after_the_log_is_gone_brings_it_back(
-    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_after_the_log_is_gone_brings_it_back(database, tmp_path, monkeypatch):
     before = tree(database)
     real = Moves._take
 
-    def fails(moves: Moves, reach: Reach, step: Step) -> None:
+    def fails(moves, reach, step):
         if step.name == "memory.db":
             assert not (database / "memory.db-wal").exists()
             raise OSError(errno.EIO, "Input/output error")
@@ -251,7 +240,7 @@ def test_a_failure_after_the_log_is_gone_brings_it_back(
     assert rows(database / "memory.db") == [("in the log",)]
 
 
-def test_a_log_without_its_database_is_not_merged_into_the_saved_one(database: Path, tmp_path: Path) -> None:
+def test_a_log_without_its_database_is_not_merged_into_the_saved_one(database, tmp_path):
     (database / "memory.db").unlink()
     done = write_folder(saved_database(tmp_path, "saved"), database)
     assert (done.created, done.removed) == (("memory.db",), ("memory.db-wal",))

@@ -1,7 +1,5 @@
 """The index of a folder: what is kept of it, for whom, and what becomes of it when anything is not as it was."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The fixtures of all tests of the command line."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

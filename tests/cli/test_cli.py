@@ -1,7 +1,5 @@
 """The command line as a process, and what holds for every verb."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

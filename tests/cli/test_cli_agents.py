@@ -1,7 +1,5 @@
 """``--agent``: the memory of hosts of agents, saved, and taken to another machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

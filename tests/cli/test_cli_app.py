@@ -1,7 +1,5 @@
 """The program: its verbs, their help and their options."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """backup: what it saves, says and leaves out, how its options have it, and what a dry run tells of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

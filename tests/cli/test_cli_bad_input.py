@@ -1,7 +1,5 @@
 """Every option of every verb with values that are wrong, empty and hostile: one line, a right code, nothing changed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

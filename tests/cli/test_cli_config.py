@@ -1,7 +1,5 @@
 """The configuration file under every verb, and the verb ``config``."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Encryption on the command line: options, variables, key files, exit codes."""
 
-from __future__ import annotations
-
 import json
 
 import age_keys as keys

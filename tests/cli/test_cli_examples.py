@@ -1,7 +1,5 @@
 """Each example in the help of each verb does what it says."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The command line where its extra is not installed: these run without it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

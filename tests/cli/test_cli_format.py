@@ -1,7 +1,5 @@
 """``--format`` and what a vault is for, and how snapshots that name no files are shown."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

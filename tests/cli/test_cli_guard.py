@@ -1,7 +1,5 @@
 """The verb ``guard``: a snapshot before a command, and the command that leads back."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Hints of the library as the command line says them: commands that can be pasted as they stand."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

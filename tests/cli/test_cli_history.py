@@ -1,7 +1,5 @@
 """cat, log, grep and diff -p."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

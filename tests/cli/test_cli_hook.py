@@ -1,7 +1,5 @@
 """The verb ``hook``: in this process, and as hosts call it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Making a vault, on purpose; and what every verb says where none was made, or a setting is none."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

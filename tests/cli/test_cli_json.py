@@ -1,7 +1,5 @@
 """What programs get from each verb: the fields that are documented, and for every fault one line and a code."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

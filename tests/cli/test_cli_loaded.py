@@ -1,7 +1,5 @@
 """How much of the package, and of what is heavy, a short command loads: counted, as times hang on the machine."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

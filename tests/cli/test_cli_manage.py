@@ -1,7 +1,5 @@
 """show, verify, diff, prune, delete, pin, tag and rewrite."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The verb ``mcp``: what it refuses at the start, and what it hands to the server."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """No message of the package speaks to one face alone: what there is to do is in its hint."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """The command line over a vault in an object store."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("obstore")

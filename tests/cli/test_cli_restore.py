@@ -1,7 +1,5 @@
 """restore on the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

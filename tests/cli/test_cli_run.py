@@ -1,7 +1,5 @@
 """The verb ``run``: in this process with a command that is a function, and with real commands."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

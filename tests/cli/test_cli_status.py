@@ -1,7 +1,5 @@
 """status: whether the memory is protected, what is wrong, and what is not saved yet."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """export, import and copy on the command line."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

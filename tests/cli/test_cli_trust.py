@@ -1,7 +1,5 @@
 """Signing, trusting and witnessing on the command line."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 

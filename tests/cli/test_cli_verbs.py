@@ -1,7 +1,5 @@
 """Verbs with right and wrong arguments, one line each for what is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The verb ``watch``: in this process on a clock of its own, and as the process that a supervisor runs."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

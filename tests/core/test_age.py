@@ -1,7 +1,5 @@
 """What is encrypted, and what is made of age files that somebody else wrote."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 import sys
@@ -18,7 +16,7 @@ __all__ = ["quick_passphrases"]
 SEALED = Lock((keys.RECIPIENT,)).seal(b"text")
 
 
-def blob(data: bytes) -> str:
+def blob(data):
     return base64.b64encode(data).decode()
 
 

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import base64
 import gzip
 import json
 import random
 from dataclasses import FrozenInstanceError, replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -64,7 +61,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-def entry(number: int, names: list[str] | None = None, **more: Any) -> Entry:
+def entry(number, names=None, **more):
     info = SnapshotInfo(
         snapshot_id=f"2026{number // 28 % 12 + 1:02}{number % 28 + 1:02}T000000{number:06}Z-{number:06x}",
         label=LABEL,
@@ -78,30 +75,30 @@ def entry(number: int, names: list[str] | None = None, **more: Any) -> Entry:
     return Entry(info, f"sha256:{random.Random(-number - 1).getrandbits(256):064x}")
 
 
-def pointer(*entries: Entry, **more: Any) -> Pointer:
+def pointer(*entries, **more):
     return Pointer(**{"label": LABEL, "snapshot_id": ID, "updated_at": STAMP, "entries": entries, **more})
 
 
-def reread(text: str) -> Pointer:
+def reread(text):
     return read_pointer(text, label=LABEL)
 
 
-def raw(at: Pointer) -> dict[str, Any]:
+def raw(at):
     value = json.loads(write_pointer(at))
     assert isinstance(value, dict)
     return value
 
 
-def values_in(plain: bytes) -> int:
+def values_in(plain):
     return sum(plain.count(sign) for sign in (b",", b":", b"[", b"{"))
 
 
-def page(body: object) -> str:
+def page(body):
     plain = body if isinstance(body, bytes) else json.dumps(body).encode()
     return f"{len(plain)}:{values_in(plain)}:{base64.b64encode(gzip.compress(plain, mtime=0)).decode()}"
 
 
-def unpacked(pages: list[str]) -> dict[str, Any]:
+def unpacked(pages):
     (text,) = pages
     size, values, blob = text.split(":")
     plain = gzip.decompress(base64.b64decode(blob))
@@ -116,7 +113,7 @@ def unpacked(pages: list[str]) -> dict[str, Any]:
 
 @unhurried
 @given(IDS, TEXTS, COUNTS, st.lists(ENTRIES, max_size=6))
-def test_a_pointer_comes_back(snapshot_id: str, updated_at: str, generation: int, entries: list[Entry]) -> None:
+def test_a_pointer_comes_back(snapshot_id, updated_at, generation, entries):
     at = Pointer(LABEL, snapshot_id, updated_at, generation, STREAM, tuple(entries), (ID,))
     at = replace(at, entries=tuple(at.catalog))  # in their order
     text = write_pointer(at)
@@ -124,7 +121,7 @@ def test_a_pointer_comes_back(snapshot_id: str, updated_at: str, generation: int
     assert reread(text) == at
 
 
-def test_what_was_noted_and_what_is_missing_come_back() -> None:
+def test_what_was_noted_and_what_is_missing_come_back():
     lines = tuple(f"{n}.log: too large" for n in range(30))
     entries = (entry(3, note="before the move"), entry(2, incomplete=lines[:3]), entry(1, note="", incomplete=("x",)))
     assert reread(write_pointer(pointer(*entries))).entries == entries
@@ -135,7 +132,7 @@ def test_what_was_noted_and_what_is_missing_come_back() -> None:
     assert few_lines(lines[:20]) == lines[:20]
 
 
-def test_tags_come_back_and_rows_without_them_stay_short() -> None:
+def test_tags_come_back_and_rows_without_them_stay_short():
     entries = (entry(4, tags=("2.0", "release")), entry(3, note="x", tags=("a",)), entry(2, note="x"), entry(1))
     text = write_pointer(pointer(*entries))
     assert reread(text).entries == entries
@@ -143,8 +140,8 @@ def test_tags_come_back_and_rows_without_them_stay_short() -> None:
     assert [row[14:] for row in rows] == [[None, [], ["2.0", "release"]], ["x", [], ["a"]], ["x"], []]
 
 
-def test_what_is_no_tag_is_passed_over_and_so_is_what_a_newer_writer_adds() -> None:
-    def rewritten(tags: object, *more: object) -> Pointer:
+def test_what_is_no_tag_is_passed_over_and_so_is_what_a_newer_writer_adds():
+    def rewritten(tags, *more):
         catalog = unpacked(raw(pointer(entry(1, tags=("a",))))["catalog"])
         catalog["snapshots"][0][16:] = [tags, *more]
         return reread(json.dumps({**PUBLISHED, "catalog": [page(catalog)]}))
@@ -156,7 +153,7 @@ def test_what_is_no_tag_is_passed_over_and_so_is_what_a_newer_writer_adds() -> N
     assert rewritten("a").entries is None
 
 
-def test_a_row_of_a_chain_names_its_packs() -> None:
+def test_a_row_of_a_chain_names_its_packs():
     ids = [entry(n).snapshot_id for n in (1, 2)]
     base, top = replace(entry(1), packs=tuple(ids[:1])), replace(entry(2), packs=tuple(ids))
     assert reread(write_pointer(pointer(top, base))).entries == (top, base)
@@ -166,7 +163,7 @@ def test_a_row_of_a_chain_names_its_packs() -> None:
         assert reread(json.dumps({**PUBLISHED, "catalog": [page(catalog)]})).entries is None
 
 
-def test_a_head_is_that_of_what_it_lists() -> None:
+def test_a_head_is_that_of_what_it_lists():
     listed = entry(1)
     digest = "sha256:" + "ab" * 32
     at = Pointer(LABEL, listed.snapshot_id, STAMP, 7, STREAM, (replace(listed, manifest_sha256=digest),))
@@ -179,7 +176,7 @@ def test_a_head_is_that_of_what_it_lists() -> None:
 # --- moving ---
 
 
-def test_a_moved_pointer_is_of_the_next_generation() -> None:
+def test_a_moved_pointer_is_of_the_next_generation():
     at = pointer(generation=41)
     entries = [entry(2), entry(9), entry(1), Entry(entry(0).info, "d")]
     moved = at.follow("next", updated_at="now", entries=iter(entries), stream=STREAM)
@@ -188,21 +185,21 @@ def test_a_moved_pointer_is_of_the_next_generation() -> None:
     assert [each.info.byte_size for each in moved.entries] == [1009, 1002, 1001, 1000]
     assert at == pointer(generation=41)
     with pytest.raises(FrozenInstanceError):
-        entries[0].shrunk_at = "now"  # type: ignore[misc]
+        entries[0].shrunk_at = "now"
     with pytest.raises(FrozenInstanceError):
-        moved.generation = 0  # type: ignore[misc]
+        moved.generation = 0
 
 
 # --- size ---
 
 
-def test_a_generation_of_any_length_can_be_followed() -> None:
+def test_a_generation_of_any_length_can_be_followed():
     text = json.dumps({**PUBLISHED, "generation": 0}).replace('"generation": 0', '"generation": ' + "9" * 4300)
     moved = reread(text).follow("next", updated_at=STAMP, entries=(), stream=STREAM)
     assert reread(write_pointer(moved)) == replace(pointer(snapshot_id="next", generation=1), stream=STREAM)
 
 
-def test_no_more_is_written_than_is_read() -> None:
+def test_no_more_is_written_than_is_read():
     # 15 snapshots of 3,000 documents with very long names, another document in each: much JSON that packs well.
     names = [f"{'projects/an-agent/with-a-long-name/' * 12}{number}.md" for number in range(3000)]
     entries = tuple(entry(number, [*names, f"new {number}"]) for number in reversed(range(15)))
@@ -230,7 +227,7 @@ def test_no_more_is_written_than_is_read() -> None:
         ({"manifest_file": f"cmem.other.{ID}.manifest.json"}, "manifest_file is not the one of the snapshot"),
     ],
 )
-def test_what_is_no_pointer_of_this_label_is_refused(changed: dict[str, Any], what: str) -> None:
+def test_what_is_no_pointer_of_this_label_is_refused(changed, what):
     with pytest.raises(SnapshotCorrupt, match=f"pointer {FILE} is not readable: {what}") as caught:
         reread(json.dumps({**PUBLISHED, **changed}))
     assert caught.value.file == FILE
@@ -246,7 +243,7 @@ def test_what_is_no_pointer_of_this_label_is_refused(changed: dict[str, Any], wh
         ("removed", (), [None, 7, ID, [7, "../x", ""]]),
     ],
 )
-def test_a_field_that_is_not_as_it_should_be_says_nothing(field: str, nothing: object, given: list[object]) -> None:
+def test_a_field_that_is_not_as_it_should_be_says_nothing(field, nothing, given):
     for value in given:
         assert getattr(reread(json.dumps({**PUBLISHED, field: value})), field) == nothing
 
@@ -257,7 +254,7 @@ GOOD = unpacked(raw(pointer(entry(2), entry(1)))["catalog"])
 ROW = GOOD["snapshots"][0]
 
 
-def with_row(**changed: object) -> dict[str, Any]:
+def with_row(**changed):
     keys = ["names", *(key.rpartition(".")[2] for key, _ in _ROW)]
     assert set(changed) <= set(keys)
     return {**GOOD, "snapshots": [[changed.get(key, value) for key, value in zip(keys, ROW, strict=True)]]}
@@ -296,12 +293,12 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
-def test_a_catalogue_that_cannot_be_read_is_none(text: str) -> None:
+def test_a_catalogue_that_cannot_be_read_is_none(text):
     assert reread(json.dumps({**PUBLISHED, "generation": 3, "catalog": [text]})) == pointer(entries=None, generation=3)
 
 
 @st.composite
-def spoiled(draw: st.DrawFn, text: str) -> str:
+def spoiled(draw, text):
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(text)))
         end = draw(st.integers(start, min(len(text), start + draw(st.sampled_from([0, 1, 2, 40, 4000])))))
@@ -317,7 +314,7 @@ TEXT = write_pointer(pointer(*ENTRIES_OF_TEXT, generation=3))
 
 @given(spoiled(TEXT))
 @settings(unhurried, max_examples=4 * settings().max_examples)
-def test_a_spoiled_pointer_is_refused_or_of_this_label(text: str) -> None:
+def test_a_spoiled_pointer_is_refused_or_of_this_label(text):
     try:
         at = reread(text)
     except SnapshotCorrupt as error:
@@ -335,7 +332,7 @@ def test_a_spoiled_pointer_is_refused_or_of_this_label(text: str) -> None:
     st.integers(0, len(ROW) - 1),
     JSON_VALUES,
 )
-def test_a_catalogue_of_anything_is_read_or_none(body: dict[str, Any], place: int, value: object) -> None:
+def test_a_catalogue_of_anything_is_read_or_none(body, place, value):
     row = [*ROW[:place], value, *ROW[place + 1 :]]
     for content in (body, {**GOOD, **body, "snapshots": [row]}, {**GOOD, "snapshots": [row]}):
         text = page({"format": GOOD["format"], **content})
@@ -346,14 +343,14 @@ def test_a_catalogue_of_anything_is_read_or_none(body: dict[str, Any], place: in
 # --- a pointer that went back ---
 
 
-def ids_of(at: Pointer) -> tuple[str | None, str | None]:
+def ids_of(at):
     return at.snapshot_id, at.went_back_from
 
 
-def test_a_pointer_that_goes_back_says_from_where() -> None:
+def test_a_pointer_that_goes_back_says_from_where():
     first, second, third = (f"2026010{day}T000000000000Z-00000{day}" for day in (1, 2, 3))
 
-    def move(at: Pointer, to: str) -> Pointer:
+    def move(at, to):
         return reread(write_pointer(at.follow(to, updated_at=STAMP, entries=(), stream=STREAM)))
 
     at = Pointer(LABEL, third, STAMP, generation=3)
@@ -373,10 +370,10 @@ def test_a_pointer_that_goes_back_says_from_where() -> None:
     assert ids_of(move(Pointer(LABEL, third, STAMP, went_back_from=third), first)) == (first, None)
 
 
-def test_a_pointer_has_gone_back_from_what_is_coming_until_it_names_something_as_new() -> None:
+def test_a_pointer_has_gone_back_from_what_is_coming_until_it_names_something_as_new():
     first, second, third = (f"2026010{day}T000000000000Z-00000{day}" for day in (1, 2, 3))
 
-    def move(at: Pointer, to: str | None, coming: str | None = None) -> Pointer:
+    def move(at, to, coming=None):
         moved = at.follow(to, updated_at=STAMP, entries=(), stream=STREAM, coming=coming)
         return reread(write_pointer(moved))
 

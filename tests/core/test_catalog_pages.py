@@ -1,14 +1,12 @@
 """The catalogue cut into pages: what is opened, what is carried over, and what a page that lies is worth."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
 import random
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,15 +20,12 @@ from colony_memory._format.rows import raw_rows, read_rows
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.snapshot import SnapshotInfo
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
 LABEL, FILE = "work", "cmem.work.latest.json"
 
 
-def entry(n: int, **more: Any) -> Entry:
+def entry(n, **more):
     chance = random.Random(n)
     made = datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(hours=n, microseconds=chance.randrange(10**9))
     values = {
@@ -46,30 +41,30 @@ def entry(n: int, **more: Any) -> Entry:
     return Entry(SnapshotInfo(**{**values, **more}), f"sha256:{chance.getrandbits(256):064x}")
 
 
-def entries(*numbers: int) -> tuple[Entry, ...]:
+def entries(*numbers):
     return tuple(entry(n) for n in sorted(numbers, reverse=True))
 
 
-def pointer(rows: Sequence[Entry], **more: Any) -> Pointer:
+def pointer(rows, **more):
     return Pointer(LABEL, rows[0].snapshot_id if rows else None, "2026-01-02T03:04:05Z", 7, "0" * 16, rows, **more)
 
 
-def reread(at: Pointer) -> Pointer:
+def reread(at):
     return read_pointer(write_pointer(at), label=LABEL)
 
 
-def pages(at: Pointer) -> list[str]:
+def pages(at):
     found = json.loads(write_pointer(at))["catalog"]
     assert isinstance(found, list)
     return found
 
 
-def with_pages(*texts: object) -> Pointer:
+def with_pages(*texts):
     raw = json.loads(write_pointer(pointer(entries(9))))
     return read_pointer(json.dumps({**raw, "catalog": texts}), label=LABEL)
 
 
-def damage(*texts: object) -> str:
+def damage(*texts):
     raw = json.loads(write_pointer(pointer(entries(9))))
     with pytest.raises(SnapshotCorrupt, match=f"catalogue in {FILE} is not readable") as caught:
         read_pointer(json.dumps({**raw, "catalog": texts}), label=LABEL, strict=True)
@@ -77,7 +72,7 @@ def damage(*texts: object) -> str:
     return str(caught.value)
 
 
-def grown(rows: int) -> Pointer:
+def grown(rows):
     """As a client leaves it that saved so often."""
     at = pointer(entries(0))
     for n in range(1, rows):
@@ -88,11 +83,11 @@ def grown(rows: int) -> Pointer:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def opened(monkeypatch):
     texts = list[str]()
     read = catalog._read_page
 
-    def telling(page: Any, label: str) -> tuple[Entry, ...]:
+    def telling(page, label):
         texts.append(page.text)
         return read(page, label)
 
@@ -103,7 +98,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # --- what is opened and carried over ---
 
 
-def test_a_row_more_opens_and_writes_the_first_page_alone(opened: list[str]) -> None:
+def test_a_row_more_opens_and_writes_the_first_page_alone(opened):
     before = pages(pointer(entries(*range(300))))
     at = read_pointer(write_pointer(pointer(entries(*range(300)))), label=LABEL)
     assert opened == before[:1]
@@ -113,7 +108,7 @@ def test_a_row_more_opens_and_writes_the_first_page_alone(opened: list[str]) -> 
     assert reread(moved).entries == entries(*range(301))
 
 
-def test_pages_fill_up_and_are_never_touched_again() -> None:
+def test_pages_fill_up_and_are_never_touched_again():
     at, seen = pointer(entries(0)), set[str]()
     for n in range(1, 3 * PAGE_ROWS):
         at = reread(at)
@@ -125,7 +120,7 @@ def test_pages_fill_up_and_are_never_touched_again() -> None:
     assert reread(at).entries == entries(*range(3 * PAGE_ROWS))
 
 
-def test_what_leaves_changes_its_own_page_alone() -> None:
+def test_what_leaves_changes_its_own_page_alone():
     at = reread(grown(5 * PAGE_ROWS))
     gone = 2 * PAGE_ROWS + 3
     rows = [row for row in at.entries or () if row.info.byte_size != 1000 + gone]
@@ -142,14 +137,14 @@ def test_what_leaves_changes_its_own_page_alone() -> None:
         st.tuples(st.sampled_from(["add", "add many", "remove", "thin", "older"]), st.integers(0, 400)), max_size=12
     ),
 )
-def test_a_catalogue_is_what_a_list_would_be(size: int, steps: list[tuple[str, int]]) -> None:
+def test_a_catalogue_is_what_a_list_would_be(size, steps):
     numbers = set(range(1000, 1000 + size))
     at = reread(pointer(entries(*numbers)))
     for what, n in steps:
         if what == "add":
             fresh = entry(max(numbers, default=1000) + 1)
             numbers.add(fresh.info.byte_size - 1000)
-            rows: Any = at.catalog.adding(fresh)
+            rows = at.catalog.adding(fresh)
         else:
             if what == "add many":
                 numbers |= set(range(max(numbers, default=1000) + 1, max(numbers, default=1000) + n // 4))
@@ -175,13 +170,13 @@ def test_a_catalogue_is_what_a_list_would_be(size: int, steps: list[tuple[str, i
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_a_snapshot_more_takes_at_most_150_bytes(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_more_takes_at_most_150_bytes(fast, monkeypatch):
     if not fast:
         monkeypatch.setattr(payload, "_libdeflate", lambda: None)
     issuer = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
     ids = [entry(n).snapshot_id for n in range(1000)]
 
-    def signed(n: int) -> Entry:
+    def signed(n):
         chain = tuple(ids[n - n % 16 : n + 1])
         more = {"part_count": 0, "doc_names": [], "format": "colony-memory/2", "signed": True, "issuer": issuer}
         return replace(entry(n, parent_id=ids[n - 1] if n else None, **more), packs=chain)
@@ -191,7 +186,7 @@ def test_a_snapshot_more_takes_at_most_150_bytes(fast: bool, monkeypatch: pytest
     assert (many - few) / 990 <= 150
 
 
-def test_long_lists_of_names_are_not_repeated_for_every_few_rows() -> None:
+def test_long_lists_of_names_are_not_repeated_for_every_few_rows():
     names = [f"sessions/2026/transcript-{n * 2654435761 % 2**32:08x}.jsonl" for n in range(1000)]
     rows = [entry(n, doc_names=names) for n in reversed(range(300))]
     assert len(pages(pointer(rows))) == 4
@@ -203,7 +198,7 @@ def test_long_lists_of_names_are_not_repeated_for_every_few_rows() -> None:
     assert len(pages(at)) == 1
 
 
-def test_the_oldest_pages_are_left_out_of_what_would_be_too_long() -> None:
+def test_the_oldest_pages_are_left_out_of_what_would_be_too_long():
     rows = entries(*range(5000))
     kept = reread(pointer(rows)).entries or ()
     assert 2000 < len(kept) < 5000
@@ -216,7 +211,7 @@ def test_the_oldest_pages_are_left_out_of_what_would_be_too_long() -> None:
     assert (reread(at).entries or ())[0] == entry(5000 + PAGE_ROWS + 1)
 
 
-def test_a_row_that_is_too_large_takes_the_older_ones_with_it() -> None:
+def test_a_row_that_is_too_large_takes_the_older_ones_with_it():
     noise = random.Random(1)
     large = entry(5, doc_names=[f"{noise.getrandbits(256):064x}" for _ in range(20_000)])
     assert reread(pointer([*entries(7, 6), large, *entries(4, 3)])).entries == entries(7, 6)
@@ -231,7 +226,7 @@ ROWS = entries(*range(3 * PAGE_ROWS))
 GOOD = pages(pointer(ROWS))
 
 
-def page(plain: bytes | object, *, size: int = 0, values: int = 0) -> str:
+def page(plain, *, size=0, values=0):
     data = plain if isinstance(plain, bytes) else json.dumps(plain).encode()
     blob = base64.b64encode(gzip.compress(data, mtime=0)).decode()
     return f"{len(data) + size}:{sum(data.count(sign) for sign in b',:[{') + values}:{blob}"
@@ -239,7 +234,7 @@ def page(plain: bytes | object, *, size: int = 0, values: int = 0) -> str:
 
 RAW = raw_rows(ROWS[PAGE_ROWS : 2 * PAGE_ROWS])
 ODD = raw_rows([entry(0, snapshot_id="a-name")])
-BAD: list[object] = [
+BAD = [
     None,
     "",
     "::",
@@ -271,7 +266,7 @@ BAD: list[object] = [
 
 
 @pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
-def test_a_page_that_is_none_ends_the_catalogue(bad: object) -> None:
+def test_a_page_that_is_none_ends_the_catalogue(bad):
     at = with_pages(GOOD[0], bad, GOOD[2])
     assert at.entries == ROWS[:PAGE_ROWS]
     assert "page 2" in damage(GOOD[0], bad, GOOD[2])
@@ -282,8 +277,8 @@ def test_a_page_that_is_none_ends_the_catalogue(bad: object) -> None:
     assert at.catalog.stored() == (GOOD[:1], [])
 
 
-def test_pages_are_bounded_together() -> None:
-    def of(start: int, **more: int) -> str:
+def test_pages_are_bounded_together():
+    def of(start, **more):
         return page(raw_rows(entries(start)), **more)
 
     # Bytes are believed until a page is opened, and what cannot be opened ends the catalogue anyway.
@@ -313,7 +308,7 @@ def test_a_page_weighs_what_it_takes_as_text(char, times, monkeypatch):
 
 
 @pytest.fixture
-def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_files(monkeypatch):
     monkeypatch.setattr(catalog, "PAGE_ROWS", 2)
     page = len(Catalog.of(LABEL, entries(*range(2))).stored()[0][0])
     monkeypatch.setattr(catalog, "SPILL_CHARS", 6 * page)
@@ -324,12 +319,12 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 class Stored:
     """A catalogue as a vault has it: pages of a pointer, and page files."""
 
-    def __init__(self, rows: Sequence[Entry] = ()) -> None:
-        self.files: dict[str, str] = {}
-        self.written: list[str] = []
+    def __init__(self, rows=()):
+        self.files = {}
+        self.written = []
         self.save(Catalog.of(LABEL, rows))
 
-    def save(self, grown: Catalog) -> list[str]:
+    def save(self, grown):
         out, texts = grown.spilled(f"20270101T000000000000Z-{len(self.written):06x}")
         assert not self.files.keys() & texts.keys()
         assert tuple(out) == tuple(grown)
@@ -339,20 +334,19 @@ class Stored:
         self.text = write_pointer(self.at)
         return [*texts]
 
-    def read(self, files: dict[str, str | None] | None = None) -> Pointer:
+    def read(self, files=None):
         return read_pointer(self.text, label=LABEL, files=self.files if files is None else files)
 
     @property
-    def older(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.text).get("older", [])
-        return found
+    def older(self):
+        return json.loads(self.text).get("older", [])
 
-    def altered(self, **changes: Any) -> Pointer:
+    def altered(self, **changes):
         return read_pointer(json.dumps({**json.loads(self.text), **changes}), label=LABEL, files=self.files)
 
 
 @pytest.mark.usefixtures("small_files")
-def test_the_oldest_pages_go_into_files_that_never_change() -> None:
+def test_the_oldest_pages_go_into_files_that_never_change():
     stored, before = Stored(), list[dict[str, Any]]()
     for n in range(60):
         # A backup has read none of the files.
@@ -372,7 +366,7 @@ def test_the_oldest_pages_go_into_files_that_never_change() -> None:
 
 
 @pytest.mark.usefixtures("small_files")
-def test_what_goes_out_of_a_file_makes_that_one_anew() -> None:
+def test_what_goes_out_of_a_file_makes_that_one_anew():
     stored = Stored(entries(*range(60)))
     names = [each["file"] for each in stored.older]
     rows = [each for each in entries(*range(60)) if each.snapshot_id != entry(12).snapshot_id]
@@ -390,7 +384,7 @@ def test_what_goes_out_of_a_file_makes_that_one_anew() -> None:
 
 
 @pytest.mark.usefixtures("small_files")
-def test_many_files_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_are_joined(monkeypatch):
     stored = Stored(entries(*range(60)))
     monkeypatch.setattr(catalog, "MANY_FILES", 4)
     monkeypatch.setattr(catalog, "FILE_CHARS", 10**6)
@@ -405,7 +399,7 @@ def test_many_files_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_files")
-def test_a_row_that_belongs_into_a_file_that_was_not_read_ends_the_catalogue_before_it() -> None:
+def test_a_row_that_belongs_into_a_file_that_was_not_read_ends_the_catalogue_before_it():
     stored = Stored(entries(*range(60)))
     own = tuple(stored.read({}).entries or ())
     grown = stored.read({}).catalog.following([*own, entry(3)])
@@ -437,12 +431,12 @@ def test_a_row_that_belongs_into_a_file_that_was_not_read_ends_the_catalogue_bef
         ),
     ],
 )
-def test_a_file_that_lies_ends_the_catalogue_before_it(spoil: Any, problem: str) -> None:
+def test_a_file_that_lies_ends_the_catalogue_before_it(spoil, problem):
     stored = Stored(entries(*range(60)))
     whole, older = stored.read(), stored.older
     name = older[2]["file"]
     text = spoil(stored.files[name])
-    files: dict[str, str | None] = {**stored.files, name: text}
+    files = {**stored.files, name: text}
     if problem != "is not the one" and text is not None:
         older[2]["sha256"] = payload.sha256(text.encode())
         stored.text = json.dumps({**json.loads(stored.text), "older": older})
@@ -468,7 +462,7 @@ def test_a_file_that_lies_ends_the_catalogue_before_it(spoil: Any, problem: str)
         {"pages": True},
     ],
 )
-def test_what_a_pointer_says_of_files_is_derived_and_bounded(change: dict[str, Any]) -> None:
+def test_what_a_pointer_says_of_files_is_derived_and_bounded(change):
     stored = Stored(entries(*range(60)))
     older = stored.older
     changed = stored.altered(older=[older[0], {**older[1], **change}, *older[2:]])
@@ -481,7 +475,7 @@ def test_what_a_pointer_says_of_files_is_derived_and_bounded(change: dict[str, A
 
 
 @pytest.mark.usefixtures("small_files")
-def test_all_pages_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_pages_together_are_bounded(monkeypatch):
     stored = Stored(entries(*range(60)))
     values = sum(page.values for page in stored.read().catalog._pages)
     monkeypatch.setattr(catalog, "MAX_VALUES", values // 8)

@@ -1,17 +1,14 @@
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle
 import re
-from typing import Any
 
 import pytest
 
 from colony_memory import exceptions
 
 #: Name, bases, attributes: what callers catch and read. A change here is a change for them.
-TREE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+TREE = {
     "ColonyMemoryError": (("RuntimeError",), ()),
     "SnapshotNotFound": (("ColonyMemoryError",), ()),
     "SnapshotCorrupt": (("ColonyMemoryError", "ValueError"), ("file",)),
@@ -30,7 +27,7 @@ TREE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "VaultDenied": (("VaultError",), ("status", "code", "retry_after")),
     "RateLimited": (("VaultError",), ("status", "code", "retry_after")),
 }
-SAMPLES: dict[str, Any] = {
+SAMPLES = {
     "file": "cmem.x.y.manifest.json",
     "needed": 7,
     "available": 5,
@@ -45,7 +42,7 @@ SAMPLES: dict[str, Any] = {
 }
 
 
-def defined() -> dict[str, type[BaseException]]:
+def defined():
     return {
         name: kind
         for name, kind in vars(exceptions).items()
@@ -54,16 +51,16 @@ def defined() -> dict[str, type[BaseException]]:
     }
 
 
-def make(name: str) -> Any:
+def make(name):
     attributes = TREE[name][1]
     return getattr(exceptions, name)("what happened", **{key: SAMPLES[key] for key in attributes})
 
 
-def drawn() -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]:
+def drawn():
     """The tree in the module's docstring: for each name the parent, further bases and attributes."""
     assert exceptions.__doc__ is not None
-    out: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {}
-    above: list[str] = []
+    out = {}
+    above = []
     for line in exceptions.__doc__.splitlines():
         found = re.fullmatch(r"    ([│├└─ ]*)([A-Za-z]+)(?:\(([A-Za-z…, ]+)\))?(.*)", line)
         if found is None:
@@ -78,7 +75,7 @@ def drawn() -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]:
     return out
 
 
-def test_the_tree_is_pinned() -> None:
+def test_the_tree_is_pinned():
     kinds = defined()
     assert {
         name: tuple(base.__name__ for base in kind.__bases__ if not base.__name__.startswith("_"))
@@ -89,7 +86,7 @@ def test_the_tree_is_pinned() -> None:
     assert exceptions.ColonyMemoryWarning.__bases__[1:] == (UserWarning,)
 
 
-def test_the_tree_is_the_one_in_the_docstring() -> None:
+def test_the_tree_is_the_one_in_the_docstring():
     tree = drawn()
     assert list(tree) == list(TREE)
     for name, (parent, others, attributes) in tree.items():
@@ -100,7 +97,7 @@ def test_the_tree_is_the_one_in_the_docstring() -> None:
 
 
 @pytest.mark.parametrize("name", TREE)
-def test_an_error_carries_its_message_and_attributes(name: str) -> None:
+def test_an_error_carries_its_message_and_attributes(name):
     error = make(name)
     assert str(error) == "what happened"
     assert vars(error) == {"hint": None} | {key: SAMPLES[key] for key in TREE[name][1]}
@@ -109,7 +106,7 @@ def test_an_error_carries_its_message_and_attributes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TREE)
-def test_attributes_are_keyword_only_and_documented(name: str) -> None:
+def test_attributes_are_keyword_only_and_documented(name):
     kind, attributes = getattr(exceptions, name), TREE[name][1]
     if attributes:
         own = next(base for base in kind.__mro__ if "__init__" in vars(base))
@@ -120,7 +117,7 @@ def test_attributes_are_keyword_only_and_documented(name: str) -> None:
         assert documented == list(attributes)
 
 
-def test_a_hint_is_a_call_and_ends_the_message() -> None:
+def test_a_hint_is_a_call_and_ends_the_message():
     hint = exceptions.Hint("restore", "snapshot_id", "id-1", label="notes")
     error = exceptions.UntrustedSnapshot("it was put back", hint=hint)
     assert (error.message, error.hint) == ("it was put back", hint)
@@ -134,7 +131,7 @@ def test_a_hint_is_a_call_and_ends_the_message() -> None:
 
 
 @pytest.mark.parametrize("name", TREE)
-def test_an_error_survives_copying_and_another_process(name: str) -> None:
+def test_an_error_survives_copying_and_another_process(name):
     error = make(name)
     error.add = "a note of the caller's own"
     error.hint = exceptions.Hint("verify")

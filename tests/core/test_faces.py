@@ -1,12 +1,9 @@
 """The two faces of the client: the same verbs with the same arguments, which the engine gets from both alike."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import pickle
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -18,11 +15,11 @@ FACES = (ColonyMemory, AsyncColonyMemory)
 DIFFER = {"backend", "collect", "destination"}
 
 
-def public(kind: type) -> dict[str, Any]:
+def public(kind):
     return {name: value for name, value in inspect.getmembers(kind) if not name.startswith("_")}
 
 
-def run(done: Any) -> None:
+def run(done):
     if inspect.iscoroutine(done):
         asyncio.run(done)
 
@@ -31,7 +28,7 @@ VERBS = sorted(name for name, value in public(AsyncColonyMemory).items() if insp
 VERBS.remove("aclose")  # there is nothing to close in the other
 
 
-def test_both_have_the_same_verbs() -> None:
+def test_both_have_the_same_verbs():
     assert set(public(AsyncColonyMemory)) - set(public(ColonyMemory)) == {"aclose"}
     assert set(public(ColonyMemory)) <= set(public(AsyncColonyMemory))
     assert {"backup", "restore", "prune", "copy_to"} < set(VERBS)
@@ -39,7 +36,7 @@ def test_both_have_the_same_verbs() -> None:
 
 
 @pytest.mark.parametrize("name", ["__init__", "autobackup", "to_progenly_export", *VERBS])
-def test_a_verb_has_the_same_arguments_in_both(name: str) -> None:
+def test_a_verb_has_the_same_arguments_in_both(name):
     one, other = (inspect.signature(getattr(kind, name)).parameters for kind in FACES)
     assert list(one) == list(other)
     for theirs, ours in zip(one.values(), other.values(), strict=True):
@@ -48,7 +45,7 @@ def test_a_verb_has_the_same_arguments_in_both(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_a_verb_says_the_same_of_what_it_gives(name: str) -> None:
+def test_a_verb_says_the_same_of_what_it_gives(name):
     one, other = (inspect.signature(getattr(kind, name)).return_annotation for kind in FACES)
     assert one == other
     assert getattr(AsyncColonyMemory, name).__doc__ == f"See :meth:`ColonyMemory.{name}`."
@@ -56,17 +53,17 @@ def test_a_verb_says_the_same_of_what_it_gives(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FACES)
-def test_an_error_of_python_names_the_face(kind: type) -> None:
-    memory: Any = kind(backend=open_vault("memory:"))
+def test_an_error_of_python_names_the_face(kind):
+    memory = kind(backend=open_vault("memory:"))
     for name in VERBS:
         assert pickle.loads(pickle.dumps(getattr(kind, name))) is getattr(kind, name)
         with pytest.raises(TypeError, match=rf"^{kind.__name__}\.{name}\(\) .*'lable'"):
             run(getattr(memory, name)(lable="default"))
 
 
-def test_what_somebody_derives_keeps_its_own_names() -> None:
+def test_what_somebody_derives_keeps_its_own_names():
     class Mine(ColonyMemory):
-        def backup(self, documents: dict[str, str], **options: Any) -> Any:
+        def backup(self, documents, **options):
             return super().backup(documents, **options)
 
     assert Mine.backup.__module__ == __name__
@@ -77,21 +74,21 @@ def test_what_somebody_derives_keeps_its_own_names() -> None:
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_the_engine_gets_every_argument_from_both(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+def test_the_engine_gets_every_argument_from_both(name, monkeypatch):
+    asked = []
 
-    def note(self: object, verb: object, *arguments: object, **options: object) -> object:
+    def note(self, verb, *arguments, **options):
         asked.append((verb, arguments, options))
         return SimpleNamespace(changes={})
 
-    async def note_later(self: object, verb: object, *arguments: object, **options: object) -> object:
+    async def note_later(self, verb, *arguments, **options):
         return note(self, verb, *arguments, **options)
 
     monkeypatch.setattr(Blocking, "_run", note)
     monkeypatch.setattr(Awaiting, "_run", note_later)
     memories = [kind(backend=open_vault("memory:")) for kind in FACES]
     for destination in memories:
-        destination._session = "there"  # type: ignore[assignment]
+        destination._session = "there"
     # What is looked at or made into something else on the way has to be of its kind.
     special = {"keep": 3, "retention": None, "format": 1}
     names = [each for each in inspect.signature(getattr(ColonyMemory, name)).parameters if each != "self"]

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import json
 import time
 import tracemalloc
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -26,18 +23,18 @@ JSON_VALUES = st.recursive(
 )
 
 
-def reference(value: object) -> str:
+def reference(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def read_back(data: bytes) -> Any:
+def read_back(data):
     """As the reader of 0.1.1 does: ``json.loads`` of bytes."""
     return json.loads(data)
 
 
 @unhurried
 @given(JSON_VALUES)
-def test_canonical_form_is_sorted_compact_and_plain(value: object) -> None:
+def test_canonical_form_is_sorted_compact_and_plain(value):
     text = reference(value)
     try:
         expected = text.encode("utf-8")
@@ -58,12 +55,12 @@ def test_canonical_form_is_sorted_compact_and_plain(value: object) -> None:
 @example("😀\ude00\ud83d😀")
 @example("\ud800\udc00")
 @example("\udbff\udfff")
-def test_any_text_comes_back_from_canonical_form(text: str) -> None:
+def test_any_text_comes_back_from_canonical_form(text):
     assert read_back(_json.canonical(text)) == text
     assert json.loads(_json.canonical(text).decode("utf-8", "surrogatepass")) == text
 
 
-def test_a_lone_surrogate_is_written_as_its_escape() -> None:
+def test_a_lone_surrogate_is_written_as_its_escape():
     assert _json.canonical("a\ud800b") == b'"a\\ud800b"'
     assert _json.canonical("\udfff") == b'"\\udfff"'
     assert _json.canonical("\ud83d\ude00") == b'"\\ud83d\xed\xb8\x80"'
@@ -72,24 +69,24 @@ def test_a_lone_surrogate_is_written_as_its_escape() -> None:
     assert _json.canonical("😀") == b'"\xf0\x9f\x98\x80"'
 
 
-def test_keys_are_sorted_by_code_point_and_not_by_utf_16() -> None:
+def test_keys_are_sorted_by_code_point_and_not_by_utf_16():
     assert _json.canonical({"\U0001f600": 1, "\uffff": 2, "Z": 3, "a": 4}) == '{"Z":3,"a":4,"\uffff":2,"😀":1}'.encode()
 
 
 @unhurried
 @given(DOCUMENTS)
-def test_documents_are_written_in_canonical_form(documents: dict[str, str]) -> None:
+def test_documents_are_written_in_canonical_form(documents):
     if documents:
         assert b"".join(_json.encode_documents(documents)) == _json.canonical(documents)
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _pairs(pairs):
     if len(dict(pairs)) != len(pairs):
         raise ValueError("twice")
     return dict(pairs)
 
 
-def accepted(data: bytes) -> dict[str, str] | None:
+def accepted(data):
     """What Python's own reader makes of it, None where that is not an object of texts with every name once."""
     try:
         value = json.loads(data.decode("utf-8", "surrogatepass"), object_pairs_hook=_pairs)
@@ -100,7 +97,7 @@ def accepted(data: bytes) -> dict[str, str] | None:
     return value
 
 
-def decoded(data: bytes) -> dict[str, str] | None:
+def decoded(data):
     try:
         return _json.decode_documents(data)
     except ValueError:
@@ -123,7 +120,7 @@ SPLICES = st.one_of(
 
 
 @st.composite
-def mutated(draw: st.DrawFn) -> bytes:
+def mutated(draw):
     data = draw(ENCODED)
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(data)))
@@ -157,7 +154,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 @example(b'{"":"",":":",",",":":"}')
 @example(b'{"a":x"b","c":"d"}')
 @example(b'{"a":"\n","b":"c"}')
-def test_documents_are_read_exactly_where_python_reads_an_object_of_texts(data: bytes) -> None:
+def test_documents_are_read_exactly_where_python_reads_an_object_of_texts(data):
     assert decoded(data) == accepted(data)
 
 
@@ -173,14 +170,14 @@ def test_documents_are_read_exactly_where_python_reads_an_object_of_texts(data: 
         (b"{}x", "there is more after the documents"),
     ],
 )
-def test_a_refusal_says_what_is_wrong(data: bytes, what: str) -> None:
+def test_a_refusal_says_what_is_wrong(data, what):
     with pytest.raises(ValueError, match="^" + what.replace("{", r"\{")):
         _json.decode_documents(data)
 
 
 @unhurried
 @given(TEXTS)
-def test_printable_names_are_encodable_and_keep_what_is(name: str) -> None:
+def test_printable_names_are_encodable_and_keep_what_is(name):
     shown = _json.printable(name)
     shown.encode("utf-8")
     if not any("\ud800" <= char <= "\udfff" for char in name):
@@ -190,7 +187,7 @@ def test_printable_names_are_encodable_and_keep_what_is(name: str) -> None:
 
 @unhurried
 @given(st.dictionaries(TEXTS, JSON_VALUES, max_size=4))
-def test_an_object_is_read_as_python_reads_it(value: dict[str, Any]) -> None:
+def test_an_object_is_read_as_python_reads_it(value):
     text = json.dumps(value)
     # A pair that json.dumps wrote as two escapes is read as one character, by every reader.
     assert _json.load_object(text) == json.loads(text)
@@ -215,24 +212,24 @@ def test_an_object_is_read_as_python_reads_it(value: dict[str, Any]) -> None:
     ],
     ids=lambda text: text[:20],
 )
-def test_what_is_no_object_is_refused(text: str, what: str) -> None:
+def test_what_is_no_object_is_refused(text, what):
     with pytest.raises(ValueError, match=what):
         _json.load_object(text)
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
-def test_what_python_alone_takes_for_a_number_is_no_json(constant: str) -> None:
+def test_what_python_alone_takes_for_a_number_is_no_json(constant):
     with pytest.raises(ValueError, match=f"^{constant} is no JSON$"):
         _json.load_object(f'{{"a":[{constant}]}}')
 
 
 @pytest.mark.parametrize("text", ["9" * 4301, "-" + "9" * 4300, "1" * 900_000], ids=len)
-def test_a_number_that_is_too_long_is_refused_on_every_python(text: str) -> None:
+def test_a_number_that_is_too_long_is_refused_on_every_python(text):
     with pytest.raises(ValueError, match="a number has more than 4300 digits"):
         _json.load_object(f'{{"a":{text}}}')
 
 
-def nested(levels: int, *, kind: str) -> str:
+def nested(levels, *, kind):
     """An object of so many levels, itself included."""
     opened, closed = {"list": ("[", "]"), "object": ('{"a":', "}")}[kind]
     rest = levels - 1
@@ -240,8 +237,8 @@ def nested(levels: int, *, kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["list", "object"])
-def test_the_bound_on_depth_is_the_same_for_every_caller(kind: str) -> None:
-    def deeper(frames: int, levels: int) -> dict[str, Any]:
+def test_the_bound_on_depth_is_the_same_for_every_caller(kind):
+    def deeper(frames, levels):
         return deeper(frames - 1, levels) if frames else _json.load_object(nested(levels, kind=kind))
 
     for frames in (0, 500):
@@ -253,7 +250,7 @@ def test_the_bound_on_depth_is_the_same_for_every_caller(kind: str) -> None:
 @pytest.mark.parametrize(
     "unit", ["[],", "{},", '{"":0},', '{"a":[]},', "[[[[[]]]]],", '"ab",', '"\u2615",', "1.5,", "999,"]
 )
-def test_reading_costs_a_small_multiple_of_the_text(unit: str) -> None:
+def test_reading_costs_a_small_multiple_of_the_text(unit):
     text = '{"a":[' + unit * (300_000 // len(unit)) + "0]}"
     tracemalloc.start()
     try:
@@ -263,7 +260,7 @@ def test_reading_costs_a_small_multiple_of_the_text(unit: str) -> None:
         tracemalloc.stop()
 
 
-def test_no_more_documents_are_read_than_there_may_be() -> None:
+def test_no_more_documents_are_read_than_there_may_be():
     data = b'{"a":"1","b":"2"}'
     assert _json.decode_documents(data, at_most=2) == _json.decode_documents(data) == {"a": "1", "b": "2"}
     for at_most in (0, 1):
@@ -272,7 +269,7 @@ def test_no_more_documents_are_read_than_there_may_be() -> None:
     assert _json.decode_documents(b"{}", at_most=0) == {}
 
 
-def seconds(number: int, spaced: tuple[str, str]) -> float:
+def seconds(number, spaced):
     documents = {f"notes/{n}.md": "text " * 40 for n in range(number)}
     body = json.dumps(documents, separators=spaced).encode()
     best = float("inf")
@@ -285,7 +282,7 @@ def seconds(number: int, spaced: tuple[str, str]) -> float:
 
 
 @pytest.mark.parametrize("spaced", [(",", ": "), (", ", ":"), (", ", ": "), (",", " :"), (" ,", ":")])
-def test_time_grows_with_the_size(spaced: tuple[str, str]) -> None:
+def test_time_grows_with_the_size(spaced):
     # Eight times the documents: 8 where it is linear, 64 where each one is looked for in all that follows.
     assert seconds(8000, spaced) < 25 * seconds(1000, spaced)
 
@@ -296,7 +293,7 @@ TRICKY = st.text(st.sampled_from('"\\/\n\t\r\b\x00\x1f\x7fé\u2028\uffff\ud83d\u
 
 @settings(deadline=None, max_examples=3 * settings().max_examples // 2)
 @given(st.dictionaries(TRICKY, TRICKY, min_size=1, max_size=4), st.sampled_from([1, 2, 3, 5, 12, 13, 29]))
-def test_documents_are_the_same_whatever_the_window(documents: dict[str, str], window: int) -> None:
+def test_documents_are_the_same_whatever_the_window(documents, window):
     whole = b"".join(_json.encode_documents(documents))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_json, "_WINDOW", window)
@@ -309,7 +306,7 @@ def test_documents_are_the_same_whatever_the_window(documents: dict[str, str], w
                 _json.decode_documents(whole[:cut])
 
 
-def test_one_large_document_is_not_held_several_times_over() -> None:
+def test_one_large_document_is_not_held_several_times_over():
     text = 'a line of some notes, and a quote: "so it was"\n' * 60_000
     size = len(text)
     tracemalloc.start()

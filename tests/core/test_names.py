@@ -1,17 +1,11 @@
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from colony_memory._format import names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -38,7 +32,7 @@ IDS = st.builds(str.__add__, st.sampled_from(PLAIN), st.text(f"{PLAIN}_-", max_s
         ("x" * 171, "x" * 171),
     ],
 )
-def test_a_label_is_folded_in_case_and_outer_blanks(given_label: str, usable: str) -> None:
+def test_a_label_is_folded_in_case_and_outer_blanks(given_label, usable):
     assert names.require_label(given_label) == usable
     assert names.require_label(usable) == usable
     assert names.sanitize_label(given_label) == usable
@@ -57,7 +51,7 @@ def test_a_label_is_folded_in_case_and_outer_blanks(given_label: str, usable: st
         ("work项目", "work"),
     ],
 )
-def test_a_label_that_needs_more_is_refused_with_the_spelling_to_use(label: str, spelling: str) -> None:
+def test_a_label_that_needs_more_is_refused_with_the_spelling_to_use(label, spelling):
     with pytest.raises(ValueError, match=re.escape(f"use {spelling!r} if that is what you mean")) as caught:
         names.require_label(label)
     assert repr(label) in str(caught.value)
@@ -66,7 +60,7 @@ def test_a_label_that_needs_more_is_refused_with_the_spelling_to_use(label: str,
 
 
 @pytest.mark.parametrize("label", ["", " ", "项目甲", "---", "/", "Привет", "\ud800", "-Default-"])
-def test_a_label_without_a_spelling_never_becomes_the_default_one(label: str) -> None:
+def test_a_label_without_a_spelling_never_becomes_the_default_one(label):
     with pytest.raises(ValueError, match="give the label a name in those characters") as caught:
         names.require_label(label)
     assert "use 'default'" not in str(caught.value)
@@ -74,13 +68,13 @@ def test_a_label_without_a_spelling_never_becomes_the_default_one(label: str) ->
 
 
 @pytest.mark.parametrize("label", [None, 7, b"work", ["work"], True])
-def test_a_label_that_is_no_string_is_refused(label: object) -> None:
+def test_a_label_that_is_no_string_is_refused(label):
     with pytest.raises(ValueError, match=f"label must be a string, not {type(label).__name__}"):
         names.require_label(label)
 
 
 @pytest.mark.parametrize("length", [172, 300, 100_000])
-def test_a_label_that_no_file_name_holds_is_refused_briefly(length: int) -> None:
+def test_a_label_that_no_file_name_holds_is_refused_briefly(length):
     with pytest.raises(ValueError, match="too long") as caught:
         names.require_label("l" * length)
     assert len(str(caught.value)) < 200
@@ -88,7 +82,7 @@ def test_a_label_that_no_file_name_holds_is_refused_briefly(length: int) -> None
 
 @unhurried
 @given(st.text(st.characters()))
-def test_two_labels_share_a_stream_only_if_case_and_blanks_tell_them_apart(label: str) -> None:
+def test_two_labels_share_a_stream_only_if_case_and_blanks_tell_them_apart(label):
     try:
         usable = names.require_label(label)
     except ValueError:
@@ -101,14 +95,14 @@ def test_two_labels_share_a_stream_only_if_case_and_blanks_tell_them_apart(label
     "snapshot_id",
     ["", "-a", "_a", "a.b", "a/b", "../a", "a b", "a\n", "a\0", "é", "\u0661", "a" * 65, None, 7, b"a", ["a"]],
 )
-def test_what_is_no_plain_id_is_refused(snapshot_id: object) -> None:
+def test_what_is_no_plain_id_is_refused(snapshot_id):
     with pytest.raises(ValueError, match="is not a snapshot id") as caught:
         names.require_id(snapshot_id)
     assert repr(snapshot_id) in str(caught.value)
 
 
-def test_what_is_no_id_is_shown_briefly() -> None:
-    deep: list[object] = []
+def test_what_is_no_id_is_shown_briefly():
+    deep = []
     for _ in range(100_000):
         deep = [deep]
     for bad in ("x" * 1_000_000, deep, list(range(100_000)), {"a": "b" * 1_000_000}, 10**4000):
@@ -132,14 +126,14 @@ def test_what_is_no_id_is_shown_briefly() -> None:
         "\u0662\u0660\u0662\u06660102T030405000006Z-abcdef",
     ],
 )
-def test_an_id_of_another_form_has_no_time(snapshot_id: str) -> None:
+def test_an_id_of_another_form_has_no_time(snapshot_id):
     assert names.id_time(snapshot_id) is None
     assert names.id_order(snapshot_id) < names.id_order("10000101T000000000000Z-000000")
 
 
 @unhurried
 @given(st.lists(st.tuples(MOMENTS, TOKENS), min_size=2, max_size=6))
-def test_plain_order_of_ids_is_order_of_time(made: list[tuple[datetime, str]]) -> None:
+def test_plain_order_of_ids_is_order_of_time(made):
     ids = [names.new_id(moment, token, []) for moment, token in made]
     by_time = sorted(ids, key=lambda snapshot_id: (names.id_time(snapshot_id), snapshot_id[-6:]))
     assert sorted(ids) == by_time == sorted(ids, key=names.id_order)
@@ -152,9 +146,7 @@ def test_plain_order_of_ids_is_order_of_time(made: list[tuple[datetime, str]]) -
     TOKENS,
     st.lists(IDS, max_size=3),
 )
-def test_a_new_id_is_later_than_every_one_seen(
-    seen: list[tuple[datetime, str]], now: datetime, token: str, others: list[str]
-) -> None:
+def test_a_new_id_is_later_than_every_one_seen(seen, now, token, others):
     ids = [names.new_id(moment, tail, []) for moment, tail in seen]
     ids += [other for other in others if names.id_time(other) is None]
     made = names.new_id(now, token, ids)
@@ -166,12 +158,12 @@ def test_a_new_id_is_later_than_every_one_seen(
     assert time == (now if latest is None or latest < now else latest + timedelta(microseconds=1))
 
 
-def test_an_id_from_the_future_is_followed_by_its_successor() -> None:
+def test_an_id_from_the_future_is_followed_by_its_successor():
     future = names.new_id(datetime(2999, 12, 31, 23, 59, 59, 999_999, UTC), "ffffff", [])
     assert names.new_id(datetime(2026, 1, 1, tzinfo=UTC), "000000", [future]) == "30000101T000000000000Z-000000"
 
 
-def test_an_id_at_the_end_of_time_is_passed_over() -> None:
+def test_an_id_at_the_end_of_time_is_passed_over():
     end = names.new_id(END, "abcdef", [])
     assert end == "99991231T235959999999Z-abcdef"
     assert names.new_id(datetime(2026, 1, 1, tzinfo=UTC), "000000", [end]) == "20260101T000000000000Z-000000"
@@ -180,7 +172,7 @@ def test_an_id_at_the_end_of_time_is_passed_over() -> None:
 
 @unhurried
 @given(LABELS.map(names.sanitize_label), IDS, st.integers(0, 999_999))
-def test_reading_a_file_name_undoes_writing_it(label: str, snapshot_id: str, seq: int) -> None:
+def test_reading_a_file_name_undoes_writing_it(label, snapshot_id, seq):
     manifest, part = names.manifest_filename(label, snapshot_id), names.part_filename(label, snapshot_id, seq)
     pointer = names.latest_filename(label)
     assert names.read_filename(manifest) == (label, snapshot_id, "manifest", None)
@@ -208,7 +200,7 @@ def test_reading_a_file_name_undoes_writing_it(label: str, snapshot_id: str, seq
         "notes/cmem.a.b.manifest.json",
     ],
 )
-def test_other_names_are_not_of_the_format(filename: str) -> None:
+def test_other_names_are_not_of_the_format(filename):
     assert names.read_filename(filename) is None
 
 
@@ -220,7 +212,7 @@ NEARLY_IDS = st.text("aZ0_-. \n\u0661é/", max_size=4) | st.sampled_from(
 )
 
 
-def is_taken(require: Callable[[object], str], text: str) -> bool:
+def is_taken(require, text):
     try:
         return require(text) == text
     except ValueError:
@@ -236,7 +228,7 @@ def is_taken(require: Callable[[object], str], text: str) -> bool:
 @example("-", "x", "manifest")
 @example("_", "x", "manifest")
 @example("a", "_", "p0")
-def test_a_file_has_a_label_and_an_id_only_if_every_verb_takes_them(label: str, snapshot_id: str, kind: str) -> None:
+def test_a_file_has_a_label_and_an_id_only_if_every_verb_takes_them(label, snapshot_id, kind):
     is_label, is_id = is_taken(names.require_label, label), is_taken(names.require_id, snapshot_id)
     pointer, file = (
         names.read_filename(f"cmem.{label}.latest.json"),

@@ -1,21 +1,14 @@
 """Patches, by what git and patch make of them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colony_memory._diff import EXECUTABLE, LINK, File, Matcher, Steps, file_patch, patch, split_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
 NUMBERS = [f"{number}\n" for number in range(40)]
@@ -48,7 +41,7 @@ NAMES = [
 ]
 
 
-def write(files: Mapping[str, File], root: Path) -> None:
+def write(files, root):
     root.mkdir()
     for name, file in files.items():
         path = root / name
@@ -60,7 +53,7 @@ def write(files: Mapping[str, File], root: Path) -> None:
         path.chmod(0o755 if file.mode == EXECUTABLE else 0o644)
 
 
-def read(root: Path) -> dict[str, File]:
+def read(root):
     found = {}
     for path in root.rglob("*"):
         name = str(path.relative_to(root))
@@ -72,7 +65,7 @@ def read(root: Path) -> dict[str, File]:
     return found
 
 
-def applied(before: Mapping[str, File], text: str, root: Path, command: list[str]) -> dict[str, File]:
+def applied(before, text, root, command):
     if shutil.which(command[0]) is None:
         pytest.skip(f"no {command[0]}")
     write(before, root)
@@ -89,7 +82,7 @@ def applied(before: Mapping[str, File], text: str, root: Path, command: list[str
     "command", [["git", "apply", "-"], ["patch", "-p1", "--no-backup-if-mismatch"]], ids=["git", "patch"]
 )
 @pytest.mark.parametrize("turned", [False, True])
-def test_what_is_printed_applies(tmp_path: Path, command: list[str], turned: bool) -> None:
+def test_what_is_printed_applies(tmp_path, command, turned):
     before, after = ({f"{number}.md": File(pair[side]) for number, pair in enumerate(TEXTS)} for side in (0, 1))
     before |= {name: File("old\n") for name in NAMES} | {f"gone {name}": File("x\ny") for name in NAMES}
     after |= {name: File("old\nnew") for name in NAMES} | {f"new {name}": File("x\ny\n") for name in NAMES}
@@ -102,7 +95,7 @@ def test_what_is_printed_applies(tmp_path: Path, command: list[str], turned: boo
 
 
 @POSIX
-def test_links_and_what_may_be_executed_are_those_of_git(tmp_path: Path) -> None:
+def test_links_and_what_may_be_executed_are_those_of_git(tmp_path):
     before = {"run.sh": File("x\n"), "both.sh": File("x\n"), "today": File("monday.md", LINK), "turns": File("text\n")}
     after = {
         "run.sh": File("x\n", EXECUTABLE),
@@ -116,7 +109,7 @@ def test_links_and_what_may_be_executed_are_those_of_git(tmp_path: Path) -> None
 
 
 @POSIX
-def test_what_is_no_text_is_said_and_keeps_nothing_else_from_applying(tmp_path: Path) -> None:
+def test_what_is_no_text_is_said_and_keeps_nothing_else_from_applying(tmp_path):
     before = {"a": File("1\n"), "m.png": File(b"\x89PNG"), "n": File("nul\0"), "z": File("1\n")}
     after = {
         "a": File("2\n"),
@@ -135,7 +128,7 @@ def test_what_is_no_text_is_said_and_keeps_nothing_else_from_applying(tmp_path: 
     assert file_patch("m", File(b"\xff"), File(b"\xff")) == ""
 
 
-def test_nothing_that_is_in_a_text_or_name_is_taken_for_more_than_a_line() -> None:
+def test_nothing_that_is_in_a_text_or_name_is_taken_for_more_than_a_line():
     text = file_patch("a\n+++ b/../../evil", None, File("x"))
     assert text.splitlines()[:5] == [
         r'diff --git "a/a\n+++ b/../../evil" "b/a\n+++ b/../../evil"',
@@ -147,7 +140,7 @@ def test_nothing_that_is_in_a_text_or_name_is_taken_for_more_than_a_line() -> No
     assert file_patch("\udce9\u202e", None, File("")).startswith(r'diff --git "a/\355\263\251\342\200\256"')
 
 
-def test_what_would_take_too_long_is_replaced_and_said_to_be() -> None:
+def test_what_would_take_too_long_is_replaced_and_said_to_be():
     before, after = "a\n" + "x\n" * 9000, "x\n" * 9001 + "b\n"
     text = file_patch("a.md", File(before), File(after), Steps(1000))
     first, *_ = text.splitlines()
@@ -161,7 +154,7 @@ LINES = st.lists(st.sampled_from(["", "a", "b", "c", "d"]), max_size=14).map("\n
 
 @settings(deadline=None)
 @given(LINES, LINES, st.integers(0, 60))
-def test_what_is_common_is_common(before: str, after: str, left: int) -> None:
+def test_what_is_common_is_common(before, after, left):
     old, new = split_lines(before), split_lines(after)
     assert "".join(old) == before
     at, to = 0, 0
@@ -179,11 +172,11 @@ def test_what_is_common_is_common(before: str, after: str, left: int) -> None:
     assert whole.exact
 
 
-def test_no_document_takes_the_steps_of_all() -> None:
+def test_no_document_takes_the_steps_of_all():
     steps = Steps(40_000)
     hostile = ["a\n", *["x\n"] * 5000], [*["x\n"] * 5001, "b\n"]
 
-    def exact(old: list[str], new: list[str]) -> bool:
+    def exact(old, new):
         matcher = Matcher(old, new, steps)
         matcher.get_opcodes()
         return matcher.exact

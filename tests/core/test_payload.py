@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
@@ -9,7 +7,6 @@ import tracemalloc
 import zlib
 from itertools import pairwise
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -21,18 +18,15 @@ from colony_memory._format import payload as _payload
 from colony_memory._format.payload import tree_of, tree_of_digests
 from colony_memory.snapshot import build, parse
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
 
 
-def encode(data: bytes) -> str:
+def encode(data):
     return base64.b64encode(data).decode("ascii")
 
 
-def cut(text: str, places: list[int]) -> list[str]:
+def cut(text, places):
     places = sorted(place % (len(text) + 1) for place in places)
     edges = [0, *places, len(text)]
     return [text[start:end] for start, end in pairwise(edges)]
@@ -40,7 +34,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 
 @unhurried
 @given(st.lists(st.binary(max_size=200), max_size=6), st.lists(st.integers(0, 10_000), max_size=6))
-def test_any_bytes_come_back_however_they_are_cut(pieces: list[bytes], places: list[int]) -> None:
+def test_any_bytes_come_back_however_they_are_cut(pieces, places):
     plain = b"".join(pieces)
     packed = _payload.pack(pieces)
     assert packed.size == len(plain)
@@ -49,7 +43,7 @@ def test_any_bytes_come_back_however_they_are_cut(pieces: list[bytes], places: l
 
 
 @pytest.fixture
-def loads_anew() -> Iterator[None]:
+def loads_anew():
     """What compresses is looked for once; before and after these tests it is looked for again."""
     _payload._libdeflate.cache_clear()
     yield
@@ -57,7 +51,7 @@ def loads_anew() -> Iterator[None]:
 
 
 @pytest.fixture(params=["zlib", "libdeflate"])
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, loads_anew: None) -> str:
+def library(request, monkeypatch, loads_anew):
     if request.param == "zlib":
         monkeypatch.setitem(sys.modules, "deflate", None)
     else:
@@ -66,7 +60,7 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, loa
 
 
 @pytest.mark.parametrize("plain", [b"", b"a", bytes(range(256)) * 20, b"two years of notes\n" * 9000], ids=len)
-def test_each_library_writes_one_member_that_all_read(library: str, plain: bytes) -> None:
+def test_each_library_writes_one_member_that_all_read(library, plain):
     packed = _payload.pack([plain[:1], plain[1:100], plain[100:]])
     assert packed == _payload.pack([plain])
     assert (packed.size, packed.sha256) == (len(plain), _payload.sha256(plain))
@@ -78,7 +72,7 @@ def test_each_library_writes_one_member_that_all_read(library: str, plain: bytes
     assert _payload.unpack([packed.blob], size=len(plain)) == plain
 
 
-def test_the_extra_is_used_where_it_is_there(loads_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_is_used_where_it_is_there(loads_anew, monkeypatch):
     deflate = pytest.importorskip("deflate")
     with_it = _payload.pack([b"words and words and words " * 99])
     assert base64.b64decode(with_it.blob) == deflate.gzip_compress(b"words and words and words " * 99, 7)
@@ -88,14 +82,14 @@ def test_the_extra_is_used_where_it_is_there(loads_anew: None, monkeypatch: pyte
     assert (with_it.size, with_it.sha256) == (without.size, without.sha256)
 
 
-def test_another_module_of_that_name_is_not_the_extra(loads_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_module_of_that_name_is_not_the_extra(loads_anew, monkeypatch):
     monkeypatch.setitem(sys.modules, "deflate", ModuleType("deflate"))
     assert gzip.decompress(base64.b64decode(_payload.pack([b"x"]).blob)) == b"x"
 
 
 @unhurried
 @given(st.lists(st.binary(max_size=50), min_size=1, max_size=5), st.data())
-def test_several_members_with_zeros_between_are_read(members: list[bytes], data: st.DataObject) -> None:
+def test_several_members_with_zeros_between_are_read(members, data):
     stream = b""
     for member in members:
         stream += gzip.compress(member) + b"\0" * data.draw(st.integers(0, 20))
@@ -104,7 +98,7 @@ def test_several_members_with_zeros_between_are_read(members: list[bytes], data:
     assert _payload.unpack(cut(encode(stream), places), size=len(plain)) == plain == gzip.decompress(stream)
 
 
-def test_a_changed_byte_never_gives_other_bytes() -> None:
+def test_a_changed_byte_never_gives_other_bytes():
     plain = b"some text, " * 20
     stream = base64.b64decode(_payload.pack([plain]).blob)
     refused = 0
@@ -122,14 +116,14 @@ def test_a_changed_byte_never_gives_other_bytes() -> None:
 
 @pytest.mark.parametrize("off", [-1, 1, 10**6])
 @pytest.mark.parametrize("plain", [b"x", b"text " * 50_000])
-def test_another_size_than_the_declared_one_is_refused(plain: bytes, off: int) -> None:
+def test_another_size_than_the_declared_one_is_refused(plain, off):
     packed = _payload.pack([plain])
     what = "there is more than the" if off < 0 else f"there are {len(plain)} bytes, not the {len(plain) + off}"
     with pytest.raises(ValueError, match=what):
         _payload.unpack([packed.blob], size=len(plain) + off)
 
 
-def test_a_bomb_is_stopped_at_the_declared_size() -> None:
+def test_a_bomb_is_stopped_at_the_declared_size():
     bomb = encode(gzip.compress(b"\0" * 64_000_000))
     tracemalloc.start()
     try:
@@ -141,7 +135,7 @@ def test_a_bomb_is_stopped_at_the_declared_size() -> None:
     assert peak < 1_000_000
 
 
-def test_a_thousand_members_are_read_and_no_more() -> None:
+def test_a_thousand_members_are_read_and_no_more():
     member = gzip.compress(b"a")
     assert _payload.unpack([encode(member * 1000)], size=1000) == b"a" * 1000
     with pytest.raises(ValueError, match="too many gzip members"):
@@ -167,29 +161,29 @@ def test_a_thousand_members_are_read_and_no_more() -> None:
     ],
 )
 @pytest.mark.parametrize("places", [[], [8], [9], [3, 8, 11], list(range(64))])
-def test_anything_but_plain_base64_is_refused(change: object, places: list[int]) -> None:
+def test_anything_but_plain_base64_is_refused(change, places):
     blob = _payload.pack([b"xy"]).blob
     assert blob.endswith("==")
     with pytest.raises(ValueError, match=r"base64|ASCII|gzip"):
-        _payload.unpack(cut(change(blob), places), size=2)  # type: ignore[operator]
+        _payload.unpack(cut(change(blob), places), size=2)
 
 
-def test_chunks_are_taken_one_at_a_time() -> None:
+def test_chunks_are_taken_one_at_a_time():
     """What is wrong at the beginning is told without reading to the end."""
     taken = []
 
-    def chunks() -> object:
+    def chunks():
         for number, chunk in enumerate([encode(b"no gzip at all!!"), "AAAA", "AAAA"]):
             taken.append(number)
             yield chunk
 
     with pytest.raises(ValueError, match="damaged"):
-        _payload.unpack(chunks(), size=10)  # type: ignore[arg-type]
+        _payload.unpack(chunks(), size=10)
     assert taken == [0]
 
 
 @pytest.mark.parametrize("size", [2**30, 2**31, 2**62, sys.maxsize - 1, sys.maxsize, 2**63, 2**64, 10**100])
-def test_a_declared_size_beyond_all_memory_is_another_one(size: int) -> None:
+def test_a_declared_size_beyond_all_memory_is_another_one(size):
     with pytest.raises(ValueError, match=f"there are 2 bytes, not the {size}"):
         _payload.unpack([_payload.pack([b"xy"]).blob], size=size)
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import importlib
 import inspect
 import json
@@ -89,14 +87,14 @@ HEAVY = {
 }
 
 
-def fresh(code: str) -> str:
+def fresh(code):
     """What a new interpreter prints, with no site customisation of this one in the way."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_public_names_are_pinned_and_sorted() -> None:
+def test_public_names_are_pinned_and_sorted():
     assert colony_memory.__all__ == PUBLIC
     constants = [name for name in PUBLIC if name.isupper()]
     rest = [name for name in PUBLIC if not name.isupper()]
@@ -105,27 +103,27 @@ def test_public_names_are_pinned_and_sorted() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_name_resolves_and_is_documented(name: str) -> None:
+def test_a_public_name_resolves_and_is_documented(name):
     value = getattr(colony_memory, name)
     if not isinstance(value, str):
         assert inspect.getdoc(value)
         assert value.__module__.startswith("colony_memory.")
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'colony_memory' has no attribute 'Snapshots'"):
         colony_memory.Snapshots  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Snapshots'"):
         exec("from colony_memory import Snapshots")
 
 
-def test_names_that_are_loaded_late_are_the_ones_of_their_module() -> None:
+def test_names_that_are_loaded_late_are_the_ones_of_their_module():
     assert set(colony_memory._LATE) < set(PUBLIC)
     for name, module in colony_memory._LATE.items():
         assert getattr(colony_memory, name) is getattr(importlib.import_module(f"colony_memory.{module}"), name)
 
 
-def test_a_client_is_made_without_loading_what_is_heavy() -> None:
+def test_a_client_is_made_without_loading_what_is_heavy():
     code = """
 import sys, json
 bare = set(sys.modules)
@@ -139,7 +137,7 @@ print(json.dumps(sorted(set(sys.modules) - bare)))
     assert not loaded & {f"colony_memory.{module}" for module in ("app", "testing", "cli", "capture", "vaults.colony")}
 
 
-def test_submodules_are_there_right_after_the_import() -> None:
+def test_submodules_are_there_right_after_the_import():
     code = """
 import colony_memory
 assert colony_memory.snapshot.sanitize_label("A b") == "a-b"
@@ -158,7 +156,7 @@ print("all there")
     assert fresh(code) == "all there\n"
 
 
-def test_the_version_is_the_one_of_the_distribution() -> None:
+def test_the_version_is_the_one_of_the_distribution():
     version = importlib.import_module("colony_memory._version").__version__
     assert colony_memory.__version__ == version
     major, minor = map(int, version.split(".")[:2])
@@ -167,11 +165,11 @@ def test_the_version_is_the_one_of_the_distribution() -> None:
     assert major < 1
 
 
-def test_the_format_is_the_one_in_the_field() -> None:
+def test_the_format_is_the_one_in_the_field():
     assert colony_memory.FORMAT == "colony-memory/1"
 
 
-def test_fields_of_a_snapshot_info() -> None:
+def test_fields_of_a_snapshot_info():
     nothing = MISSING
     assert [(field.name, field.default) for field in fields(colony_memory.SnapshotInfo)] == [
         ("snapshot_id", nothing),
@@ -203,17 +201,17 @@ def test_fields_of_a_snapshot_info() -> None:
         ("rewrites", None),
         ("pinned_until", None),
     ]
-    assert colony_memory.SnapshotInfo.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert colony_memory.SnapshotInfo.__dataclass_params__.frozen
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_the_package_says_that_it_is_typed():
     assert (Path(colony_memory.__file__).parent / "py.typed").is_file()
 
 
 @pytest.mark.parametrize(
     "path", sorted((Path(__file__).parents[1] / "typing").glob("*.py")), ids=lambda path: path.stem
 )
-def test_what_is_type_checked_can_be_imported(path: Path) -> None:
+def test_what_is_type_checked_can_be_imported(path):
     assert runpy.run_path(str(path))
 
 
@@ -222,7 +220,7 @@ NEEDS = {"keys": ("cryptography", "pyrage")}
 
 
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.stem)
-def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs(path, tmp_path, monkeypatch):
     for name in NEEDS.get(path.stem, ()):
         pytest.importorskip(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -231,7 +229,7 @@ def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert runpy.run_path(str(path), run_name="__main__")
 
 
-def test_what_must_not_pass_names_the_error_of_each_checker() -> None:
+def test_what_must_not_pass_names_the_error_of_each_checker():
     lines = (PROGRAMS / "refused.py").read_text(encoding="utf-8").splitlines()
     wrong = [line for line in lines if "ignore[" in line]
     assert len(wrong) > 40

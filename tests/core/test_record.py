@@ -1,7 +1,5 @@
 """The record of a folder, compared and merged entry by entry."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -29,7 +27,7 @@ from colony_memory.snapshot import SnapshotInfo, build, read_manifest
 ID = "20260101T000000000000Z-abcdef"
 
 
-def record(**more) -> str:
+def record(**more):
     return dump_metadata(Metadata(**more))
 
 
@@ -124,11 +122,11 @@ NOW = datetime(2026, 6, 15, 12, tzinfo=timezone.utc)
 STAMP = "2026-06-15T12:00:00Z"
 
 
-def own(n: int) -> str:
+def own(n):
     return f"202606{n:02}T000000000000Z-aaaaaa"
 
 
-def info(n: int, *based_on: int, unknown: bool = False, refused: bool = False, rewrites: int | None = None):
+def info(n, *based_on, unknown=False, refused=False, rewrites=None):
     return SnapshotInfo(
         own(n), "work", STAMP, ["a"], 1, 2, "sha256:" + "0" * 64, parent_id=own(based_on[0]) if based_on else None,
         based_on=None if unknown else tuple(map(own, based_on)), refused=refused,
@@ -136,11 +134,11 @@ def info(n: int, *based_on: int, unknown: bool = False, refused: bool = False, r
     )  # fmt: skip
 
 
-def history(*infos: SnapshotInfo) -> list[SnapshotInfo]:
+def history(*infos):
     return sorted(infos, key=lambda one: one.snapshot_id, reverse=True)
 
 
-def unmerged(*numbers: int, **more: bool) -> tuple[Unmerged, ...]:
+def unmerged(*numbers, **more):
     return tuple(Unmerged(own(n), STAMP, **more) for n in numbers)
 
 

@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 import re
 import time
 import tracemalloc
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import example, given, settings
@@ -22,9 +20,6 @@ from colony_memory.reports import (
     count_lines,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
 
@@ -34,7 +29,7 @@ GOOD = SnapshotCheck("id", "ok", "ok", "ok", "ok", "did:key:z")
 # --- a report is true where there is something good to say ---
 
 
-def test_a_check_is_true_only_where_everything_was_read_and_holds() -> None:
+def test_a_check_is_true_only_where_everything_was_read_and_holds():
     facts = get_args(reports.Fact)
     assert facts == ("ok", "bad", "missing", "unchecked")
     for manifest, parts, digest, signature in product(facts, repeat=4):
@@ -42,7 +37,7 @@ def test_a_check_is_true_only_where_everything_was_read_and_holds() -> None:
         assert bool(check) == (manifest == parts == digest == "ok" and signature in ("ok", "missing"))
 
 
-def test_a_verify_report_is_true_where_all_of_at_least_one_restore() -> None:
+def test_a_verify_report_is_true_where_all_of_at_least_one_restore():
     assert VerifyReport("work", (GOOD, GOOD), latest="id")
     assert not VerifyReport("work", ())
     assert not VerifyReport("work", (GOOD, replace(GOOD, digest="bad")))
@@ -54,7 +49,7 @@ def test_a_verify_report_is_true_where_all_of_at_least_one_restore() -> None:
 # --- what changed ---
 
 
-def change(before: str, after: str) -> tuple[int, int]:
+def change(before, after):
     found = compare({"a": before}, {"a": after})
     assert (found.added, found.removed, found.unchanged) == ((), (), 0)
     return found.changed["a"].added, found.changed["a"].removed
@@ -86,7 +81,7 @@ def change(before: str, after: str) -> tuple[int, int]:
         ("e\u0301", "\u00e9", 1, 1),
     ],
 )
-def test_lines_are_counted(before: str, after: str, added: int, removed: int) -> None:
+def test_lines_are_counted(before, after, added, removed):
     assert change(before, after) == (added, removed)
 
 
@@ -95,7 +90,7 @@ LINES = st.lists(st.sampled_from(["", "a", "b", "c", "d"]), max_size=12).map("\n
 
 @unhurried
 @given(st.dictionaries(st.text(max_size=2), LINES, max_size=4), st.dictionaries(st.text(max_size=2), LINES, max_size=4))
-def test_a_difference_accounts_for_every_name(before: dict[str, str], after: dict[str, str]) -> None:
+def test_a_difference_accounts_for_every_name(before, after):
     found = compare(before, after)
     assert set(found.added) == set(after) - set(before)
     assert set(found.removed) == set(before) - set(after)
@@ -107,7 +102,7 @@ def test_a_difference_accounts_for_every_name(before: dict[str, str], after: dic
     assert bool(found) == (before != after)
 
 
-def test_a_log_that_repeats_itself_is_compared_in_time() -> None:
+def test_a_log_that_repeats_itself_is_compared_in_time():
     lines = [f"line {number}" for number in range(120)]
     before = "\n".join(lines[number % 120] for number in range(12_000))
     after = "\n".join(lines[(number * 7 + number // 120) % 120] for number in range(12_000))
@@ -117,7 +112,7 @@ def test_a_log_that_repeats_itself_is_compared_in_time() -> None:
     assert added == removed
 
 
-def test_what_would_take_too_long_to_count_is_said_to_be_more_than_it_is() -> None:
+def test_what_would_take_too_long_to_count_is_said_to_be_more_than_it_is():
     few, many = "a\nb\n", "y\n" + "x\n" * 200_000
     found = compare({"few": few, "many": many}, {"few": few + "c\n", "many": "x\n" * 200_001 + "z\n"}).changed
     assert found == {"few": DocumentChange(1, 0), "many": DocumentChange(200_002, 200_001, exact=False)}
@@ -131,7 +126,7 @@ TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab"]), max_size=12).map("\n".jo
 @example("x\na", "x\nab", 3, 2)
 @example("b\n", "a\nb\n", 3, 2)
 @example("a", "a\n", 3, 2)
-def test_what_is_around_the_changed_part_is_the_same_on_both_sides(old: str, new: str, around: int, piece: int) -> None:
+def test_what_is_around_the_changed_part_is_the_same_on_both_sides(old, new, around, piece):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_diff, "_PIECE", piece)
         part = changed_part(old, new, around=around)
@@ -151,7 +146,7 @@ def test_what_is_around_the_changed_part_is_the_same_on_both_sides(old: str, new
 
 @settings(deadline=None)
 @given(TEXTS, TEXTS)
-def test_what_is_too_long_to_be_looked_at_is_said_to_differ(old: str, new: str) -> None:
+def test_what_is_too_long_to_be_looked_at_is_said_to_differ(old, new):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_diff, "MOST_LINES", 0)
         change = count_lines(old, new, Steps())
@@ -179,7 +174,7 @@ OTHER = LONG.replace("1", "x")
         lambda: file_patch("a", None, File(LONG)),
     ],
 )
-def test_many_short_lines_take_little_memory(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_short_lines_take_little_memory(act, monkeypatch):
     monkeypatch.setattr(_diff, "MOST_LINES", 1000)
     tracemalloc.start()
     try:
@@ -190,11 +185,11 @@ def test_many_short_lines_take_little_memory(act: Callable[[], object], monkeypa
     assert peak < 8 * len(LONG)
 
 
-def lines(pattern: str, text: str, **options: bool) -> list[tuple[int, str | None]]:
+def lines(pattern, text, **options):
     return [(found.number, found.line) for found in Pattern(pattern, **options).find_lines(text)]
 
 
-def test_each_line_is_looked_at_on_its_own() -> None:
+def test_each_line_is_looked_at_on_its_own():
     text = "tea\n\ncoffee\r\nTea and tea\nte\u2028a\x0cb"
     assert lines("tea", text) == [(1, "tea"), (4, "Tea and tea")]
     assert lines("tea", text, ignore_case=True) == [(1, "tea"), (4, "Tea and tea")]
@@ -209,7 +204,7 @@ def test_each_line_is_looked_at_on_its_own() -> None:
     assert lines("x*", "a\n\n") == [(1, "a"), (2, "")]
 
 
-def test_a_fixed_text_is_no_expression() -> None:
+def test_a_fixed_text_is_no_expression():
     assert lines("a.b*", "a.b*\nacb\nA.B*", fixed=True) == [(1, "a.b*")]
     assert lines("a.b*", "a.b*\nacb\nA.B*", fixed=True, ignore_case=True) == [(1, "a.b*"), (3, "A.B*")]
     assert lines("[", "[", fixed=True) == [(1, "[")]
@@ -229,7 +224,7 @@ def test_a_fixed_text_is_no_expression() -> None:
         (b"a", "must be a string, not bytes"),
     ],
 )
-def test_what_is_no_pattern_is_refused(pattern: str, says: str) -> None:
+def test_what_is_no_pattern_is_refused(pattern, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         Pattern(pattern)
 
@@ -243,7 +238,7 @@ PARTS = ["a", "b", "c", r"\.", ".", "[ab]", "[^a]", ".*", ".+", ".*?", ".+?", "a
     st.text("abc. 1", max_size=12),
     st.booleans(),
 )
-def test_a_line_has_what_re_finds_in_it(pattern: str, line: str, ignore_case: bool) -> None:
+def test_a_line_has_what_re_finds_in_it(pattern, line, ignore_case):
     try:
         expected = re.compile(pattern, re.IGNORECASE if ignore_case else 0).search(line)
     except re.error:
@@ -254,7 +249,7 @@ def test_a_line_has_what_re_finds_in_it(pattern: str, line: str, ignore_case: bo
         assert 0 <= found[0] <= found[1] <= len(line)
 
 
-def test_a_long_line_is_looked_at_in_pieces_that_overlap() -> None:
+def test_a_long_line_is_looked_at_in_pieces_that_overlap():
     piece = _matching._PIECE
     for at in (0, 1, piece // 2 - 3, piece // 2, piece - 4, piece - 1, piece, 5 * piece):
         line = "x" * at + "needle7" + "x" * 3 * piece
@@ -274,7 +269,7 @@ def test_a_long_line_is_looked_at_in_pieces_that_overlap() -> None:
     assert Pattern("a.*b").find(f"a{long}b") == (0, 4 * piece + 2)
 
 
-def test_a_long_line_is_cut_around_what_was_found() -> None:
+def test_a_long_line_is_cut_around_what_was_found():
     (found,) = Pattern("needle").find_lines("x" * 1000 + "needle" + "y" * 1000)
     assert found.line is not None
     assert found.line[0] == found.line[-1] == "\u2026"
@@ -293,24 +288,24 @@ def test_a_long_line_is_cut_around_what_was_found() -> None:
 class Looking:
     """An expression that notes how much it looks at."""
 
-    def __init__(self) -> None:
-        self.looks: list[int] = []
+    def __init__(self):
+        self.looks = []
 
-    def search(self, line: str, start: int = 0, end: int | None = None) -> None:
+    def search(self, line, start=0, end=None):
         self.looks.append((len(line) if end is None else end) - start)
 
 
-def test_no_text_draws_out_an_innocent_expression() -> None:
+def test_no_text_draws_out_an_innocent_expression():
     text = "foo" * 30_000
     pattern, regex = Pattern(r"\w+@\w+"), Looking()
-    pattern._regex = regex  # type: ignore[assignment]
+    pattern._regex = regex
     assert pattern.find(text) is None
     assert max(regex.looks) == _matching._PIECE
     assert sum(regex.looks) <= 2 * len(text)
     # Each part of a row is looked for once, from where the one before it ended.
     pattern, regex = Pattern("f.*b.*x"), Looking()
     first, *_ = pattern._row
-    pattern._row = (first, regex, regex)  # type: ignore[assignment]
+    pattern._row = (first, regex, regex)
     assert pattern.find(text) is None
     assert regex.looks == [len(text) - 1]
     assert Pattern("foo.*bar.*x").find(text) is None

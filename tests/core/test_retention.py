@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -14,36 +11,33 @@ from colony_memory._format.names import id_order, read_stamp
 from colony_memory.retention import SHRINK_GRACE, Retention, Shrink, before_shrink, newest_first, plan
 from colony_memory.snapshot import SnapshotInfo, created
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
-
-def kept(infos: Iterable[SnapshotInfo], *, now: datetime = NOW, head: str | None = None, **rules: Any) -> list[str]:
+def kept(infos, *, now=NOW, head=None, **rules):
     made = plan(infos, retention=Retention(**rules), now=now, head=head)
     return [f"{created(info):%m-%d %H:%M}" for info in made.keep]
 
 
-def days(*texts: str) -> list[SnapshotInfo]:
+def days(*texts):
     return [at(text) for text in texts]
 
 
 # --- the policy ---
 
 
-def test_a_retention_without_a_rule_is_refused() -> None:
+def test_a_retention_without_a_rule_is_refused():
     with pytest.raises(ValueError, match="would remove everything: give at least one"):
         Retention()
 
 
 @pytest.mark.parametrize("rule", ["last", "hourly", "daily", "weekly", "monthly", "yearly"])
 @pytest.mark.parametrize("value", [-1, 1.0, "3", True, DAY])
-def test_a_rule_is_a_count(rule: str, value: object) -> None:
+def test_a_rule_is_a_count(rule, value):
     with pytest.raises(ValueError, match=f"keep_{rule}=.* must not be negative, and a count"):
-        Retention(**{f"keep_{rule}": value})  # type: ignore[arg-type]
+        Retention(**{f"keep_{rule}": value})
 
 
 @pytest.mark.parametrize("value", [-timedelta(microseconds=1), 7, 7.0, "7d"])
-def test_keep_within_is_a_span(value: Any) -> None:
+def test_keep_within_is_a_span(value):
     with pytest.raises(ValueError, match=r"keep_within=.* must not be negative, and a timedelta"):
         Retention(keep_within=value)
 
@@ -68,17 +62,17 @@ def test_keep_within_is_a_span(value: Any) -> None:
         ("\ud800", None),
     ],
 )
-def test_stamps_are_read(stamp: str, moment: datetime | None) -> None:
+def test_stamps_are_read(stamp, moment):
     assert read_stamp(stamp) == moment
 
 
-def test_a_snapshot_without_a_readable_time_has_that_of_its_id() -> None:
+def test_a_snapshot_without_a_readable_time_has_that_of_its_id():
     assert created(at(NOW, made="garbled")) == NOW
     bare = SnapshotInfo("no-time", "work", "", [], 1, 1, "sha256:")
     assert created(bare) == datetime.min.replace(tzinfo=UTC)
 
 
-def test_order_is_that_of_ids_and_not_of_clocks() -> None:
+def test_order_is_that_of_ids_and_not_of_clocks():
     older, newer = at(NOW - DAY, made="2026-12-31T00:00:00Z"), at(NOW, made="2020-01-01T00:00:00Z")
     odd = SnapshotInfo("zzz-no-time", "work", "2026-12-31T00:00:00Z", [], 1, 1, "sha256:")
     assert newest_first([odd, older, newer]) == [newer, older, odd]
@@ -117,18 +111,18 @@ TIMES = [
 
 
 @pytest.mark.parametrize(("times", "rules", "expected"), TIMES)
-def test_a_rule_keeps_the_newest_of_each_of_its_periods(times: str, rules: dict[str, Any], expected: list[str]) -> None:
+def test_a_rule_keeps_the_newest_of_each_of_its_periods(times, rules, expected):
     assert kept(days(*times.split()), **rules) == expected
 
 
-def test_keep_within_is_measured_from_now_and_includes_its_end() -> None:
+def test_keep_within_is_measured_from_now_and_includes_its_end():
     infos = [at(NOW - timedelta(hours=hours)) for hours in (0, 23, 24, 25, 48)]
     assert len(kept(infos, keep_within=DAY)) == 3
     assert len(kept(infos, keep_within=timedelta(0))) == 1
     assert len(kept(infos, keep_within=timedelta.max)) == 5
 
 
-def test_a_snapshot_stays_if_any_rule_keeps_it() -> None:
+def test_a_snapshot_stays_if_any_rule_keeps_it():
     infos = [at(NOW - timedelta(hours=hours)) for hours in range(24 * 40)]
     made = plan(
         infos, retention=Retention(keep_last=3, keep_daily=4, keep_monthly=2, keep_within=timedelta(hours=2)), now=NOW
@@ -150,24 +144,24 @@ def test_a_snapshot_stays_if_any_rule_keeps_it() -> None:
 # --- what stays whatever the rules say ---
 
 
-def test_a_snapshot_from_the_future_is_set_apart_and_takes_nobodys_place() -> None:
+def test_a_snapshot_from_the_future_is_set_apart_and_takes_nobodys_place():
     real = days("2026-06-13", "2026-06-14")
     future = days("2026-06-16", "2030-01-01")
     for rules in ({"keep_last": 2}, {"keep_daily": 2}, {"keep_within": 3 * DAY}):
-        made = plan([*real, *future], retention=Retention(**rules), now=NOW)  # type: ignore[arg-type]
+        made = plan([*real, *future], retention=Retention(**rules), now=NOW)
         assert made.remove == ()
         assert {made.reasons[info.snapshot_id][0] for info in future} == {"future"}
     assert kept([*real, *future], keep_last=1) == ["01-01 00:00", "06-16 00:00", "06-14 00:00"]
 
 
-def test_clocks_of_two_hosts_may_differ_a_little() -> None:
+def test_clocks_of_two_hosts_may_differ_a_little():
     near, far = at(NOW + timedelta(minutes=10)), at(NOW + timedelta(minutes=10, seconds=1))
     made = plan([near, far], retention=Retention(keep_last=1), now=NOW)
     assert made.reasons[near.snapshot_id] == ("last", "newest")
     assert made.reasons[far.snapshot_id] == ("future",)
 
 
-def test_a_snapshot_in_flight_is_set_apart_and_takes_nobodys_place() -> None:
+def test_a_snapshot_in_flight_is_set_apart_and_takes_nobodys_place():
     infos = days("2026-06-13", "2026-06-14", "2026-06-15")
     flying = infos[2].snapshot_id
     made = plan(infos, retention=Retention(keep_last=1), now=NOW, in_flight={flying, "other"})
@@ -177,7 +171,7 @@ def test_a_snapshot_in_flight_is_set_apart_and_takes_nobodys_place() -> None:
     assert made.remove == (infos[0],)
 
 
-def test_a_snapshot_with_an_id_from_the_future_and_a_time_that_is_right_counts() -> None:
+def test_a_snapshot_with_an_id_from_the_future_and_a_time_that_is_right_counts():
     """After a clock that was ahead, ids go on from where it was."""
     infos = [at("2030-01-01", made="2026-06-14T00:00:00Z"), at("2026-06-13")]
     made = plan(infos, retention=Retention(keep_last=1), now=NOW)
@@ -185,19 +179,19 @@ def test_a_snapshot_with_an_id_from_the_future_and_a_time_that_is_right_counts()
     assert made.reasons[infos[0].snapshot_id] == ("last", "newest")
 
 
-def test_equal_neighbours_are_counted_once() -> None:
+def test_equal_neighbours_are_counted_once():
     infos = [at(NOW - n * DAY, text=text) for n, text in enumerate("aabbbac")]
     made = plan(infos, retention=Retention(keep_last=3), now=NOW)
     assert made.keep == (infos[0], infos[2], infos[5])
     assert plan(infos, retention=Retention(keep_last=9), now=NOW).keep == (infos[0], infos[2], infos[5], infos[6])
 
 
-def test_the_same_text_of_another_issuer_is_not_equal() -> None:
+def test_the_same_text_of_another_issuer_is_not_equal():
     infos = [at(NOW, text="a", issuer="me"), at(NOW - DAY, text="a"), at(NOW - 2 * DAY, text="a")]
     assert plan(infos, retention=Retention(keep_last=2), now=NOW).keep == tuple(infos[:2])
 
 
-def test_an_equal_neighbour_that_the_pointer_names_stays() -> None:
+def test_an_equal_neighbour_that_the_pointer_names_stays():
     infos = [at(NOW - n * DAY, text="a") for n in range(3)]
     made = plan(infos, retention=Retention(keep_last=3), now=NOW, head=infos[1].snapshot_id)
     assert made.keep == tuple(infos[:2])
@@ -208,9 +202,7 @@ def test_an_equal_neighbour_that_the_pointer_names_stays() -> None:
 
 @unhurried
 @given(TIMELINES, RULES, st.integers(0, 30), st.booleans())
-def test_a_plan_parts_what_is_there_and_never_keeps_nothing(
-    infos: list[SnapshotInfo], retention: Retention, pointed: int, keep_shrunk: bool
-) -> None:
+def test_a_plan_parts_what_is_there_and_never_keeps_nothing(infos, retention, pointed, keep_shrunk):
     head = infos[pointed].snapshot_id if pointed < len(infos) else None
     shrunk = before_shrink(infos, now=NOW)
     made = plan(infos, retention=retention, now=NOW, head=head, shrunk=shrunk, keep_shrunk=keep_shrunk)
@@ -235,9 +227,7 @@ def test_a_plan_parts_what_is_there_and_never_keeps_nothing(
 
 @unhurried
 @given(TIMELINES, RULES, st.integers(1, 400), st.booleans())
-def test_a_snapshot_that_is_set_apart_costs_no_other_one(
-    infos: list[SnapshotInfo], retention: Retention, days: int, future: bool
-) -> None:
+def test_a_snapshot_that_is_set_apart_costs_no_other_one(infos, retention, days, future):
     apart = at(NOW + days * DAY if future else NOW)
     in_flight = [] if future else [apart.snapshot_id]
     alone = plan(infos, retention=retention, now=NOW)
@@ -248,7 +238,7 @@ def test_a_snapshot_that_is_set_apart_costs_no_other_one(
 
 @unhurried
 @given(TIMELINES, st.integers(0, 5))
-def test_keeping_more_removes_less(infos: list[SnapshotInfo], keep: int) -> None:
+def test_keeping_more_removes_less(infos, keep):
     less = plan(infos, retention=Retention(keep_last=keep, keep_daily=keep), now=NOW)
     more = plan(infos, retention=Retention(keep_last=keep + 1, keep_daily=keep + 1), now=NOW)
     assert set(less.reasons) == set(more.reasons)
@@ -271,7 +261,7 @@ SMALL = {
     [{"keep_last": 2}, {"keep_last": 1}, {"keep_last": 0}, {"keep_within": timedelta(minutes=1)}, {"keep_daily": 1}],
     ids=str,
 )
-def test_a_memory_that_a_small_one_followed_stays_for_thirty_days(rules: dict[str, Any], small: Any) -> None:
+def test_a_memory_that_a_small_one_followed_stays_for_thirty_days(rules, small):
     agent = Agent(**rules)
     start = NOW.replace(microsecond=123_456)
     agent.save(start - DAY, 99_000)
@@ -287,7 +277,7 @@ def test_a_memory_that_a_small_one_followed_stays_for_thirty_days(rules: dict[st
     assert not agent.holds(big)
 
 
-def test_a_memory_that_comes_back_is_kept_by_the_rules_again() -> None:
+def test_a_memory_that_comes_back_is_kept_by_the_rules_again():
     agent = Agent(keep_last=2)
     big = agent.save(NOW, 100_000)
     for n in range(1, 10):
@@ -301,7 +291,7 @@ def test_a_memory_that_comes_back_is_kept_by_the_rules_again() -> None:
     assert newest_first(agent.held) == newest_first(last)
 
 
-def test_a_note_outlives_the_snapshot_that_it_came_from() -> None:
+def test_a_note_outlives_the_snapshot_that_it_came_from():
     big, small, later = at(NOW - 20 * DAY, size=1000), at(NOW - 19 * DAY, size=10), at(NOW, size=900)
     assert before_shrink([big, small, later], now=NOW) == {big.snapshot_id: Shrink(NOW - 19 * DAY)}
     noted = {big.snapshot_id: Shrink(NOW - 19 * DAY), "gone": Shrink(NOW)}
@@ -310,8 +300,8 @@ def test_a_note_outlives_the_snapshot_that_it_came_from() -> None:
     assert before_shrink([big, later], now=NOW + 11 * DAY, noted=noted) == {}
 
 
-def test_fewer_than_half_of_the_documents_are_a_shrink_too() -> None:
-    def of(days: int, documents: int, size: int = 1000, **more: Any) -> SnapshotInfo:
+def test_fewer_than_half_of_the_documents_are_a_shrink_too():
+    def of(days, documents, size=1000, **more):
         count = None if more.get("encrypted") else documents
         return replace(at(NOW - days * DAY, size=size), doc_names=[], doc_count=count, **more)
 
@@ -333,7 +323,7 @@ def test_fewer_than_half_of_the_documents_are_a_shrink_too() -> None:
     assert before_shrink([many, opened], now=NOW) == {many.snapshot_id: Shrink(created(hidden))}
 
 
-def test_an_explicit_prune_shows_what_a_backup_would_keep_and_removes_it() -> None:
+def test_an_explicit_prune_shows_what_a_backup_would_keep_and_removes_it():
     infos = [at(NOW - 3 * DAY, size=1000), at(NOW - 2 * DAY, size=10), at(NOW - DAY, size=11)]
     shrunk = before_shrink(infos, now=NOW)
     big = infos[0].snapshot_id
@@ -349,7 +339,7 @@ def test_an_explicit_prune_shows_what_a_backup_would_keep_and_removes_it() -> No
 
 @unhurried
 @given(TIMELINES)
-def test_what_is_found_before_a_shrink_was_followed_by_less_than_half(infos: list[SnapshotInfo]) -> None:
+def test_what_is_found_before_a_shrink_was_followed_by_less_than_half(infos):
     ordered = newest_first(infos)
     found = before_shrink(infos, now=NOW)
     # Since when, at the latest: a follower of before is from a clock that was reset.
@@ -370,7 +360,7 @@ def test_what_is_found_before_a_shrink_was_followed_by_less_than_half(infos: lis
 
 
 @pytest.mark.parametrize("made", ["1970-01-01T00:00:00Z", "2000-01-01T00:00:00Z"])
-def test_a_follower_whose_clock_was_reset_is_a_follower(made: str) -> None:
+def test_a_follower_whose_clock_was_reset_is_a_follower(made):
     """An agent that wakes without its clock and without its memory: ids go on, created_at does not."""
     big = at(NOW, size=100_000)
     small = at(NOW + timedelta(microseconds=1), size=200, made=made)
@@ -378,7 +368,7 @@ def test_a_follower_whose_clock_was_reset_is_a_follower(made: str) -> None:
     assert before_shrink([big, small], now=later) == {big.snapshot_id: Shrink(later)}
 
 
-def test_a_memory_that_was_made_smaller_on_purpose_is_not_what_is_kept_instead() -> None:
+def test_a_memory_that_was_made_smaller_on_purpose_is_not_what_is_kept_instead():
     """300 kB tidied up to 100 kB; a week later the agent starts empty, and its small memory goes up and down."""
     agent = Agent(keep_last=2)
     agent.save(NOW, 300_000)

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import base64
 import json
 import sys
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +9,6 @@ from hypothesis import strategies as st
 from colony_memory import signing
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 from colony_memory.trust import OPEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -25,24 +19,24 @@ MANIFEST = {"format": "colony-memory/1", "label": "work", "doc_names": ["é", "�
 
 
 @pytest.fixture
-def signer() -> signing.Ed25519Signer:
+def signer():
     pytest.importorskip("cryptography")
     return signing.Ed25519Signer(SEED)
 
 
 @pytest.fixture
-def signed(signer: signing.Ed25519Signer) -> dict[str, Any]:
+def signed(signer):
     return {**MANIFEST, "signature": signing.sign_manifest(MANIFEST, signer)}
 
 
 @pytest.fixture
-def without_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_cryptography(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography", None)
 
 
-def b58(data: bytes) -> str:
+def b58(data):
     digits, number = "", int.from_bytes(data, "big")
     while number:
         number, digit = divmod(number, 58)
@@ -50,15 +44,15 @@ def b58(data: bytes) -> str:
     return "1" * (len(data) - len(data.lstrip(b"\0"))) + digits
 
 
-def with_sig(signed: dict[str, Any], sig: object) -> dict[str, Any]:
+def with_sig(signed, sig):
     return {**signed, "signature": {**signed["signature"], "sig": sig}}
 
 
-def raw_sig(signed: dict[str, Any]) -> bytes:
+def raw_sig(signed):
     return base64.urlsafe_b64decode(signed["signature"]["sig"] + "==")
 
 
-def b64url(data: bytes) -> str:
+def b64url(data):
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
@@ -67,7 +61,7 @@ def b64url(data: bytes) -> str:
 
 @unhurried
 @given(st.binary(min_size=32, max_size=32))
-def test_a_did_key_is_base58_of_prefix_and_key(key: bytes) -> None:
+def test_a_did_key_is_base58_of_prefix_and_key(key):
     did_key = signing.encode_did_key(key)
     assert did_key == "did:key:z" + b58(b"\xed\x01" + key)
     assert len(did_key) == len("did:key:z") + 47
@@ -102,7 +96,7 @@ KEY = signing.decode_did_key(DID_KEY)
         "did:key:z" + "z" * 1_000_000,
     ],
 )
-def test_any_other_spelling_of_a_did_key_is_refused_briefly(did_key: str) -> None:
+def test_any_other_spelling_of_a_did_key_is_refused_briefly(did_key):
     with pytest.raises(ValueError, match=r"not a did:key of an Ed25519 key|is not a base58 digit") as caught:
         signing.decode_did_key(did_key)
     assert len(str(caught.value)) < 250
@@ -110,7 +104,7 @@ def test_any_other_spelling_of_a_did_key_is_refused_briefly(did_key: str) -> Non
 
 @unhurried
 @given(st.text("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", max_size=70))
-def test_a_did_key_has_one_spelling(digits: str) -> None:
+def test_a_did_key_has_one_spelling(digits):
     did_key = "did:key:z" + digits
     try:
         key = signing.decode_did_key(did_key)
@@ -123,7 +117,7 @@ def test_a_did_key_has_one_spelling(digits: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33), bytes(64), "0" * 32, bytearray(32), None, 32])
-def test_a_seed_is_32_bytes(seed: Any) -> None:
+def test_a_seed_is_32_bytes(seed):
     with pytest.raises(ValueError, match="an Ed25519 seed is 32 bytes"):
         signing.Ed25519Signer(seed)
 
@@ -135,7 +129,7 @@ def test_a_seed_is_32_bytes(seed: Any) -> None:
     "changed",
     [{"byte_size": 10}, {"label": "W"}, {"extra": False}, {"more": 1}, {"doc_names": ["😀", "é"]}],
 )
-def test_any_change_of_a_signed_field_shows(signed: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_any_change_of_a_signed_field_shows(signed, changed):
     with pytest.raises(UntrustedSnapshot, match="does not verify"):
         signing.verify_manifest({**signed, **changed})
 
@@ -145,15 +139,13 @@ FRACTIONS = [9.0, -0.0, 1e300, float("nan"), float("inf")]
 
 @pytest.mark.parametrize("number", FRACTIONS)
 @pytest.mark.parametrize("nested", [lambda n: n, lambda n: [n], lambda n: {"a": [[1, {"b": n}]]}])
-def test_a_number_that_each_language_writes_in_its_own_way_is_not_signed(
-    signer: signing.Ed25519Signer, number: float, nested: Callable[[float], Any]
-) -> None:
+def test_a_number_that_each_language_writes_in_its_own_way_is_not_signed(signer, number, nested):
     with pytest.raises(ValueError, match="a number that is no integer"):
         signing.sign_manifest({**MANIFEST, "extra": nested(number)}, signer)
 
 
 @pytest.mark.parametrize("number", FRACTIONS)
-def test_a_signature_over_such_a_number_does_not_hold(signer: signing.Ed25519Signer, number: float) -> None:
+def test_a_signature_over_such_a_number_does_not_hold(signer, number):
     manifest = {**MANIFEST, "extra": [number]}
     message = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     sig = base64.urlsafe_b64encode(signer.sign(message)).rstrip(b"=").decode()
@@ -163,7 +155,7 @@ def test_a_signature_over_such_a_number_does_not_hold(signer: signing.Ed25519Sig
 
 
 @pytest.mark.parametrize("number", [2**53 - 1, 2**53, 2**53 + 1, -(2**63), pytest.param(10**4000, id="huge")])
-def test_an_integer_of_any_size_is_signed_exactly(signer: signing.Ed25519Signer, number: int) -> None:
+def test_an_integer_of_any_size_is_signed_exactly(signer, number):
     manifest = {**MANIFEST, "extra": number}
     signed = {**manifest, "signature": signing.sign_manifest(manifest, signer)}
     assert signing.verify_manifest(json.loads(json.dumps(signed))) == signer.did_key
@@ -171,7 +163,7 @@ def test_an_integer_of_any_size_is_signed_exactly(signer: signing.Ed25519Signer,
         signing.verify_manifest({**signed, "extra": number + 1})
 
 
-def test_lone_surrogates_in_keys_are_signed_exactly(signer: signing.Ed25519Signer) -> None:
+def test_lone_surrogates_in_keys_are_signed_exactly(signer):
     signed = {**MANIFEST, "\ud83d": {"\ude00": 1}, "\ud83d\ude00": 2, "😀": 3}
     signed["signature"] = signing.sign_manifest(signed, signer)
     assert signing.verify_manifest(signed) == signer.did_key
@@ -203,13 +195,13 @@ SIG = {"alg": "ed25519", "key_id": DID_KEY, "sig": "A" * 86}
         ),
     ],
 )
-def test_what_is_no_signature_is_refused_briefly(signature: object, what: str) -> None:
+def test_what_is_no_signature_is_refused_briefly(signature, what):
     with pytest.raises(UntrustedSnapshot, match=what) as caught:
         signing.verify_manifest({**MANIFEST, "signature": signature})
     assert len(str(caught.value)) < 200
 
 
-def test_a_signature_has_one_spelling(signed: dict[str, Any]) -> None:
+def test_a_signature_has_one_spelling(signed):
     sig, raw = signed["signature"]["sig"], raw_sig(signed)
     assert len(sig) == 86
     # 64 bytes are 85 digits and a third: the last digit has four bits that say nothing.
@@ -233,7 +225,7 @@ def test_a_signature_has_one_spelling(signed: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("key", [b"\xff" * 32, b"\x02" + bytes(31), b"\x09" + bytes(31)])
-def test_a_key_that_is_no_point_does_not_verify(signed: dict[str, Any], key: bytes) -> None:
+def test_a_key_that_is_no_point_does_not_verify(signed, key):
     signature = {**signed["signature"], "key_id": signing.encode_did_key(key)}
     with pytest.raises(UntrustedSnapshot, match=r"does not verify|not in canonical form"):
         signing.verify_manifest({**signed, "signature": signature})
@@ -246,7 +238,7 @@ SMALL = [y + sign for y in (0, 1, P - 1, P, P + 1, Y8, P - Y8) for sign in (0, 2
 
 
 @pytest.mark.parametrize("key", SMALL, ids=range(len(SMALL)))
-def test_a_key_of_small_order_signs_nothing(signed: dict[str, Any], key: int) -> None:
+def test_a_key_of_small_order_signs_nothing(signed, key):
     """Under the neutral one, for example, one signature verifies for every message."""
     key_id = signing.encode_did_key(key.to_bytes(32, "little"))
     for sig in (signed["signature"]["sig"], b64url(b"\x01" + bytes(63)), b64url(bytes(64))):
@@ -254,8 +246,8 @@ def test_a_key_of_small_order_signs_nothing(signed: dict[str, Any], key: int) ->
             signing.verify_manifest({**signed, "signature": {"alg": "ed25519", "key_id": key_id, "sig": sig}})
 
 
-def test_a_manifest_too_deep_to_write_is_refused(signed: dict[str, Any]) -> None:
-    deep: list[Any] = []
+def test_a_manifest_too_deep_to_write_is_refused(signed):
+    deep = []
     for _ in range(200_000):
         deep = [deep]
     with pytest.raises(UntrustedSnapshot, match="cannot be checked"):
@@ -263,23 +255,23 @@ def test_a_manifest_too_deep_to_write_is_refused(signed: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("key_id", [None, "", 7, b"did:key:z"])
-def test_a_signer_without_a_key_is_refused(key_id: object) -> None:
+def test_a_signer_without_a_key_is_refused(key_id):
     class Mute:
         did_key = key_id
 
-        def sign(self, message: bytes) -> bytes:
+        def sign(self, message):
             return bytes(64)
 
     with pytest.raises(ValueError, match="the signer has no did_key"):
-        signing.sign_manifest(MANIFEST, Mute())  # type: ignore[arg-type]
+        signing.sign_manifest(MANIFEST, Mute())
 
 
 @pytest.mark.parametrize("raw", [b"", bytes(63), bytes(65), "s" * 64, None, bytearray(64)])
-def test_a_signer_that_gives_no_signature_is_refused(raw: object) -> None:
+def test_a_signer_that_gives_no_signature_is_refused(raw):
     class Broken:
         did_key = DID_KEY
 
-        def sign(self, message: bytes) -> Any:
+        def sign(self, message):
             return raw
 
     with pytest.raises(ValueError, match="did not give the 64 bytes of an Ed25519 signature"):
@@ -290,7 +282,7 @@ def test_a_signer_that_gives_no_signature_is_refused(raw: object) -> None:
 
 
 @pytest.mark.usefixtures("without_cryptography")
-def test_without_the_extra_a_signer_says_what_to_install() -> None:
+def test_without_the_extra_a_signer_says_what_to_install():
     with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'"):
         signing.Ed25519Signer(SEED)
     with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'"):
@@ -298,7 +290,7 @@ def test_without_the_extra_a_signer_says_what_to_install() -> None:
 
 
 @pytest.mark.usefixtures("without_cryptography")
-def test_without_the_extra_a_signature_is_neither_right_nor_wrong() -> None:
+def test_without_the_extra_a_signature_is_neither_right_nor_wrong():
     manifest = {**MANIFEST, "signature": {"alg": "ed25519", "key_id": DID_KEY, "sig": "A" * 86}}
     for check in (signing.verify_manifest, OPEN.judge):
         with pytest.raises(ColonyMemoryError, match=r"cannot be checked: .*colony-memory\[sign\]") as caught:
@@ -307,7 +299,7 @@ def test_without_the_extra_a_signature_is_neither_right_nor_wrong() -> None:
 
 
 @pytest.mark.usefixtures("without_cryptography")
-def test_without_the_extra_what_needs_none_is_untouched() -> None:
+def test_without_the_extra_what_needs_none_is_untouched():
     assert OPEN.judge(MANIFEST) is None
     assert OPEN.judge({**MANIFEST, "signature": {"alg": "ed25519"}}, verify=False) is None
     with pytest.raises(UntrustedSnapshot, match="malformed"):

@@ -1,7 +1,5 @@
 """Keys on their way in and out: PEM, files, environment variables, and signers whose key is elsewhere."""
 
-from __future__ import annotations
-
 import base64
 import logging
 import os
@@ -11,15 +9,10 @@ import stat
 import subprocess
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, open_vault, signing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SEED = bytes(range(100, 132))
 DID_KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
@@ -29,16 +22,16 @@ needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="need
 
 
 @pytest.fixture
-def signer() -> Ed25519Signer:
+def signer():
     pytest.importorskip("cryptography")
     return Ed25519Signer(SEED)
 
 
 @pytest.fixture
-def key_file(tmp_path: Path) -> Callable[..., Path]:
+def key_file(tmp_path):
     pytest.importorskip("cryptography")
 
-    def write(content: bytes | str, *, mode: int = 0o600) -> Path:
+    def write(content, *, mode=0o600):
         path = tmp_path / "agent.key"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         path.chmod(mode)
@@ -48,19 +41,19 @@ def key_file(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def without_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_cryptography(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography", None)
 
 
-def pem_of(seed: bytes) -> str:
+def pem_of(seed):
     """RFC 8410, section 10.3: the PKCS#8 of an Ed25519 key is a fixed head and the seed."""
     body = base64.b64encode(bytes.fromhex("302e020100300506032b657004220420") + seed).decode()
     return f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n"
 
 
-def spellings(seed: bytes) -> Iterator[str]:
+def spellings(seed):
     """How the seed could stand in a text; half of it is enough to tell."""
     for half in (seed[1:16], seed[16:31]):
         yield repr(half)[2:-1]
@@ -73,13 +66,13 @@ def spellings(seed: bytes) -> Iterator[str]:
         yield base64.urlsafe_b64encode(piece).decode()
 
 
-def assert_hidden(seed: bytes, *texts: str) -> None:
+def assert_hidden(seed, *texts):
     for text in texts:
         for spelling in spellings(seed):
             assert spelling not in text
 
 
-def everything_of(error: BaseException) -> str:
+def everything_of(error):
     """What an error shows wherever it is printed, logged or sent."""
     assert isinstance(error, Exception)
     try:
@@ -96,7 +89,7 @@ def everything_of(error: BaseException) -> str:
 # --- PEM
 
 
-def test_what_is_no_pem_of_an_ed25519_key_is_refused_by_its_reason(signer: Ed25519Signer) -> None:
+def test_what_is_no_pem_of_an_ed25519_key_is_refused_by_its_reason(signer):
     from cryptography.hazmat.primitives.asymmetric import ec, x25519
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import (
@@ -112,7 +105,7 @@ def test_what_is_no_pem_of_an_ed25519_key_is_refused_by_its_reason(signer: Ed255
     pem, pkcs8, ssh, sec1 = Encoding.PEM, PrivateFormat.PKCS8, PrivateFormat.OpenSSH, PrivateFormat.TraditionalOpenSSL
     curve = ec.generate_private_key(ec.SECP256R1())
     body = pem_of(SEED).splitlines()[1]
-    cases: list[tuple[Any, str]] = [
+    cases = [
         ("", "not PEM"),
         (None, "not PEM"),
         (pem_of(SEED).encode(), "not PEM"),
@@ -139,7 +132,7 @@ def test_what_is_no_pem_of_an_ed25519_key_is_refused_by_its_reason(signer: Ed255
 
 
 @on_posix
-def test_a_saved_key_is_for_its_owner_alone_and_loads(signer: Ed25519Signer, tmp_path: Path) -> None:
+def test_a_saved_key_is_for_its_owner_alone_and_loads(signer, tmp_path):
     path = tmp_path / "keys" / "agent.pem"
     signer.save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -150,16 +143,16 @@ def test_a_saved_key_is_for_its_owner_alone_and_loads(signer: Ed25519Signer, tmp
     assert Ed25519Signer.load(str(path)).did_key == signer.did_key
 
 
-def test_a_key_saved_raw_is_its_seed(signer: Ed25519Signer, tmp_path: Path) -> None:
+def test_a_key_saved_raw_is_its_seed(signer, tmp_path):
     signer.save(tmp_path / "agent.key", encoding="raw")
     assert (tmp_path / "agent.key").read_bytes() == SEED
     assert Ed25519Signer.load(tmp_path / "agent.key").seed == SEED
     with pytest.raises(ValueError, match="encoding must be 'pem' or 'raw', not 'hex'"):
-        signer.save(tmp_path / "other.key", encoding="hex")  # type: ignore[arg-type]
+        signer.save(tmp_path / "other.key", encoding="hex")
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link", "link to nothing"])
-def test_a_key_is_never_overwritten(signer: Ed25519Signer, tmp_path: Path, kind: str) -> None:
+def test_a_key_is_never_overwritten(signer, tmp_path, kind):
     path, other = tmp_path / "agent.pem", tmp_path / "other"
     if kind == "file":
         path.write_text("precious")
@@ -179,14 +172,14 @@ def test_a_key_is_never_overwritten(signer: Ed25519Signer, tmp_path: Path, kind:
     assert kind != "link" or other.read_text() == "precious"
 
 
-def test_a_file_in_the_place_of_the_directory_is_told(signer: Ed25519Signer, tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_directory_is_told(signer, tmp_path):
     (tmp_path / "keys").write_text("a file")
     with pytest.raises(ColonyMemoryError, match=r"the directory of key file .* cannot be made: File exists"):
         signer.save(tmp_path / "keys" / "agent.pem")
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", b"agent.pem"])
-def test_a_path_that_is_none_is_refused(signer: Ed25519Signer, path: Any) -> None:
+def test_a_path_that_is_none_is_refused(signer, path):
     for call in (lambda: signer.save(path), lambda: Ed25519Signer.load(path)):
         with pytest.raises(ValueError, match="path must be the name of a key file"):
             call()
@@ -208,7 +201,7 @@ def test_a_path_that_is_none_is_refused(signer: Ed25519Signer, path: Any) -> Non
         b"\xfe\xff" + pem_of(SEED).encode("utf-16-be"),
     ],
 )
-def test_a_key_file_is_a_pem_raw_bytes_or_hex_digits(key_file: Callable[..., Path], content: bytes | str) -> None:
+def test_a_key_file_is_a_pem_raw_bytes_or_hex_digits(key_file, content):
     expected = content if content == bytes(31) + b"\n" else SEED
     assert Ed25519Signer.load(key_file(content)).seed == expected
 
@@ -228,9 +221,7 @@ def test_a_key_file_is_a_pem_raw_bytes_or_hex_digits(key_file: Callable[..., Pat
         (pem_of(SEED) + " " * 8192, "larger than 8192 bytes"),
     ],
 )
-def test_a_file_that_holds_no_key_says_so_and_nothing_of_it(
-    key_file: Callable[..., Path], content: bytes | str, reason: str
-) -> None:
+def test_a_file_that_holds_no_key_says_so_and_nothing_of_it(key_file, content, reason):
     path = key_file(content)
     with pytest.raises(ColonyMemoryError, match=reason) as caught:
         Ed25519Signer.load(path)
@@ -240,7 +231,7 @@ def test_a_file_that_holds_no_key_says_so_and_nothing_of_it(
 
 @on_posix
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o620, 0o601, 0o666, 0o777])
-def test_a_key_file_that_others_can_get_at_is_refused(key_file: Callable[..., Path], mode: int) -> None:
+def test_a_key_file_that_others_can_get_at_is_refused(key_file, mode):
     path = key_file(pem_of(SEED), mode=mode)
     with pytest.raises(ColonyMemoryError, match=rf"open to others \(mode {mode:04o}\).*chmod 600 ") as caught:
         Ed25519Signer.load(path)
@@ -266,19 +257,19 @@ def test_a_key_file_that_others_can_get_at_is_refused(key_file: Callable[..., Pa
     ],
 )
 def test_a_secret_that_root_has_mounted_for_this_process_is_taken(
-    key_file: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
-    mode: int,
-    owner: int,
-    group: int,
-    user: int,
+    key_file,
+    monkeypatch,
+    mode,
+    owner,
+    group,
+    user,
     *,
-    taken: bool,
-) -> None:
+    taken,
+):
     path = key_file(pem_of(SEED), mode=mode)
     real = os.fstat
 
-    def fstat(descriptor: int) -> os.stat_result:
+    def fstat(descriptor):
         facts = list(real(descriptor))
         facts[4:6] = owner, group
         return os.stat_result(facts)
@@ -296,7 +287,7 @@ def test_a_secret_that_root_has_mounted_for_this_process_is_taken(
 
 
 @on_posix
-def test_the_command_in_the_message_is_quoted(tmp_path: Path, key_file: Callable[..., Path]) -> None:
+def test_the_command_in_the_message_is_quoted(tmp_path, key_file):
     path = key_file(pem_of(SEED), mode=0o644).rename(tmp_path / "my $(touch key)'s")
     with pytest.raises(ColonyMemoryError, match="chmod") as caught:
         Ed25519Signer.load(path)
@@ -307,7 +298,7 @@ def test_the_command_in_the_message_is_quoted(tmp_path: Path, key_file: Callable
 
 @on_posix
 @pytest.mark.parametrize("mode", [0o600, 0o400])
-def test_of_a_link_what_it_leads_to_is_judged(tmp_path: Path, key_file: Callable[..., Path], mode: int) -> None:
+def test_of_a_link_what_it_leads_to_is_judged(tmp_path, key_file, mode):
     path = key_file(pem_of(SEED), mode=mode)
     link = tmp_path / "link"
     link.symlink_to(path)
@@ -318,7 +309,7 @@ def test_of_a_link_what_it_leads_to_is_judged(tmp_path: Path, key_file: Callable
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_may_not_be_read_is_told(key_file: Callable[..., Path]) -> None:
+def test_a_file_that_may_not_be_read_is_told(key_file):
     with pytest.raises(ColonyMemoryError, match="cannot be read: Permission denied"):
         Ed25519Signer.load(key_file(pem_of(SEED), mode=0o000))
 
@@ -326,14 +317,14 @@ def test_a_file_that_may_not_be_read_is_told(key_file: Callable[..., Path]) -> N
 # --- openssl
 
 
-def run_openssl(*arguments: str | Path) -> str:
+def run_openssl(*arguments):
     done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, timeout=30, check=True)
     return done.stdout
 
 
 @on_posix
 @needs_openssl
-def test_a_key_that_openssl_makes_loads_and_signs_for_openssl(signer: Ed25519Signer, tmp_path: Path) -> None:
+def test_a_key_that_openssl_makes_loads_and_signs_for_openssl(signer, tmp_path):
     key, message, signature = (tmp_path / name for name in ("key.pem", "message", "signature"))
     run_openssl("genpkey", "-algorithm", "ed25519", "-out", key)
     key.chmod(0o600)
@@ -362,9 +353,7 @@ def test_a_key_that_openssl_makes_loads_and_signs_for_openssl(signer: Ed25519Sig
         pem_of(SEED).replace("\n", "\\n"),
     ],
 )
-def test_a_key_comes_from_an_environment_variable(
-    signer: Ed25519Signer, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_a_key_comes_from_an_environment_variable(signer, monkeypatch, value):
     monkeypatch.setenv("COLONY_MEMORY_KEY", value)
     assert Ed25519Signer.from_env().seed == SEED
     monkeypatch.setenv("COLONY_MEMORY_KEY", "another")
@@ -373,7 +362,7 @@ def test_a_key_comes_from_an_environment_variable(
 
 
 @pytest.mark.parametrize("value", [None, "", " \n"])
-def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+def test_a_variable_that_is_not_set_is_named(monkeypatch, value):
     if value is not None:
         monkeypatch.setenv("AGENT_KEY", value)
     with pytest.raises(ColonyMemoryError, match="the environment variable AGENT_KEY is not set: it should hold"):
@@ -398,9 +387,7 @@ SLACK = TIGHT[:-1] + DIGITS[DIGITS.index(TIGHT[-1]) + 1]
         ("/home/agent/key.pem", "not a PEM private key, 64 hex digits"),
     ],
 )
-def test_a_value_that_is_no_key_is_not_repeated(
-    signer: Ed25519Signer, monkeypatch: pytest.MonkeyPatch, value: str, reason: str
-) -> None:
+def test_a_value_that_is_no_key_is_not_repeated(signer, monkeypatch, value, reason):
     monkeypatch.setenv("COLONY_MEMORY_KEY", value)
     with pytest.raises(
         ColonyMemoryError, match=f"the environment variable COLONY_MEMORY_KEY holds no key: .*{reason}"
@@ -413,9 +400,7 @@ def test_a_value_that_is_no_key_is_not_repeated(
 # --- what shows
 
 
-def test_the_seed_is_nowhere_but_in_its_own_attribute(
-    signer: Ed25519Signer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_seed_is_nowhere_but_in_its_own_attribute(signer, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     signer.save(tmp_path / "agent.pem")
     loaded = Ed25519Signer.load(tmp_path / "agent.pem")
@@ -426,7 +411,7 @@ def test_the_seed_is_nowhere_but_in_its_own_attribute(
     assert loaded.seed == SEED
 
 
-def test_a_signer_is_not_pickled_by_accident(signer: Ed25519Signer) -> None:
+def test_a_signer_is_not_pickled_by_accident(signer):
     with pytest.raises(TypeError, match="pickle"):
         pickle.dumps(signer)
 
@@ -437,22 +422,22 @@ def test_a_signer_is_not_pickled_by_accident(signer: Ed25519Signer) -> None:
 class Module:
     """Stands in for an HSM or a KMS: keeps the key, gives a name and signatures."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         self._handle = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
         self.calls = 0
 
     @property
-    def did_key(self) -> str:
+    def did_key(self):
         return signing.encode_did_key(self._handle.public_key().public_bytes_raw())
 
-    def sign(self, message: bytes) -> bytes:
+    def sign(self, message):
         self.calls += 1
         return self._handle.sign(message)
 
 
-def test_a_client_signs_with_a_key_that_is_elsewhere() -> None:
+def test_a_client_signs_with_a_key_that_is_elsewhere():
     pytest.importorskip("cryptography")
     module = Module()
     mem = ColonyMemory(backend=open_vault("memory:"), signer=module)
@@ -463,11 +448,11 @@ def test_a_client_signs_with_a_key_that_is_elsewhere() -> None:
     assert mem.verify().snapshots[0].signature == "ok"
 
 
-def test_a_module_that_fails_saves_nothing() -> None:
+def test_a_module_that_fails_saves_nothing():
     pytest.importorskip("cryptography")
 
     class Gone(Module):
-        def sign(self, message: bytes) -> bytes:
+        def sign(self, message):
             raise ConnectionError("the module does not answer")
 
     vault = open_vault("memory:")
@@ -481,7 +466,7 @@ def test_a_module_that_fails_saves_nothing() -> None:
 
 
 @pytest.mark.usefixtures("without_cryptography")
-def test_without_the_extra_every_way_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_every_way_says_what_to_install(tmp_path, monkeypatch):
     path = tmp_path / "agent.key"
     for content in (pem_of(SEED).encode(), SEED, SEED.hex().encode()):
         path.write_bytes(content)

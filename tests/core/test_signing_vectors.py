@@ -1,10 +1,7 @@
 """Ed25519 by the book: the long vectors of RFC 8032, and signatures that satisfy a laxer reading of it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
-from typing import Any
 
 import pytest
 
@@ -24,7 +21,7 @@ SEED = bytes(range(32))
 MANIFEST = {"format": "colony-memory/1", "label": "work"}
 
 
-def check(message: bytes, *, key: bytes, raw: bytes, monkeypatch: pytest.MonkeyPatch) -> str:
+def check(message, *, key, raw, monkeypatch):
     """Have the signature of a message that is no manifest checked as that of one."""
     monkeypatch.setattr(signing, "canonical", lambda value: message)
     sig = base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
@@ -32,7 +29,7 @@ def check(message: bytes, *, key: bytes, raw: bytes, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("times", range(1, 16))
-def test_a_signature_is_not_one_with_a_larger_s(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signature_is_not_one_with_a_larger_s(times, monkeypatch):
     """Every S plus a multiple of the order satisfies the equation; section 5.1.7 wants S below the order."""
     signer = signing.Ed25519Signer(SEED)
     raw = signer.sign(b"m")
@@ -42,7 +39,7 @@ def test_a_signature_is_not_one_with_a_larger_s(times: int, monkeypatch: pytest.
         check(b"m", key=signing.decode_did_key(signer.did_key), raw=varied, monkeypatch=monkeypatch)
 
 
-def sign_with_neutral_r(encoded: int, message: bytes) -> bytes:
+def sign_with_neutral_r(encoded, message):
     """A signature whose R is the neutral point, in a spelling of the caller's.
 
     With the nonce 0, S is the challenge times the secret scalar, and the equation holds for whoever takes the
@@ -56,7 +53,7 @@ def sign_with_neutral_r(encoded: int, message: bytes) -> bytes:
     return r + (challenge * scalar % ORDER).to_bytes(32, "little")
 
 
-def test_a_point_in_another_spelling_is_not_that_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_point_in_another_spelling_is_not_that_point(monkeypatch):
     """The neutral point is y = 1; y = p + 1 and a sign bit on x = 0 are spellings that section 5.1.3 refuses."""
     key = signing.decode_did_key(signing.Ed25519Signer(SEED).did_key)
     # The one spelling satisfies the equation: that the others do not pass is due to their spelling alone.
@@ -68,11 +65,11 @@ def test_a_point_in_another_spelling_is_not_that_point(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("y", [P + offset for offset in range(19)])
 @pytest.mark.parametrize("bit", [0, SIGN_BIT])
-def test_a_key_in_a_spelling_that_is_not_canonical_signs_nothing(y: int, bit: int) -> None:
+def test_a_key_in_a_spelling_that_is_not_canonical_signs_nothing(y, bit):
     key_id = signing.encode_did_key((y | bit).to_bytes(32, "little"))
     genuine = signing.sign_manifest(MANIFEST, signing.Ed25519Signer(SEED))["sig"]
     neutral = base64.urlsafe_b64encode((1).to_bytes(32, "little") + bytes(32)).rstrip(b"=").decode()
     for sig in (genuine, neutral):
-        signature: dict[str, Any] = {"alg": "ed25519", "key_id": key_id, "sig": sig}
+        signature = {"alg": "ed25519", "key_id": key_id, "sig": sig}
         with pytest.raises(UntrustedSnapshot, match=r"does not verify|small order|not in canonical form"):
             signing.verify_manifest({**MANIFEST, "signature": signature})

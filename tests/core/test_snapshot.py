@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +31,7 @@ from colony_memory.signing import Ed25519Signer
 
 @unhurried
 @given(DOCUMENTS, st.integers(1, 80))
-def test_any_documents_come_back_exactly(documents: dict[str, str], part_chars: int) -> None:
+def test_any_documents_come_back_exactly(documents, part_chars):
     made = built(documents, part_chars=part_chars)
     assert snapshot.parse(fields(made), made.files) == documents
     assert restored(made.files) == documents
@@ -45,7 +42,7 @@ def test_any_documents_come_back_exactly(documents: dict[str, str], part_chars: 
 
 @unhurried
 @given(DOCUMENTS, st.integers(1, 80))
-def test_what_is_written_keeps_to_the_format(documents: dict[str, str], part_chars: int) -> None:
+def test_what_is_written_keeps_to_the_format(documents, part_chars):
     made = built(documents, part_chars=part_chars)
     assert list(made.files)[-1] == made.manifest_file == MANIFEST
     assert all(text.isascii() for text in made.files.values())
@@ -74,7 +71,7 @@ def test_what_is_written_keeps_to_the_format(documents: dict[str, str], part_cha
 
 @unhurried
 @given(DOCUMENTS)
-def test_the_summary_is_the_same_from_both_sides(documents: dict[str, str]) -> None:
+def test_the_summary_is_the_same_from_both_sides(documents):
     previous = {"snapshot_id": "before", "manifest_sha256": "sha256:" + "0" * 64}
     made = built(documents, part_chars=32, previous=previous)
     manifest = snapshot.read_manifest(made.files[MANIFEST], label=LABEL, snapshot_id=ID)
@@ -86,7 +83,7 @@ def test_the_summary_is_the_same_from_both_sides(documents: dict[str, str]) -> N
     assert (made.info.reused, made.info.head, made.info.encrypted) == (False, "", False)
 
 
-def test_large_memory_is_cut_into_parts_that_a_vault_takes() -> None:
+def test_large_memory_is_cut_into_parts_that_a_vault_takes():
     noise = "".join(f"{n * 2654435761 % 2**32:08x}" for n in range(400_000))
     made = built({"noise": noise})
     assert made.info.part_count == len(made.files) - 1 > 1
@@ -94,7 +91,7 @@ def test_large_memory_is_cut_into_parts_that_a_vault_takes() -> None:
     assert snapshot.parse(fields(made), made.files) == {"noise": noise}
 
 
-def test_building_takes_as_much_as_max_bytes_and_no_more() -> None:
+def test_building_takes_as_much_as_max_bytes_and_no_more():
     size = built({"a": "bcd"}).info.byte_size
     assert built({"a": "bcd"}, max_bytes=size).info.byte_size == size == len('{"a":"bcd"}')
     with pytest.raises(ValueError, match=f"are {size} bytes, more than the {size - 1} that this client takes; "):
@@ -116,19 +113,19 @@ def test_building_takes_as_much_as_max_bytes_and_no_more() -> None:
         ({"MEMORY.md": ["x"]}, "document 'MEMORY.md' must be a string, not list"),
     ],
 )
-def test_what_is_no_mapping_of_texts_is_refused_by_name(documents: Any, what: str) -> None:
+def test_what_is_no_mapping_of_texts_is_refused_by_name(documents, what):
     with pytest.raises(ValueError, match=what):
         built(documents)
     with pytest.raises(ValueError, match=what):
         snapshot.exact_documents(documents)
 
 
-def test_an_id_with_a_path_in_it_is_refused() -> None:
+def test_an_id_with_a_path_in_it_is_refused():
     with pytest.raises(ValueError, match=r"'\.\./x' is not a snapshot id"):
         snapshot.build({"a": "b"}, label=LABEL, snapshot_id="../x", created_at=CREATED)
 
 
-def test_the_module_offers_what_it_names() -> None:
+def test_the_module_offers_what_it_names():
     assert all(hasattr(snapshot, name) for name in snapshot.__all__)
     # Names of 0.1.1 that the published plugin and tests take from here.
     assert snapshot.is_cortex_file("cmem.x.latest.json")
@@ -138,7 +135,7 @@ def test_the_module_offers_what_it_names() -> None:
     assert (snapshot.MAX_FILE_BYTES, snapshot.MAX_BYTES) == (1_000_000, 256 * 2**20)
 
 
-def spoiled(draw: st.DrawFn, text: str) -> str:
+def spoiled(draw, text):
     start = draw(st.integers(0, len(text)))
     end = draw(st.integers(start, min(len(text), start + draw(st.sampled_from([0, 1, 2, 70, 10_000])))))
     kind = draw(st.sampled_from(["replace", "cut", "double", "insert", "truncate"]))
@@ -151,7 +148,7 @@ def spoiled(draw: st.DrawFn, text: str) -> str:
 
 
 @st.composite
-def spoiled_files(draw: st.DrawFn, files: dict[str, str], *, keep: tuple[str, ...] = ()) -> dict[str, str]:
+def spoiled_files(draw, files, *, keep=()):
     files = dict(files)
     spoilable = sorted(set(files) - set(keep))
     for _ in range(draw(st.integers(1, 2))):
@@ -184,7 +181,7 @@ PLAIN = built(MEMORY, part_chars=64)
 
 @given(spoiled_files(PLAIN.files))
 @settings(unhurried, max_examples=4 * settings().max_examples)
-def test_a_spoiled_snapshot_gives_its_documents_or_is_refused(files: dict[str, str]) -> None:
+def test_a_spoiled_snapshot_gives_its_documents_or_is_refused(files):
     for verify in (False, True):
         try:
             documents = restored(files, verify=verify)
@@ -199,7 +196,7 @@ def test_a_spoiled_snapshot_gives_its_documents_or_is_refused(files: dict[str, s
 @pytest.mark.skipif(not CAN_SIGN, reason="needs the sign extra")
 @given(st.data())
 @settings(unhurried, max_examples=4 * settings().max_examples)
-def test_a_spoiled_signed_snapshot_gives_its_documents_or_is_refused(data: st.DataObject) -> None:
+def test_a_spoiled_signed_snapshot_gives_its_documents_or_is_refused(data):
     made = built(MEMORY, part_chars=64, signer=Ed25519Signer(bytes(range(32))))
     files = data.draw(spoiled_files(made.files))
     try:
@@ -215,7 +212,7 @@ def test_a_spoiled_signed_snapshot_gives_its_documents_or_is_refused(data: st.Da
 
 @given(spoiled_files(PLAIN.files))
 @settings(unhurried, max_examples=2 * settings().max_examples)
-def test_parse_of_any_json_object_gives_its_documents_or_refuses(files: dict[str, str]) -> None:
+def test_parse_of_any_json_object_gives_its_documents_or_refuses(files):
     try:
         raw = json.loads(files[MANIFEST])
     except (ValueError, RecursionError):
@@ -231,7 +228,7 @@ def test_parse_of_any_json_object_gives_its_documents_or_refuses(files: dict[str
 
 @unhurried
 @given(st.dictionaries(st.sampled_from(sorted(fields(PLAIN))), JSON_VALUES))
-def test_a_summary_of_any_json_object_is_given_or_refused(changed: dict[str, Any]) -> None:
+def test_a_summary_of_any_json_object_is_given_or_refused(changed):
     try:
         info = snapshot.info_from_manifest({**fields(PLAIN), **changed})
     except SnapshotCorrupt:

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
 import json
 import tracemalloc
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from snapshot_files import ID, LABEL, MANIFEST, MEMORY, built, fields, restored
@@ -13,11 +10,8 @@ from snapshot_files import ID, LABEL, MANIFEST, MEMORY, built, fields, restored
 from colony_memory import snapshot
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat, UntrustedSnapshot
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-
-def manifest_with(**changed: Any) -> str:
+def manifest_with(**changed):
     return json.dumps({**fields(built(MEMORY, part_chars=64)), **changed})
 
 
@@ -50,7 +44,7 @@ COUNT = len(built(MEMORY, part_chars=64).files) - 1
         ({"part_count": 1, "part_files": [[P0]]}, "part_files names files that are not its own"),
     ],
 )
-def test_a_manifest_that_is_wrong_is_named(changed: dict[str, Any], what: str) -> None:
+def test_a_manifest_that_is_wrong_is_named(changed, what):
     with pytest.raises(SnapshotCorrupt) as caught:
         snapshot.read_manifest(manifest_with(**changed), label=LABEL, snapshot_id=ID)
     assert str(caught.value).startswith(f"{MANIFEST} is not a manifest of this snapshot: {what}")
@@ -59,7 +53,7 @@ def test_a_manifest_that_is_wrong_is_named(changed: dict[str, Any], what: str) -
 
 
 @pytest.mark.parametrize("key", sorted({*fields(built(MEMORY))} - {"tree"}))
-def test_every_field_is_needed(key: str) -> None:
+def test_every_field_is_needed(key):
     raw = fields(built(MEMORY))
     del raw[key]
     with pytest.raises(SnapshotCorrupt):
@@ -80,7 +74,7 @@ def test_every_field_is_needed(key: str) -> None:
         ({"format": "colony-memory/3", "part_files": [], "part_count": 0}, "unsupported snapshot format"),
     ],
 )
-def test_another_format_is_unsupported_and_not_broken(changed: dict[str, Any], what: str) -> None:
+def test_another_format_is_unsupported_and_not_broken(changed, what):
     with pytest.raises(UnsupportedFormat, match=what) as caught:
         snapshot.read_manifest(manifest_with(**changed), label=LABEL, snapshot_id=ID)
     assert caught.value.file == MANIFEST
@@ -89,13 +83,13 @@ def test_another_format_is_unsupported_and_not_broken(changed: dict[str, Any], w
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", "\x00", '{"format":1,"format":2}', "[" * 100_000, "\ud800"])
-def test_a_manifest_that_is_no_json_object_is_named(text: str) -> None:
+def test_a_manifest_that_is_no_json_object_is_named(text):
     with pytest.raises(SnapshotCorrupt, match=f"manifest {MANIFEST} is not readable") as caught:
         snapshot.read_manifest(text, label=LABEL, snapshot_id=ID)
     assert caught.value.file == MANIFEST
 
 
-def part_with(**changed: Any) -> str:
+def part_with(**changed):
     return json.dumps({**json.loads(built(MEMORY, part_chars=64).files[P1]), **changed})
 
 
@@ -110,9 +104,9 @@ def part_with(**changed: Any) -> str:
         ("{}", "part file .* is not part 1 of this snapshot"),
     ],
 )
-def test_a_part_that_is_wrong_is_named(text: str | None, what: str) -> None:
+def test_a_part_that_is_wrong_is_named(text, what):
     made = built(MEMORY, part_chars=64)
-    parts: dict[str, str | None] = {**made.files, P1: text}
+    parts = {**made.files, P1: text}
     with pytest.raises(SnapshotCorrupt, match=what) as caught:
         snapshot.parse(fields(made), parts)
     assert caught.value.file == P1
@@ -129,7 +123,7 @@ def test_a_part_that_is_wrong_is_named(text: str | None, what: str) -> None:
         ({"doc_names": [*fields(built(MEMORY))["doc_names"], "more"]}, "lists other documents than its parts hold"),
     ],
 )
-def test_a_manifest_that_does_not_match_its_parts_is_named(changed: dict[str, Any], what: str) -> None:
+def test_a_manifest_that_does_not_match_its_parts_is_named(changed, what):
     made = built(MEMORY, part_chars=64)
     with pytest.raises(SnapshotCorrupt, match=what) as caught:
         snapshot.parse({**fields(made), **changed}, made.files)
@@ -137,7 +131,7 @@ def test_a_manifest_that_does_not_match_its_parts_is_named(changed: dict[str, An
     assert MANIFEST in str(caught.value)
 
 
-def forged(plaintext: bytes, names: list[str], *, compress: Callable[[bytes], bytes] = gzip.compress) -> dict[str, str]:
+def forged(plaintext, names, *, compress=gzip.compress):
     """A snapshot whose numbers are all right, of any plain text."""
     blob = base64.b64encode(compress(plaintext)).decode()
     part = {"format": snapshot.FORMAT, "snapshot_id": ID, "seq": 0, "b64": blob}
@@ -161,12 +155,12 @@ def forged(plaintext: bytes, names: list[str], *, compress: Callable[[bytes], by
         (b'{"a":"\xed\xa0\xbd"}', {"a": "\ud83d"}),
     ],
 )
-def test_json_of_another_spelling_is_read(plaintext: bytes, documents: dict[str, str]) -> None:
+def test_json_of_another_spelling_is_read(plaintext, documents):
     assert restored(forged(plaintext, sorted(documents))) == documents
 
 
 @pytest.mark.parametrize("signature", ["x", False, 0, [], {}, {"alg": "none"}, {"alg": "ed25519"}])
-def test_a_signature_of_another_shape_is_not_taken_for_none(signature: object) -> None:
+def test_a_signature_of_another_shape_is_not_taken_for_none(signature):
     made = built(MEMORY)
     raw = {**fields(made), "signature": signature}
     with pytest.raises(UntrustedSnapshot):
@@ -187,14 +181,14 @@ def test_a_signature_of_another_shape_is_not_taken_for_none(signature: object) -
         (LABEL, "a" * 65),
     ],
 )
-def test_a_manifest_of_no_label_or_no_id_is_none_whoever_asks(label: str, snapshot_id: str) -> None:
+def test_a_manifest_of_no_label_or_no_id_is_none_whoever_asks(label, snapshot_id):
     raw = {**fields(built(MEMORY)), "label": label, "snapshot_id": snapshot_id}
     raw["part_files"] = [snapshot.part_filename(label, snapshot_id, 0)]
     with pytest.raises(SnapshotCorrupt, match="are no label and id"):
         snapshot.info_from_manifest(raw)
 
 
-def test_a_list_of_parts_costs_no_more_than_it_is_long() -> None:
+def test_a_list_of_parts_costs_no_more_than_it_is_long():
     raw = {**fields(built(MEMORY)), "part_count": 300_000, "part_files": [""] * 300_000}
     tracemalloc.start()
     try:
@@ -205,7 +199,7 @@ def test_a_list_of_parts_costs_no_more_than_it_is_long() -> None:
         tracemalloc.stop()
 
 
-def test_documents_that_the_manifest_does_not_list_are_never_built() -> None:
+def test_documents_that_the_manifest_does_not_list_are_never_built():
     """Small documents take many times the memory of the plain text, and that many times that of the vault's files."""
     plain = ("{" + ",".join(f'"{number:x}":""' for number in range(80_000)) + "}").encode()
     files = forged(plain, ["0", "1"])
@@ -218,7 +212,7 @@ def test_documents_that_the_manifest_does_not_list_are_never_built() -> None:
         tracemalloc.stop()
 
 
-def test_parse_binds_to_what_was_asked_for() -> None:
+def test_parse_binds_to_what_was_asked_for():
     made = built(MEMORY)
     assert snapshot.parse(fields(made), made.files, label=LABEL, snapshot_id=ID) == MEMORY
     assert snapshot.parse(fields(made), made.files, label=LABEL) == MEMORY
@@ -234,7 +228,7 @@ def test_parse_binds_to_what_was_asked_for() -> None:
         assert (caught.value.file is None) == (len(asked) < 2)
 
 
-def test_no_more_than_max_bytes_is_read() -> None:
+def test_no_more_than_max_bytes_is_read():
     made = built(MEMORY)
     size = made.info.byte_size
     assert snapshot.parse(fields(made), made.files, max_bytes=size) == MEMORY
@@ -245,6 +239,6 @@ def test_no_more_than_max_bytes_is_read() -> None:
     assert caught.value.file == MANIFEST
 
 
-def test_a_size_that_is_too_large_to_hold_is_refused_before_reading() -> None:
+def test_a_size_that_is_too_large_to_hold_is_refused_before_reading():
     with pytest.raises(SnapshotCorrupt, match="more than the 268435456 that this client takes"):
         snapshot.parse({**fields(built(MEMORY)), "byte_size": 2**53 - 1}, {})

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -282,14 +280,14 @@ def test_a_line_is_not_read_where_it_names_too_many(monkeypatch):
 
 @with_zstd
 @pytest.mark.parametrize(("read", "most"), [("check_documents", 3.2), ("read_documents", 5.2)])
-def test_text_of_four_bytes_a_character_is_held_once_at_most(read: str, most: float) -> None:
+def test_text_of_four_bytes_a_character_is_held_once_at_most(read, most):
     """Of each document of ASCII with an emoji in it Python makes four times its bytes."""
     documents = {f"{number:02}.md": "a line of a note\n" * 3000 + "\N{BRAIN}" for number in range(40)}
     built = build.build(
         documents, label="a", snapshot_id="20260101T000000000000Z-0a1b2c", created_at="2026-01-01T00:00:00+00:00"
     )
     manifest = snapshot.read_manifest(built.files[built.manifest_file], label="a", snapshot_id=built.info.snapshot_id)
-    texts: dict[str, str | None] = {**built.files}
+    texts = {**built.files}
     plain = built.info.byte_size
     del documents, built
     tracemalloc.start()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import importlib.util
@@ -7,7 +5,6 @@ import json
 import re
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 from colony_sdk import ColonyNotFoundError
@@ -42,23 +39,23 @@ ENCRYPTED = {"encrypted": DecryptionError}
 CAN_VERIFY = importlib.util.find_spec("cryptography") is not None
 
 
-def sdk_absence(filename: str) -> Exception:
+def sdk_absence(filename):
     return ColonyNotFoundError(f"no such file: {filename}", 404, {}, "NOT_FOUND")
 
 
-def bare_absence(filename: str) -> Exception:
+def bare_absence(filename):
     return RuntimeError("not found")
 
 
 class SealedVault:
     """Holds a vector's files, and remembers every attempt to change them."""
 
-    def __init__(self, files: dict[str, str], absence: Any) -> None:
+    def __init__(self, files, absence):
         self._files = files
         self._absence = absence
-        self.writes: list[str] = []
+        self.writes = []
 
-    def vault_status(self) -> dict[str, Any]:
+    def vault_status(self):
         used = sum(len(content.encode("utf-8")) for content in self._files.values())
         quota = 10_000_000 if self._files else 0
         return {
@@ -68,44 +65,44 @@ class SealedVault:
             "file_count": len(self._files),
         }
 
-    def vault_list_files(self) -> dict[str, Any]:
+    def vault_list_files(self):
         items = [
             {"filename": name, "content_size": len(content.encode("utf-8"))}
             for name, content in sorted(self._files.items())
         ]
         return {"items": items, "total": len(items), "next_cursor": None}
 
-    def vault_get_file(self, filename: str) -> dict[str, Any]:
+    def vault_get_file(self, filename):
         if filename not in self._files:
             raise self._absence(filename)
         return {"filename": filename, "content": self._files[filename]}
 
-    def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
+    def vault_upload_file(self, filename, content):
         self.writes.append(f"PUT {filename}")
         raise PermissionError("sealed")
 
-    def vault_delete_file(self, filename: str) -> dict[str, Any]:
+    def vault_delete_file(self, filename):
         self.writes.append(f"DELETE {filename}")
         raise PermissionError("sealed")
 
 
-def restore_sync(vault: SealedVault, options: dict[str, Any], call: dict[str, Any]) -> dict[str, str]:
+def restore_sync(vault, options, call):
     return ColonyMemory(backend=vault, **options).restore(**call)
 
 
-def restore_async(vault: SealedVault, options: dict[str, Any], call: dict[str, Any]) -> dict[str, str]:
-    async def run() -> dict[str, str]:
+def restore_async(vault, options, call):
+    async def run():
         return await AsyncColonyMemory(backend=vault, **options).restore(**call)
 
     return asyncio.run(run())
 
 
-def digest(documents: dict[str, str]) -> str:
+def digest(documents):
     canonical = json.dumps(documents, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def client_options(vector: dict[str, Any]) -> dict[str, Any]:
+def client_options(vector):
     """The constructor's arguments that the vector's request asks for; skips what cannot be asked for here."""
     request = vector["request"]
     options = {key: request[key] for key in ("trusted_issuers", "max_bytes") if request.get(key) is not None}
@@ -123,7 +120,7 @@ def client_options(vector: dict[str, Any]) -> dict[str, Any]:
     ("restore", "absence"), [(restore_sync, sdk_absence), (restore_async, bare_absence)], ids=["sync-sdk", "async-bare"]
 )
 @pytest.mark.parametrize("path", VECTORS + CHAINS + PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_vector(path: Path, absence: Any, restore: Any) -> None:
+def test_vector(path, absence, restore):
     vector = json.loads(path.read_text(encoding="utf-8"))
     options = client_options(vector)
     vault = SealedVault(vector["files"], absence)
@@ -147,7 +144,7 @@ def test_vector(path: Path, absence: Any, restore: Any) -> None:
     assert vault.writes == []
 
 
-def test_every_vector_is_seen() -> None:
+def test_every_vector_is_seen():
     assert len(VECTORS) == 54
     vectors = [json.loads(path.read_text(encoding="ascii")) for path in VECTORS]
     assert [vector["name"] for vector in vectors] == [path.stem for path in VECTORS]
@@ -158,7 +155,7 @@ def test_every_vector_is_seen() -> None:
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no shared vectors beside this checkout")
-def test_vectors_are_the_shared_ones() -> None:
+def test_vectors_are_the_shared_ones():
     assert {path.name for path in SHARED.glob("*.json")} == {path.name for path in VECTORS}
     for path in VECTORS:
         assert path.read_bytes() == (SHARED / path.name).read_bytes(), path.name
@@ -167,7 +164,7 @@ def test_vectors_are_the_shared_ones() -> None:
 @pytest.mark.parametrize(
     "path", [path for path in CHAINS if path.stem.startswith("sealed")], ids=lambda path: path.stem
 )
-def test_a_vector_that_is_encrypted_has_a_verdict_without_a_key(path: Path) -> None:
+def test_a_vector_that_is_encrypted_has_a_verdict_without_a_key(path):
     vector = json.loads(path.read_text(encoding="ascii"))
     options = client_options(vector)
     options.pop("identities", None)
@@ -181,7 +178,7 @@ def test_a_vector_that_is_encrypted_has_a_verdict_without_a_key(path: Path) -> N
 
 
 @pytest.mark.skipif(not CHAINS, reason="needs zstd")
-def test_every_answer_of_format_2_is_there_and_told() -> None:
+def test_every_answer_of_format_2_is_there_and_told():
     vectors = [json.loads(path.read_text(encoding="ascii")) for path in CHAINS]
     assert [vector["name"] for vector in vectors] == [path.stem for path in CHAINS]
     assert {vector["expect"] for vector in vectors} == {"ok", *REFUSALS, *ENCRYPTED} - {"not_found"}

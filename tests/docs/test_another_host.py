@@ -1,7 +1,5 @@
 """The README alone leads from one host to another: signed, encrypted, and with nothing but what it says to carry."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -21,14 +19,14 @@ pytestmark = pytest.mark.once
 class Host:
     """A user's home and working directory on a machine of their own."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.here = path / "here"
         self.here.mkdir(parents=True)
         self._env = {"HOME": str(path), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         for name in ("CONFIG", "DATA", "STATE", "CACHE"):
             self._env[f"XDG_{name}_HOME"] = str(path / name.lower())
 
-    def run(self, command: str) -> str:
+    def run(self, command):
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             cwd=self.here,
@@ -43,7 +41,7 @@ class Host:
         return done.stdout
 
 
-def test_memory_comes_back_on_another_host(tmp_path: Path) -> None:
+def test_memory_comes_back_on_another_host(tmp_path):
     blocks = [block for block in read_blocks(README) if block.heading == "On another host"]
     first, second = (block.text.splitlines() for block in blocks)
     here, there = Host(tmp_path / "one"), Host(tmp_path / "two")
@@ -51,7 +49,7 @@ def test_memory_comes_back_on_another_host(tmp_path: Path) -> None:
     (here.here / "memory" / "notes" / "today.md").write_text("two years\n", encoding="utf-8")
     known = {"did:key:z6Mk…": "", "age1…": ""}
 
-    def filled(command: str) -> str:
+    def filled(command):
         for shown, value in known.items():
             command = command.replace(shown, value)
         return command

@@ -1,7 +1,5 @@
 """What the documents say is true: every snippet and command in them runs, and every name in them is there."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import json
@@ -10,7 +8,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from documentation_pages import (
@@ -19,8 +16,6 @@ from documentation_pages import (
     PAGES,
     README,
     ROOT,
-    Block,
-    Stage,
     is_installation,
     need_extras,
     open_stage,
@@ -33,8 +28,6 @@ from colony_memory import exceptions
 
 __all__ = ["open_stage"]
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BLOCKS = [block for page in PAGES for block in read_blocks(page)]
 RUNNING = [block for block in BLOCKS if block.runs]
@@ -50,7 +43,7 @@ DOCTESTED = (
 NEEDS = {"colony_memory.signing": "cryptography"}
 
 
-def without_fences(text: str) -> str:
+def without_fences(text):
     return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -59,32 +52,32 @@ def without_fences(text: str) -> str:
 
 @pytest.mark.once
 @pytest.mark.parametrize("block", RUNNING, ids=str)
-def test_block_runs(open_stage: Callable[[Path], Stage], block: Block) -> None:
+def test_block_runs(open_stage, block):
     need_extras(block)
     open_stage(block.page).run(block)
 
 
-def test_every_block_is_of_a_kind_that_is_looked_at() -> None:
+def test_every_block_is_of_a_kind_that_is_looked_at():
     kinds = {"python", "sh", "console", "crontab", "json", "text", "toml"}
     assert [str(block) for block in BLOCKS if block.language not in kinds] == []
     assert len(RUNNING) > 50
 
 
-def test_json_is_json() -> None:
+def test_json_is_json():
     for block in BLOCKS:
         if block.language == "json":
             assert isinstance(json.loads(block.text), dict), block
 
 
 @pytest.mark.parametrize("heading", BUILDING)
-def test_readme_has_one_line_for_a_newcomer(heading: str) -> None:
+def test_readme_has_one_line_for_a_newcomer(heading):
     blocks = [block for block in read_blocks(README) if block.heading == heading]
     assert [block.language for block in blocks] == ["sh"]
     assert len(blocks[0].text.splitlines()) == 1
 
 
 @pytest.mark.once
-def test_the_line_to_try_it_shows_that_nothing_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_to_try_it_shows_that_nothing_differs(tmp_path, monkeypatch):
     pytest.importorskip("click")
     (block,) = (block for block in read_blocks(README) if block.heading == "Try it")
     steps = block.text.strip().split(" && ")
@@ -103,7 +96,7 @@ def test_the_line_to_try_it_shows_that_nothing_differs(tmp_path: Path, monkeypat
     assert [path.parent.name for path in tmp_path.glob("*/restored")] == [path.name for path in tmp_path.iterdir()]
 
 
-def test_what_is_installed_has_the_extras_that_it_names() -> None:
+def test_what_is_installed_has_the_extras_that_it_names():
     extras = set(
         re.findall(r"^(\w+) = \[", read(ROOT / "pyproject.toml").split("[dependency-groups]")[0], re.MULTILINE)
     )
@@ -119,7 +112,7 @@ def test_what_is_installed_has_the_extras_that_it_names() -> None:
 
 
 @pytest.mark.parametrize("name", DOCTESTED)
-def test_doctests(name: str) -> None:
+def test_doctests(name):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     outcome = doctest.testmod(importlib.import_module(name))
@@ -128,7 +121,7 @@ def test_doctests(name: str) -> None:
 
 
 @pytest.mark.once
-def test_the_vault_of_the_docs_does_what_a_vault_owes(tmp_path: Path) -> None:
+def test_the_vault_of_the_docs_does_what_a_vault_owes(tmp_path):
     snippets = [block for block in read_blocks(ROOT / "docs" / "vaults.md") if block.heading == "Write your own"]
     python = [block.text for block in snippets if block.language == "python"]
     assert len(python) == 2
@@ -151,7 +144,7 @@ def test_the_vault_of_the_docs_does_what_a_vault_owes(tmp_path: Path) -> None:
 # Names
 
 
-def errors_of_the_package() -> list[str]:
+def errors_of_the_package():
     return [
         name
         for name, value in vars(exceptions).items()
@@ -159,7 +152,7 @@ def errors_of_the_package() -> list[str]:
     ]
 
 
-def test_every_error_is_in_the_errors_page_with_what_to_do() -> None:
+def test_every_error_is_in_the_errors_page_with_what_to_do():
     text = read(ROOT / "docs" / "errors.md")
     names = errors_of_the_package()
     assert len(names) > 14
@@ -169,11 +162,11 @@ def test_every_error_is_in_the_errors_page_with_what_to_do() -> None:
             assert re.search(rf"^\| `{name}` \|[^|]+\|[^|]+\|$", text, re.MULTILINE), name
 
 
-def test_options_and_exit_codes_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_and_exit_codes_are_those_of_the_command(capsys):
     pytest.importorskip("click")
     from colony_memory.__main__ import main
 
-    def help_of(*verb: str) -> str:
+    def help_of(*verb):
         assert main([*verb, "--help"]) == 0
         return capsys.readouterr().out
 
@@ -199,13 +192,13 @@ def test_options_and_exit_codes_are_those_of_the_command(capsys: pytest.CaptureF
 # Links and versions
 
 
-def anchors_of(page: Path) -> set[str]:
+def anchors_of(page):
     heads = re.findall(r"^#+ +(.*?) *$", without_fences(read(page)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", without_fences(read(page))):
         if re.match(r"https?://", link):
             continue
@@ -215,12 +208,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors_of(target), link
 
 
-def test_the_version_is_in_the_changelog_and_nowhere_else() -> None:
+def test_the_version_is_in_the_changelog_and_nowhere_else():
     assert re.search(rf"^## {re.escape(colony_memory.__version__)} - \d{{4}}-\d\d-\d\d$", read(CHANGELOG), re.MULTILINE)
     assert [page.name for page in PAGES if colony_memory.__version__ in read(page)] == []
 
 
-def test_no_page_leads_to_a_machine_or_an_index() -> None:
+def test_no_page_leads_to_a_machine_or_an_index():
     for page in DOCUMENTS:
         found = re.search(r"pypi\.org|pip install -i|pythonhosted|/work/|/root/|/tmp/", read(page), re.IGNORECASE)
         assert not found, page.name
@@ -229,7 +222,7 @@ def test_no_page_leads_to_a_machine_or_an_index() -> None:
 # The site
 
 
-def test_the_menu_has_every_page() -> None:
+def test_the_menu_has_every_page():
     menu = re.findall(r"^ +- [^:\n]+: ([\w-]+\.md)$", read(ROOT / "mkdocs.yml").split("\nnav:")[1], re.MULTILINE)
     menu += re.findall(r"^  - [^:\n]+: ([\w-]+\.md)$", read(ROOT / "mkdocs.yml").split("\nnav:")[1], re.MULTILINE)
     added = {"snapshot-format.md", "changelog.md", "skill.md", "contributing.md", "security.md"}
@@ -238,7 +231,7 @@ def test_the_menu_has_every_page() -> None:
 
 
 @pytest.mark.once
-def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("mkdocs")
     site = tmp_path / "site"
     done = subprocess.run(

@@ -1,7 +1,5 @@
 """SNAPSHOT-FORMAT.md says what the code does: its example, byte by byte, and its table, by the vectors."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -19,17 +17,17 @@ from colony_memory.snapshot import build, digest
 VECTORS = ROOT / "tests" / "vectors"
 
 
-def example() -> dict[str, str]:
+def example():
     """The files of the example: each name and the block behind it."""
     text = read(FORMAT)[read(FORMAT).index("## 16. Example") :]
     return dict(re.findall(r"^`(cmem\.[^`]+)`:\n\n```json\n(.*?)\n```$", text, re.MULTILINE | re.DOTALL))
 
 
-def example_blocks(language: str) -> list[str]:
+def example_blocks(language):
     return [block.text for block in read_blocks(FORMAT) if "Example" in block.heading and block.language == language]
 
 
-def test_the_example_of_the_format_restores() -> None:
+def test_the_example_of_the_format_restores():
     vault = open_vault("memory:")
     for name, text in example().items():
         vault.vault_upload_file(name, text)
@@ -42,7 +40,7 @@ def test_the_example_of_the_format_restores() -> None:
     assert listed.stored_bytes == sum(len(text) for name, text in example().items() if "latest" not in name)
 
 
-def test_the_example_of_the_format_is_signed() -> None:
+def test_the_example_of_the_format_is_signed():
     pytest.importorskip("cryptography")
     vault = open_vault("memory:")
     for name, text in example().items():
@@ -57,7 +55,7 @@ def test_the_example_of_the_format_is_signed() -> None:
     assert report.pointer == "ok"
 
 
-def test_the_example_of_the_format_is_what_is_written() -> None:
+def test_the_example_of_the_format_is_what_is_written():
     part, manifest_file, latest = example()
     manifest = json.loads(example()[manifest_file])
     documents = json.loads(example_blocks("json")[0])
@@ -93,14 +91,14 @@ def test_the_example_of_the_format_is_what_is_written() -> None:
     assert canonical(json.loads(example_blocks("json")[-1])) == example_blocks("json")[-1].strip().encode()
 
 
-def test_the_folder_of_the_format_is_one() -> None:
+def test_the_folder_of_the_format_is_one():
     (text,) = (block.text.strip() for block in read_blocks(FORMAT) if "colony-memory/folder/1" in block.text)
     assert dump_metadata(load_metadata(text)) == text
     assert load_metadata(text).files["face.png"] == base64.b64decode("iVBORw==")
 
 
 @pytest.mark.parametrize(("folder", "heading"), [("v1", "## 11. Reading"), ("pages", "## 8. Pointer")])
-def test_what_the_format_says_of_each_vector_is_what_it_expects(folder: str, heading: str) -> None:
+def test_what_the_format_says_of_each_vector_is_what_it_expects(folder, heading):
     results = {"documents": "ok", "absent": "not_found"}
     vectors = {path.stem: json.loads(read(path)) for path in (VECTORS / folder).glob("*.json")}
     section = read(FORMAT).partition(heading)[2].partition("\n## ")[0].partition("| found |")[2]

@@ -1,14 +1,11 @@
 """The reader in `examples/reader`, written from SNAPSHOT-FORMAT.md alone, says of a vault what this package says."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,9 +18,6 @@ from colony_memory import (
     UntrustedSnapshot,
     open_vault,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytest.importorskip("cryptography")
 pytestmark = [
@@ -82,7 +76,7 @@ for await (const line of createInterface({ input: process.stdin })) {
 
 
 class Reader:
-    def __init__(self) -> None:
+    def __init__(self):
         self.process = subprocess.Popen(
             ["node", "--input-type=module", "-e", ASKED],
             cwd=READER,
@@ -91,7 +85,7 @@ class Reader:
             encoding="ascii",
         )
 
-    def __call__(self, vault: Path, label: str = "default", **asked: Any) -> tuple[str, dict[str, str] | None]:
+    def __call__(self, vault, label="default", **asked):
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         request = {"vault": str(vault), "label": label, "id": None, "issuers": None, **asked}
@@ -104,7 +98,7 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def read() -> Iterator[Reader]:
+def read():
     reader = Reader()
     yield reader
     assert reader.process.stdin is not None
@@ -114,7 +108,7 @@ def read() -> Iterator[Reader]:
     reader.process.stdout.close()
 
 
-def by_package(vault: Path, issuers: list[str] | None = None, **asked: Any) -> tuple[str, dict[str, str] | None]:
+def by_package(vault, issuers=None, **asked):
     memory = ColonyMemory(backend=open_vault(vault.as_uri()), trusted_issuers=issuers)
     try:
         return "ok", memory.restore(**asked)
@@ -122,7 +116,7 @@ def by_package(vault: Path, issuers: list[str] | None = None, **asked: Any) -> t
         return next(kind for each, kind in KINDS.items() if isinstance(error, each)), None
 
 
-def laid(at: Path, files: dict[str, str]) -> Path:
+def laid(at, files):
     at.mkdir()
     (at / ".cmem-vault.json").write_text(MARKER, encoding="ascii")
     for name, text in files.items():
@@ -130,7 +124,7 @@ def laid(at: Path, files: dict[str, str]) -> Path:
     return at
 
 
-def test_each_vector_gets_its_verdict(read: Reader, tmp_path: Path) -> None:
+def test_each_vector_gets_its_verdict(read, tmp_path):
     wrong = {}
     for path in VECTORS:
         vector = json.loads(path.read_text(encoding="ascii"))
@@ -152,7 +146,7 @@ def test_each_vector_gets_its_verdict(read: Reader, tmp_path: Path) -> None:
     assert len(VECTORS) > 90
 
 
-def signed_vault(at: Path) -> tuple[Path, list[str], str]:
+def signed_vault(at):
     from colony_memory import Ed25519Signer
 
     signer = Ed25519Signer(bytes(range(32)))
@@ -162,7 +156,7 @@ def signed_vault(at: Path) -> tuple[Path, list[str], str]:
     return at, ids, signer.did_key
 
 
-def test_what_this_package_writes_is_read(read: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_this_package_writes_is_read(read, tmp_path, monkeypatch):
     monkeypatch.setattr("colony_memory.snapshot.PART_CHARS", 1001)
     vault, ids, did = signed_vault(tmp_path / "vault")
     assert len(list(vault.glob("*.p*.json"))) > 12
@@ -176,17 +170,17 @@ def test_what_this_package_writes_is_read(read: Reader, tmp_path: Path, monkeypa
     assert read(vault, "another")[0] == "absent"
 
 
-def edited(path: Path, **changes: Any) -> None:
+def edited(path, **changes):
     raw = {**json.loads(path.read_text(encoding="utf-8")), **changes}
     path.write_text(json.dumps({key: value for key, value in raw.items() if value is not ...}), encoding="utf-8")
 
 
-def test_what_is_altered_is_judged_alike(read: Reader, tmp_path: Path) -> None:
+def test_what_is_altered_is_judged_alike(read, tmp_path):
     whole, ids, did = signed_vault(tmp_path / "whole")
     latest = "cmem.default.latest.json"
     newest, oldest = (f"cmem.default.{each}" for each in (ids[3], ids[0]))
     foreign = "cmem.default.zz-old.manifest.json"
-    edits: dict[str, Any] = {
+    edits = {
         "nothing": lambda at: None,
         "no pointer": lambda at: (at / latest).unlink(),
         "garbled pointer": lambda at: (at / latest).write_text("{"),
@@ -231,7 +225,7 @@ def test_what_is_altered_is_judged_alike(read: Reader, tmp_path: Path) -> None:
             assert read(vault, issuers=issuers) == by_package(vault, issuers), (name, issuers)
 
 
-def test_an_older_pointer_is_found_out_alike(read: Reader, tmp_path: Path) -> None:
+def test_an_older_pointer_is_found_out_alike(read, tmp_path):
     from colony_memory import Ed25519Signer
 
     at = tmp_path / "vault"
@@ -246,7 +240,7 @@ def test_an_older_pointer_is_found_out_alike(read: Reader, tmp_path: Path) -> No
     assert read(at) == ("ok", {"n": "0"}) == by_package(at)
 
 
-def test_what_is_signed_may_hold_any_integer_and_no_other_number(read: Reader, tmp_path: Path) -> None:
+def test_what_is_signed_may_hold_any_integer_and_no_other_number(read, tmp_path):
     from colony_memory import Ed25519Signer
     from colony_memory.signing import sign_manifest
     from colony_memory.snapshot import build
@@ -278,7 +272,7 @@ def test_what_is_signed_may_hold_any_integer_and_no_other_number(read: Reader, t
             assert read(vault, **asked)[0] == kind == by_package(vault, issuers, snapshot_id=asked["id"])[0], n
 
 
-def test_chains_are_read_at_every_state(read: Reader, tmp_path: Path) -> None:
+def test_chains_are_read_at_every_state(read, tmp_path):
     from chains import build_all, growing, snapshot_id
 
     from colony_memory import Ed25519Signer
@@ -293,12 +287,12 @@ def test_chains_are_read_at_every_state(read: Reader, tmp_path: Path) -> None:
     assert read(vault) == ("ok", history[-1])
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+def run(*arguments):
     command = ["node", str(READER / "read.mjs"), *map(str, arguments)]
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False)
 
 
-def test_the_command_writes_the_documents(tmp_path: Path) -> None:
+def test_the_command_writes_the_documents(tmp_path):
     documents = {"MEMORY.md": "# memory\r\n", "notes/日記.md": "今日は🌤\n", "empty": ""}
     memory = ColonyMemory(backend=open_vault((tmp_path / "vault").as_uri(), create=True))
     memory.backup(documents)

@@ -1,50 +1,44 @@
 """The pages that are made from the code: nothing is missing, and what they lead to is there."""
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from documentation_pages import ROOT, read
 
 import colony_memory
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 _ANCHOR = re.compile(r"\{#([^}\s]+)\}")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _scripts_of_the_site() -> Iterator[None]:
+def _scripts_of_the_site():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "docs"))
         yield
 
 
 @pytest.fixture(scope="module")
-def api() -> str:
-    return import_module("reference_api").render()  # type: ignore[no-any-return]
+def api():
+    return import_module("reference_api").render()
 
 
 @pytest.fixture(scope="module")
-def commands() -> str:
+def commands():
     pytest.importorskip("click")
-    return import_module("reference_commands").render()  # type: ignore[no-any-return]
+    return import_module("reference_commands").render()
 
 
 # The names
 
 
 @pytest.mark.parametrize("module", ["", ".testing", ".capture"])
-def test_every_public_name_has_a_heading(api: str, module: str) -> None:
+def test_every_public_name_has_a_heading(api, module):
     names = set(import_module(f"colony_memory{module}").__all__) - {"FORMAT", "__version__"}
     assert [name for name in sorted(names) if f"\n### {name} {{#{name}}}\n" not in api] == []
 
 
-def test_every_method_has_an_anchor_and_every_argument_a_line(api: str) -> None:
+def test_every_method_has_an_anchor_and_every_argument_a_line(api):
     for kind in (colony_memory.ColonyMemory, colony_memory.AsyncColonyMemory, colony_memory.Ed25519Signer):
         for name in (name for name in dir(kind) if not name.startswith("_")):
             assert f"{{#{kind.__name__}.{name}}}" in api, name
@@ -55,7 +49,7 @@ def test_every_method_has_an_anchor_and_every_argument_a_line(api: str) -> None:
     assert ") -> SnapshotInfo\n" in backup
 
 
-def test_nothing_private_and_no_markup_of_docstrings_is_left(api: str) -> None:
+def test_nothing_private_and_no_markup_of_docstrings_is_left(api):
     prose = re.sub(r"^```.*?^```", "", api, flags=re.MULTILINE | re.DOTALL)
     assert re.findall(r":[a-z]+:`.*|.*``.*|^(?:Args|Raises|Returns|Attributes):.*", prose, re.MULTILINE) == []
     signatures = re.findall(r"^```python\n((?:class|def|async def|@).*?)^```", api, re.MULTILINE | re.DOTALL)
@@ -66,14 +60,14 @@ def test_nothing_private_and_no_markup_of_docstrings_is_left(api: str) -> None:
 # The verbs
 
 
-def verbs() -> dict[str, Any]:
+def verbs():
     from colony_memory.shell.cli.app import VERBS
     from colony_memory.shell.cli.program import verb_of
 
     return {name: verb_of(name) for name in VERBS}
 
 
-def test_every_verb_has_a_heading_and_every_option_an_anchor(commands: str) -> None:
+def test_every_verb_has_a_heading_and_every_option_an_anchor(commands):
     common = commands.partition("{#common}")[2]
     for name, command in verbs().items():
         told = commands.partition(f"\n## {name} {{#{name}}}\n")[2].partition("\n## ")[0]
@@ -88,7 +82,7 @@ def test_every_verb_has_a_heading_and_every_option_an_anchor(commands: str) -> N
                 assert f"Variable: `{each.envvar}`." in told
 
 
-def test_examples_and_exit_codes_are_on_the_page(commands: str) -> None:
+def test_examples_and_exit_codes_are_on_the_page(commands):
     from colony_memory.shell.cli.app import VERBS, examples_of
     from colony_memory.shell.cli.options import SETTINGS
 
@@ -103,7 +97,7 @@ def test_examples_and_exit_codes_are_on_the_page(commands: str) -> None:
 # The kinds of secrets
 
 
-def test_each_kind_of_secret_has_a_row_with_all_that_it_is_found_by() -> None:
+def test_each_kind_of_secret_has_a_row_with_all_that_it_is_found_by():
     from colony_memory.capture._secret_kinds import KINDS
 
     rows = dict(re.findall(r"^\| ([^|]+) \| (.*) \|$", import_module("reference_secrets").render(), re.MULTILINE))
@@ -116,7 +110,7 @@ def test_each_kind_of_secret_has_a_row_with_all_that_it_is_found_by() -> None:
 
 
 @pytest.mark.parametrize("page", ["api", "commands"])
-def test_anchors_are_unique_and_links_lead_to_them(request: pytest.FixtureRequest, page: str) -> None:
+def test_anchors_are_unique_and_links_lead_to_them(request, page):
     text = request.getfixturevalue(page)
     anchors = _ANCHOR.findall(text)
     assert len(anchors) == len(set(anchors)) > 100

@@ -1,7 +1,5 @@
 """The site in a browser: nothing too wide, nothing too pale, nothing from elsewhere, and what can be pressed works."""
 
-from __future__ import annotations
-
 import functools
 import re
 import shutil
@@ -9,16 +7,9 @@ import threading
 from dataclasses import asdict
 from datetime import datetime, timezone
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from documentation_pages import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from typing_extensions import Self
 
 pytestmark = pytest.mark.browser
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -56,11 +47,11 @@ _TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.cli
 
 
 class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None: ...
+    def log_message(self, *_): ...
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+def site(tmp_path_factory):
     """Its address, and the directory that it was built into."""
     from mkdocs.config import load_config
 
@@ -77,7 +68,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     with sync_api.sync_playwright() as playwright:
         # As root, in a container, it has no sandbox.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -88,33 +79,33 @@ def browser() -> Iterator[Any]:
 class Visit:
     """A page in a window, and what went wrong while it was there."""
 
-    def __init__(self, browser: Any, address: str, *, window: dict[str, int] = WIDE, colours: str = "light") -> None:
+    def __init__(self, browser, address, *, window=WIDE, colours="light"):
         self.address = address
-        self.wrong: list[str] = []
+        self.wrong = []
         self.context = browser.new_context(viewport=window, color_scheme=colours)
         self.page = self.context.new_page()
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("console", lambda said: self.wrong.append(said.text) if said.type == "error" else None)
         self.page.on("request", self._asked)
 
-    def _asked(self, request: Any) -> None:
+    def _asked(self, request):
         if not request.url.startswith((self.address, "data:")):
             self.wrong.append(f"asks {request.url}")
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.context.close()
 
-    def go(self, page: str) -> Any:
+    def go(self, page):
         self.page.goto(self.address + page)
         return self.page
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 @pytest.mark.parametrize("window", [NARROW, WIDE], ids=["narrow", "wide"])
-def test_pages_fit_and_can_be_read(browser: Any, site: tuple[str, Path], window: dict[str, int], colours: str) -> None:
+def test_pages_fit_and_can_be_read(browser, site, window, colours):
     address, folder = site
     with Visit(browser, address, window=window, colours=colours) as visit:
         for path in sorted(folder.glob("*.html")):
@@ -147,7 +138,7 @@ _ASKED = {
 }
 
 
-def test_search_finds_what_helps_first(browser: Any, site: tuple[str, Path]) -> None:
+def test_search_finds_what_helps_first(browser, site):
     with Visit(browser, site[0]) as visit:
         opened = visit.go("index.html")
         opened.keyboard.press("/")
@@ -167,7 +158,7 @@ def test_search_finds_what_helps_first(browser: Any, site: tuple[str, Path]) -> 
     assert (site[1] / "search.json").stat().st_size < 300_000
 
 
-def test_without_scripts_all_can_be_read_and_reached(browser: Any, site: tuple[str, Path]) -> None:
+def test_without_scripts_all_can_be_read_and_reached(browser, site):
     address, folder = site
     for window in (NARROW, WIDE):
         context = browser.new_context(viewport=window, java_script_enabled=False)
@@ -184,7 +175,7 @@ def test_without_scripts_all_can_be_read_and_reached(browser: Any, site: tuple[s
         context.close()
 
 
-def test_the_address_of_messages_leads_to_the_part_that_helps(browser: Any, site: tuple[str, Path]) -> None:
+def test_the_address_of_messages_leads_to_the_part_that_helps(browser, site):
     from colony_memory.shell.words import errors
 
     short = errors.PAGE.rpartition("/")[2]
@@ -198,7 +189,7 @@ def test_the_address_of_messages_leads_to_the_part_that_helps(browser: Any, site
         context.close()
 
 
-def test_on_paper_nothing_is_cut_off_and_nothing_is_to_be_pressed(browser: Any, site: tuple[str, Path]) -> None:
+def test_on_paper_nothing_is_cut_off_and_nothing_is_to_be_pressed(browser, site):
     address, folder = site
     with Visit(browser, address, window={"width": 720, "height": 1000}, colours="dark") as visit:
         for path in sorted(folder.glob("*.html")):
@@ -210,7 +201,7 @@ def test_on_paper_nothing_is_cut_off_and_nothing_is_to_be_pressed(browser: Any, 
             assert [page.is_hidden(each) for each in (".top", "#nav")] == [True, True]
 
 
-def test_colours_can_be_chosen_and_stay(browser: Any, site: tuple[str, Path]) -> None:
+def test_colours_can_be_chosen_and_stay(browser, site):
     paper = "getComputedStyle(document.body).backgroundColor"
     with Visit(browser, site[0]) as visit:
         page = visit.go("index.html")
@@ -224,7 +215,7 @@ def test_colours_can_be_chosen_and_stay(browser: Any, site: tuple[str, Path]) ->
         assert visit.wrong == []
 
 
-def test_only_what_was_typed_is_copied(browser: Any, site: tuple[str, Path]) -> None:
+def test_only_what_was_typed_is_copied(browser, site):
     with Visit(browser, site[0]) as visit:
         visit.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site[0].rstrip("/"))
         page = visit.go("recover.html")
@@ -242,7 +233,7 @@ def test_only_what_was_typed_is_copied(browser: Any, site: tuple[str, Path]) -> 
         assert visit.wrong == []
 
 
-def test_everything_can_be_reached_by_the_keyboard(browser: Any, site: tuple[str, Path]) -> None:
+def test_everything_can_be_reached_by_the_keyboard(browser, site):
     with Visit(browser, site[0], window=NARROW) as visit:
         page = visit.go("index.html")
         page.keyboard.press("Tab")
@@ -257,7 +248,7 @@ def test_everything_can_be_reached_by_the_keyboard(browser: Any, site: tuple[str
         assert visit.wrong == []
 
 
-def test_each_page_is_there_as_markdown(site: tuple[str, Path]) -> None:
+def test_each_page_is_there_as_markdown(site):
     _, folder = site
     index = (folder / "llms.txt").read_text(encoding="utf-8")
     pages = [path for path in folder.glob("*.html") if path.name != "404.html"]
@@ -265,10 +256,10 @@ def test_each_page_is_there_as_markdown(site: tuple[str, Path]) -> None:
     for path in pages:
         assert path.with_suffix(".md").read_text(encoding="utf-8").startswith("# ")
         assert re.search(rf"^- \[[^]]+\]\({path.stem}\.md\): .{{20}}", index, re.MULTILINE), path.stem
-    assert re.search(r"^- .*", index, re.MULTILINE)[0].startswith("- [Recover](recover.md): ")  # type: ignore[index]
+    assert re.search(r"^- .*", index, re.MULTILINE)[0].startswith("- [Recover](recover.md): ")
 
 
-def _report(folder: Path, snapshots: int) -> Path:
+def _report(folder, snapshots):
     """The report on a vault in which whatever can be named is named to do harm."""
     from colony_memory import ColonyMemory
     from colony_memory.shell.report import look_over, render
@@ -297,12 +288,10 @@ def _report(folder: Path, snapshots: int) -> Path:
 
 @pytest.mark.parametrize("window", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("snapshots", [0, 1, 300, 3000])
-def test_a_report_can_be_read_and_does_no_harm(
-    browser: Any, tmp_path: Path, window: dict[str, int], snapshots: int
-) -> None:
+def test_a_report_can_be_read_and_does_no_harm(browser, tmp_path, window, snapshots):
     path = _report(tmp_path, snapshots)
     with Visit(browser, path.as_uri(), window=window) as visit:
-        asked: list[str] = []
+        asked = []
         visit.page.on("dialog", lambda dialog: asked.append(dialog.message))
         page = visit.go("")
         assert page.evaluate(_TOO_WIDE) == 0

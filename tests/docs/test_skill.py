@@ -1,7 +1,5 @@
 """The skill as an agent follows it that reads nothing else: start, work, save, and start again on another host."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -19,13 +17,13 @@ SIGN = "If others can write to your vault"
 BLOCKS = [block for block in read_blocks(ROOT / "skill.md") if not is_installation(block)]
 
 
-def blocks_of(heading: str, language: str) -> list[str]:
+def blocks_of(heading, language):
     found = [block.text for block in BLOCKS if (block.heading, block.language) == (heading, language)]
     assert found, (heading, language)
     return found
 
 
-def files(folder: Path) -> dict[str, str]:
+def files(folder):
     return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 

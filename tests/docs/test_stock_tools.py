@@ -1,14 +1,11 @@
 """What is encrypted opens with the stock commands, by the steps in SNAPSHOT-FORMAT.md as they stand there."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
 
 import age_keys as keys
 import pytest
@@ -18,9 +15,6 @@ from documentation_pages import FORMAT, read_blocks
 from colony_memory import ColonyMemory, Passphrase, open_vault
 from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2.state import State
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.once,
@@ -32,18 +26,18 @@ PTY = pytest.importorskip("pty")
 HISTORY = growing(3)
 
 
-def steps(sign: str) -> list[str]:
+def steps(sign):
     (block,) = (block for block in read_blocks(FORMAT) if block.language == "text" and sign in block.text)
     return block.text.splitlines()
 
 
-def run(at: Path, command: str, **names: str) -> None:
+def run(at, command, **names):
     for name, value in names.items():
         command = re.sub(rf"\b{name}\b…?", value, command)
     subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=at, check=True, timeout=60)
 
 
-def saved(at: Path, monkeypatch: pytest.MonkeyPatch, encrypt_to: Any) -> Path:
+def saved(at, monkeypatch, encrypt_to):
     monkeypatch.setattr(chains, "_pays", lambda *_: True)
     monkeypatch.setattr("colony_memory._format.v2.chain.PACK_CHARS", 1500)
     vault = at / "vault"
@@ -55,7 +49,7 @@ def saved(at: Path, monkeypatch: pytest.MonkeyPatch, encrypt_to: Any) -> Path:
     return vault
 
 
-def test_each_pack_opens_by_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_pack_opens_by_the_steps(tmp_path, monkeypatch):
     vault = saved(tmp_path, monkeypatch, keys.RECIPIENT)
     seal, unpack, inflate = steps(".sealed MANIFEST")
     (tmp_path / "identity.txt").write_text(f"{keys.SECRET}\n")
@@ -75,7 +69,7 @@ def test_each_pack_opens_by_the_steps(tmp_path: Path, monkeypatch: pytest.Monkey
         assert before.documents() == documents
 
 
-def test_a_passphrase_opens_by_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_passphrase_opens_by_the_steps(tmp_path, monkeypatch):
     vault = saved(tmp_path, monkeypatch, [Passphrase("correct horse"), keys.RECIPIENT])
     fetch, ask = steps(".passphrase_key MANIFEST")
     (manifest, *_) = sorted(vault.glob("*.manifest.json"))
@@ -86,7 +80,7 @@ def test_a_passphrase_opens_by_the_steps(tmp_path: Path, monkeypatch: pytest.Mon
     assert found == HISTORY[-1]
 
 
-def typed(at: Path, command: list[str], words: str) -> None:
+def typed(at, command, words):
     pid, terminal = PTY.fork()
     if pid == 0:
         os.chdir(at)

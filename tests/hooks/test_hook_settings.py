@@ -1,7 +1,5 @@
 """Settings of somebody else: hooks go in and out, and every other character stays."""
 
-from __future__ import annotations
-
 import doctest
 import json
 import os

@@ -1,7 +1,5 @@
 """What hosts say, as their documentation has it and as it should not be, and what they are answered."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What each host loads is of the form that its documentation asks for."""
 
-from __future__ import annotations
-
 import json
 import re
 

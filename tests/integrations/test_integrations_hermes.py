@@ -1,7 +1,5 @@
 """The memory provider for Hermes Agent, under a stand-in of what Hermes has providers inherit from."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import types

@@ -1,7 +1,5 @@
 """What each host would run does what it is for: hooks, a pack for OpenClaw, an image, a Deployment, an action."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A vault of somebody else's making, and a client that asks for what it should not."""
 
-from __future__ import annotations
-
 import json
 import re
 

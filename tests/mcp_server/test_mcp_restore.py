@@ -1,7 +1,5 @@
 """Restoring: the person is asked, with everything that one decides by, and nothing is lost whatever the answer."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """The server as a host starts it: a process of its own, with nothing on stdout but the protocol."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

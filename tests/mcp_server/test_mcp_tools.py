@@ -1,7 +1,5 @@
 """The tools, called by the official client over both wires."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What errors become: the words of the command line, hints as tools, and nothing that only the owner should know."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

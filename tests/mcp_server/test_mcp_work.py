@@ -1,7 +1,5 @@
 """Calls in a thread: progress, an end where nobody waits, one after the other, and faults of the vault."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

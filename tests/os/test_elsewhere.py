@@ -1,7 +1,5 @@
 """Windows as far as it can be played here: the library, the command line, what it starts, and hooks."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Plain files: what is read, made, replaced and removed, what is refused, and what a swap in between can do."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The lock on a file: whom it keeps out, how long one waits, and that it goes with its holder."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Whose a save by value is: the same for one account of one machine, and nothing in a container."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

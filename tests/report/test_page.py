@@ -1,7 +1,5 @@
 """The page of a report: what is in it, and that nothing in a vault can act in it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

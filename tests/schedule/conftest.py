@@ -1,7 +1,5 @@
 """Fixtures of the tests of backups along a time."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

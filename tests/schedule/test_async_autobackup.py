@@ -1,7 +1,5 @@
 """Backup on a timer inside of an event loop, and the ways in which that ends."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os

@@ -1,7 +1,5 @@
 """Backup on a timer and at the end of the block, on a clock that a test turns."""
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

@@ -1,7 +1,5 @@
 """The ends of a process that makes backups beside its own work, in real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """SIGTERM, SIGINT and SIGHUP in a process that makes backups beside its own work."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os

@@ -1,7 +1,5 @@
 """A command as a child: its signals, its end, and what process 1 owes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

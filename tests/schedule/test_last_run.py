@@ -1,7 +1,5 @@
 """The file that tells how the latest run of a watch ended."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

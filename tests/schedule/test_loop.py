@@ -1,7 +1,5 @@
 """The thread under every schedule, and the clock that it goes by."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """The command that is told of a failure."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """The units, the crontab and the lines that the page about scheduling shows."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import shutil

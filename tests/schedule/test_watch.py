@@ -1,7 +1,5 @@
 """Backups until told to stop: the schedule on a clock of its own, the thread and the signals in earnest."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """What this package relies on of the SDK: its methods, its settings, its errors, and the range of its versions."""
 
-from __future__ import annotations
-
 import inspect
 from importlib import metadata
 
@@ -30,7 +28,7 @@ ADDRESS = "http://127.0.0.1:9/api/v1"
 
 
 @pytest.mark.parametrize("name", ["ColonyClient", "AsyncColonyClient"])
-def test_a_client(name: str) -> None:
+def test_a_client(name):
     if name == "AsyncColonyClient":
         pytest.importorskip("httpx")
     kind = getattr(colony_sdk, name)
@@ -48,14 +46,14 @@ def test_a_client(name: str) -> None:
     assert retry.retry_on == {429, 502, 503, 504}
 
 
-def test_what_the_plain_client_has_besides() -> None:
+def test_what_the_plain_client_has_besides():
     client = colony_sdk.ColonyClient("col_x")
     assert client.proxy is None
     assert client.auth_token_retry.max_retry_after == 60.0
 
 
 @pytest.mark.parametrize(("name", "status"), ERROR_STATUS.items())
-def test_errors(name: str, status: int) -> None:
+def test_errors(name, status):
     kinds = [getattr(colony_sdk, each) for each in ERROR_STATUS]
     kind = getattr(colony_sdk, name)
     assert [other for other in kinds if issubclass(kind, other)] == [kind]
@@ -66,12 +64,12 @@ def test_errors(name: str, status: int) -> None:
     assert kind("told", status).code is None
 
 
-def test_rate_limit_error_says_when_to_come_back() -> None:
+def test_rate_limit_error_says_when_to_come_back():
     assert colony_sdk.ColonyRateLimitError("told", 429, {}, "RATE_LIMIT", 3600).retry_after == 3600
     assert colony_sdk.ColonyRateLimitError("told", 429).retry_after is None
 
 
-def test_the_range_is_the_one_we_rely_on() -> None:
+def test_the_range_is_the_one_we_rely_on():
     found = [Requirement(text) for text in metadata.requires("colony-memory") or []]
     [requirement] = [each for each in found if each.name == "colony-sdk" and each.marker is None]
     versions = ("1.34.9", "1.35.0", "1.38.0", "2.0.0")

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 from colony_sdk import (
@@ -21,13 +18,13 @@ from colony_memory.testing import AsyncFakeVault, FakeVault
 EMPTY = {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
 
 
-def refusal(call: Any, *args: Any, **kwargs: Any) -> ColonyAPIError:
+def refusal(call, *args, **kwargs):
     with pytest.raises(ColonyAPIError) as caught:
         call(*args, **kwargs)
     return caught.value
 
 
-def test_public_names() -> None:
+def test_public_names():
     vaults, others = ["AsyncFakeVault", "FakeVault", "FaultyVault"], ["UnmadeVaultTests", "VaultBackendTests"]
     assert public.__all__ == [*vaults, *others, "VaultServer"]
     for name in public.__all__:
@@ -37,7 +34,7 @@ def test_public_names() -> None:
         public.NoSuchVault  # noqa: B018
 
 
-def test_imports_are_light() -> None:
+def test_imports_are_light():
     code = (
         "import sys, colony_memory.testing as t; t.FakeVault; t.FaultyVault; t.VaultServer; t.VaultBackendTests;"
         "print(sorted({'pytest', 'colony_sdk', 'httpx', 'cryptography'} & set(sys.modules)))"
@@ -46,7 +43,7 @@ def test_imports_are_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_quota_is_provisioned_by_the_first_upload_that_succeeds() -> None:
+def test_quota_is_provisioned_by_the_first_upload_that_succeeds():
     vault = FakeVault()
     assert vault.vault_status() == EMPTY
     refusal(vault.vault_upload_file, "a.exe", "x")
@@ -63,7 +60,7 @@ def test_quota_is_provisioned_by_the_first_upload_that_succeeds() -> None:
     assert vault.vault_status() == {**EMPTY, "quota_bytes": 10_000_000, "available_bytes": 10_000_000}
 
 
-def test_refusals_are_the_sdks_own() -> None:
+def test_refusals_are_the_sdks_own():
     vault = FakeVault(max_files=1)
     vault.files["a.md"] = "x"
     for method, given, options, kind, status, code in (
@@ -87,7 +84,7 @@ def test_refusals_are_the_sdks_own() -> None:
     assert vault.files == {"a.md": "x"}
 
 
-def test_checks_come_in_the_documented_order() -> None:
+def test_checks_come_in_the_documented_order():
     """An upload that is wrong in every way is told one thing at a time."""
     vault = FakeVault(karma_ok=False, quota_bytes=15, max_file_bytes=10, max_files=0, operations_per_hour=0)
     vault.files["old.md"] = "0123456789"
@@ -108,7 +105,7 @@ def test_checks_come_in_the_documented_order() -> None:
     assert vault.vault_upload_file("a.md", "x" * 5)["content_size"] == 5
 
 
-def test_one_bucket_for_uploads_and_deletes() -> None:
+def test_one_bucket_for_uploads_and_deletes():
     clock = Clock()
     vault = FakeVault(clock=clock)
     assert (vault.vault_operations_left(), vault.seconds_to_reset()) == (60, 3600)
@@ -131,7 +128,7 @@ def test_one_bucket_for_uploads_and_deletes() -> None:
     assert (vault.vault_operations_left(), vault.seconds_to_reset()) == (59, 3600)
 
 
-def test_calls_are_logged_refused_or_not() -> None:
+def test_calls_are_logged_refused_or_not():
     vault = FakeVault()
     vault.vault_status()
     vault.vault_list_files()
@@ -144,10 +141,10 @@ def test_calls_are_logged_refused_or_not() -> None:
     assert vault.calls == [*listed, ("get", "a.md"), ("upload", "a.md"), ("delete", "b.md")]
 
 
-def test_async_calls_suspend_before_they_reach_the_vault() -> None:
+def test_async_calls_suspend_before_they_reach_the_vault():
     vault = AsyncFakeVault(FakeVault())
 
-    async def scenario() -> None:
+    async def scenario():
         task = asyncio.ensure_future(vault.vault_upload_file("a.md", "x"))
         await asyncio.sleep(0)
         assert vault.vault.calls == []  # started, and still waiting
@@ -155,9 +152,9 @@ def test_async_calls_suspend_before_they_reach_the_vault() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert vault.vault.calls == []
-        order: list[int] = []
+        order = []
 
-        async def one(number: int) -> None:
+        async def one(number):
             for _ in range(2):
                 await vault.vault_status()
                 order.append(number)

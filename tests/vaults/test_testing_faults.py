@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from faces import PlainVault
 
@@ -12,14 +8,14 @@ from colony_memory.vaults import ConditionalUpload, FreeSpace, OperationBudget, 
 from colony_memory.vaults.memory import MemoryVault
 
 
-def use(vault: Any, verb: str, filename: str = "a.md") -> None:
+def use(vault, verb, filename="a.md"):
     given = {"get": (filename,), "upload": (filename, "new"), "delete": (filename,)}.get(verb, ())
     method = {"status": "vault_status", "list": "vault_list_files"}.get(verb, f"vault_{verb}_file")
     getattr(vault, method)(*given)
 
 
 @pytest.fixture
-def faulty() -> FaultyVault:
+def faulty():
     vault = FaultyVault(MemoryVault())
     vault.vault.files["a.md"] = "old"
     return vault
@@ -28,7 +24,7 @@ def faulty() -> FaultyVault:
 @pytest.mark.parametrize(
     "inner", [PlainVault(MemoryVault()), MemoryVault(), FakeVault()], ids=lambda inner: type(inner).__name__
 )
-def test_optional_methods_are_there_exactly_when_the_vault_has_them(inner: Any) -> None:
+def test_optional_methods_are_there_exactly_when_the_vault_has_them(inner):
     faulty = FaultyVault(inner)
     assert isinstance(faulty, FaultyVault)
     assert isinstance(faulty, VaultBackend)
@@ -38,8 +34,8 @@ def test_optional_methods_are_there_exactly_when_the_vault_has_them(inner: Any) 
         assert hasattr(faulty, method) == hasattr(inner, method)
 
 
-def test_optional_methods_count_as_upload_and_list() -> None:
-    faulty: Any = FaultyVault(FakeVault())
+def test_optional_methods_count_as_upload_and_list():
+    faulty = FaultyVault(FakeVault())
     faulty.vault_upload_file_if("a.md", "1", if_none_match="*")
     etag = faulty.vault_get_file("a.md")["etag"]
     faulty.vault_upload_file_if("a.md", "2", if_match=etag)
@@ -54,7 +50,7 @@ def test_optional_methods_count_as_upload_and_list() -> None:
     assert faulty.vault_list_files()["total"] == 1
 
 
-def test_what_an_error_may_be(faulty: FaultyVault) -> None:
+def test_what_an_error_may_be(faulty):
     error, made = VaultUnavailable("down", status=503), iter([KeyError("1"), ValueError("2")])
     for given, kind, words in (
         (error, VaultUnavailable, "down"),
@@ -69,7 +65,7 @@ def test_what_an_error_may_be(faulty: FaultyVault) -> None:
         assert given is not error or caught.value is error
 
 
-def outcomes(faulty: FaultyVault, names: str) -> str:
+def outcomes(faulty, names):
     """One letter a read: ``x`` for a fault, ``.`` for none."""
     seen = ""
     for name in names:
@@ -81,7 +77,7 @@ def outcomes(faulty: FaultyVault, names: str) -> str:
     return seen
 
 
-def test_match_skip_and_times() -> None:
+def test_match_skip_and_times():
     faulty = FaultyVault(MemoryVault())
     faulty.vault.files.update(dict.fromkeys("abc", ""))
     first = faulty.fail("get", OSError, match="a", skip=1, times=2)
@@ -92,7 +88,7 @@ def test_match_skip_and_times() -> None:
     assert second.fired == 4
 
 
-def test_after_applies_the_call_first(faulty: FaultyVault) -> None:
+def test_after_applies_the_call_first(faulty):
     lost = faulty.fail("upload", TimeoutError, after=True, times=1)
     with pytest.raises(TimeoutError):
         faulty.vault_upload_file("a.md", "new")
@@ -105,12 +101,12 @@ def test_after_applies_the_call_first(faulty: FaultyVault) -> None:
     assert faulty.vault.files == {}
     with pytest.raises(Exception, match="no such file") as caught:
         faulty.vault_delete_file("a.md")  # the vault's own refusal comes first
-    assert (caught.value.status, gone.fired) == (404, 1)  # type: ignore[attr-defined]
+    assert (caught.value.status, gone.fired) == (404, 1)
 
 
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_stop_after(n: int, applied: bool) -> None:
+def test_stop_after(n, applied):
     faulty = FaultyVault(MemoryVault())
     faulty.vault_status()
     faulty.stop_after(n, applied=applied)
@@ -128,8 +124,8 @@ def test_stop_after(n: int, applied: bool) -> None:
     assert faulty.vault_list_files()["total"] == n - 1 + applied
 
 
-def test_hooks_run_before_the_call_and_may_use_the_vault(faulty: FaultyVault) -> None:
-    def other_writer() -> None:
+def test_hooks_run_before_the_call_and_may_use_the_vault(faulty):
+    def other_writer():
         faulty.vault_upload_file("a.md", "theirs")
 
     hook = faulty.hook("get", other_writer, match="a")
@@ -144,7 +140,7 @@ def test_hooks_run_before_the_call_and_may_use_the_vault(faulty: FaultyVault) ->
     assert always.fired == 5
 
 
-def test_lies(faulty: FaultyVault) -> None:
+def test_lies(faulty):
     faulty.lie("list", lambda reply: {**reply, "has_more": True}, times=1)
     faulty.lie("get", lambda reply: {**reply, "content": reply["content"] + "!"}, match="a")
     faulty.lie("get", lambda reply: {**reply, "content": reply["content"] + "?"})
@@ -154,7 +150,7 @@ def test_lies(faulty: FaultyVault) -> None:
     assert faulty.vault.files == {"a.md": "old"}
 
 
-def test_what_makes_no_sense_is_refused(faulty: FaultyVault) -> None:
+def test_what_makes_no_sense_is_refused(faulty):
     for words, call in (
         ("read", lambda: faulty.fail("read", OSError)),
         ("times", lambda: faulty.fail("get", OSError, times=0)),

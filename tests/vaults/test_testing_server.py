@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -7,7 +5,6 @@ import logging
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,37 +20,34 @@ from faces import Clock
 
 from colony_memory.testing import FakeVault, VaultServer
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ONCE = RetryConfig(max_retries=0)
 
 
 @pytest.fixture
-def server() -> Iterator[VaultServer]:
+def server():
     with VaultServer() as running:
         yield running
 
 
-def connect(server: VaultServer, **options: Any) -> ColonyClient:
+def connect(server, **options):
     options = {"retry": ONCE, "auth_token_retry": ONCE, "timeout": 5, **options}
     return ColonyClient(options.pop("api_key", "col_test"), base_url=server.url, **options)
 
 
 @pytest.fixture
-def client(server: VaultServer) -> ColonyClient:
+def client(server):
     return connect(server)
 
 
 def ask(
-    server: VaultServer,
-    method: str,
-    path: str,
+    server,
+    method,
+    path,
     *,
-    token: str,
-    body: object = None,
-    headers: dict[str, str] | None = None,
-) -> tuple[int, http.client.HTTPMessage, Any]:
+    token,
+    body=None,
+    headers=None,
+):
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=5)
     raw = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
@@ -68,7 +62,7 @@ def ask(
 # What the API does.
 
 
-def test_the_five_methods_through_the_sdk(server: VaultServer, client: ColonyClient) -> None:
+def test_the_five_methods_through_the_sdk(server, client):
     assert client.vault_status() == {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
     uploaded = client.vault_upload_file("notes/día 1 #2 50%.md", "hi 🧠\r\n\x00")
     assert uploaded == server.vault.vault_list_files()["items"][0]
@@ -90,7 +84,7 @@ def test_the_five_methods_through_the_sdk(server: VaultServer, client: ColonyCli
     ]
 
 
-def test_the_bucket_and_its_headers() -> None:
+def test_the_bucket_and_its_headers():
     clock = Clock(1_767_225_600.5)
     with VaultServer(FakeVault(operations_per_hour=2, clock=clock)) as server:
         client = connect(server)
@@ -110,7 +104,7 @@ def test_the_bucket_and_its_headers() -> None:
         assert (status, headers["X-RateLimit-Limit"], headers["Content-Length"]) == (204, None, None)
 
 
-def test_etags_and_conditions(server: VaultServer, client: ColonyClient) -> None:
+def test_etags_and_conditions(server, client):
     server.vault.files["p.json"] = "one"
     etag = client.vault_get_file("p.json")["etag"]
     for status, name, condition in (
@@ -128,7 +122,7 @@ def test_etags_and_conditions(server: VaultServer, client: ColonyClient) -> None
         assert server.vault.files["p.json"] == ("two" if status == 200 else before)
 
 
-def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyClient) -> None:
+def test_unknown_routes_methods_and_bodies(server, client):
     token = client.get_auth_token()
     outside = f"http://127.0.0.1:{urlsplit(server.url).port}/vault/status"
     for status, method, path in (
@@ -166,9 +160,7 @@ def test_unknown_routes_methods_and_bodies(server: VaultServer, client: ColonyCl
         ("torn", {"declared": "sent"}, True, json.JSONDecodeError),
     ],
 )
-def test_what_each_kind_does_and_how_the_sdk_tells_it(
-    server: VaultServer, client: ColonyClient, method: str, kind: str, options: Any, applied: bool, error: Any
-) -> None:
+def test_what_each_kind_does_and_how_the_sdk_tells_it(server, client, method, kind, options, applied, error):
     server.vault.files["a.md"] = "old"
     client.get_auth_token()
     server.fault(method, kind, code="CODE", **options) if kind == "status" else server.fault(method, kind, **options)
@@ -181,7 +173,7 @@ def test_what_each_kind_does_and_how_the_sdk_tells_it(
     assert (server.vault.files.get("a.md") != "old") is applied
 
 
-def test_a_delay_is_answered_late(server: VaultServer, client: ColonyClient) -> None:
+def test_a_delay_is_answered_late(server, client):
     client.get_auth_token()
     server.fault("GET", "delay", seconds=0.05)
     began = time.monotonic()
@@ -189,8 +181,8 @@ def test_a_delay_is_answered_late(server: VaultServer, client: ColonyClient) -> 
     assert time.monotonic() - began >= 0.05
 
 
-def test_faults_that_make_no_sense_are_refused(server: VaultServer) -> None:
-    bad: list[tuple[str, str, dict[str, Any], str]] = [
+def test_faults_that_make_no_sense_are_refused(server):
+    bad = [
         ("PATCH", "drop", {}, "PATCH"),
         ("GET", "explode", {}, "explode"),
         ("GET", "drop", {"seconds": 1}, "seconds"),
@@ -207,7 +199,7 @@ def test_faults_that_make_no_sense_are_refused(server: VaultServer) -> None:
 # Running it.
 
 
-def test_it_leaves_no_thread_and_no_port() -> None:
+def test_it_leaves_no_thread_and_no_port():
     before = set(threading.enumerate())
     server = VaultServer()
     with pytest.raises(RuntimeError, match="not running"):
@@ -227,9 +219,9 @@ def test_it_leaves_no_thread_and_no_port() -> None:
         assert connect(server).vault_get_file("a.md")["content"] == "x"
 
 
-def test_closing_does_not_wait_for_a_delay_and_leaves_no_request() -> None:
+def test_closing_does_not_wait_for_a_delay_and_leaves_no_request():
     class Slow(FakeVault):
-        def vault_status(self) -> dict[str, Any]:
+        def vault_status(self):
             time.sleep(0.15)
             return super().vault_status()
 
@@ -250,11 +242,9 @@ def test_closing_does_not_wait_for_a_delay_and_leaves_no_request() -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_request_that_breaks_the_vault_is_logged_and_not_answered(
-    server: VaultServer, client: ColonyClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_request_that_breaks_the_vault_is_logged_and_not_answered(server, client, caplog):
     client.get_auth_token()
-    server.vault.files["a.md"] = 7  # type: ignore[assignment]
+    server.vault.files["a.md"] = 7
     with caplog.at_level(logging.ERROR), pytest.raises(http.client.RemoteDisconnected):
         client.vault_get_file("a.md")
     assert [record.name for record in caplog.records if record.exc_info] == ["colony_memory.testing.server"]

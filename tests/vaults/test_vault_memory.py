@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import fnmatch
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from faces import Clock, PlainVault
@@ -11,46 +8,43 @@ from colony_memory.exceptions import ColonyMemoryError, VaultError
 from colony_memory.testing import VaultBackendTests
 from colony_memory.vaults.memory import MemoryVault
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 class Plain(PlainVault):
     """The five methods, replies under ``result``, listings of bare names."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(MemoryVault())
 
-    def vault_status(self) -> Any:
+    def vault_status(self):
         return {"result": super().vault_status()}
 
-    def vault_list_files(self) -> Any:
+    def vault_list_files(self):
         return [item["filename"] for item in super().vault_list_files()["items"]]
 
-    def vault_get_file(self, filename: str) -> Any:
+    def vault_get_file(self, filename):
         return {"result": {"content": super().vault_get_file(filename)["content"]}}
 
 
 # The suite must be able to fail: vaults with one defect each, and the test that has to find it.
 
 
-def made(**methods: Any) -> type[MemoryVault]:
+def made(**methods):
     return type("Defective", (MemoryVault,), methods)
 
 
-def replying(method: str, change: Callable[[Any], Any]) -> type[MemoryVault]:
+def replying(method, change):
     """A vault that answers a method otherwise."""
     usual = getattr(MemoryVault, method)
     return made(**{method: lambda self, *given, **options: change(usual(self, *given, **options))})
 
 
-def asking(method: str, change: Callable[..., tuple[Any, ...]], **fixed: Any) -> type[MemoryVault]:
+def asking(method, change, **fixed):
     """A vault that takes other arguments for what it is given."""
     usual = getattr(MemoryVault, method)
     return made(**{method: lambda self, *given, **options: usual(self, *change(self, *given), **{**options, **fixed})})
 
 
-def both(change: Callable[[str], str]) -> type[MemoryVault]:
+def both(change):
     """A vault that writes and reads under another name."""
     upload, get = MemoryVault.vault_upload_file, MemoryVault.vault_get_file
     return made(
@@ -64,7 +58,7 @@ class Lacking:
 
 
 class CopiesTheIndex(MemoryVault):
-    def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
+    def vault_upload_file(self, filename, content):
         files = dict(self.files)
         time.sleep(0.002)
         files[filename] = content
@@ -73,7 +67,7 @@ class CopiesTheIndex(MemoryVault):
 
 
 class WritesInTwoHalves(MemoryVault):
-    def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
+    def vault_upload_file(self, filename, content):
         super().vault_upload_file(filename, content[: len(content) // 2])
         time.sleep(0.002)
         return super().vault_upload_file(filename, content)
@@ -82,9 +76,7 @@ class WritesInTwoHalves(MemoryVault):
 class ChecksThenWrites(MemoryVault):
     """Two writers may both find the condition true."""
 
-    def vault_upload_file_if(
-        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
-    ) -> dict[str, Any]:
+    def vault_upload_file_if(self, filename, content, *, if_match=None, if_none_match=None):
         old = self._entry(filename)
         if (if_none_match and old) or (if_match and (old is None or old.etag != if_match)):
             raise VaultError("changed", status=412)
@@ -92,7 +84,7 @@ class ChecksThenWrites(MemoryVault):
         return super().vault_upload_file(filename, content)
 
 
-def items(change: Callable[[list[Any]], list[Any]]) -> type[MemoryVault]:
+def items(change):
     return replying("vault_list_files", lambda reply: {"items": change(reply["items"])})
 
 
@@ -198,21 +190,21 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_the_suite_finds_the_defect(defect: str) -> None:
+def test_the_suite_finds_the_defect(defect):
     broken, test = DEFECTS[defect]
     # Of lost uploads the missing file may show as a 404 from the vault before a check sees it.
     with pytest.raises((AssertionError, VaultError) if broken is CopiesTheIndex else AssertionError):
         getattr(VaultBackendTests(), test)(broken())
 
 
-def test_every_test_of_the_suite_has_a_defect_that_fails_it() -> None:
+def test_every_test_of_the_suite_has_a_defect_that_fails_it():
     tests = {name for name in dir(VaultBackendTests) if name.startswith("test_")}
     assert tests == {test for _, test in DEFECTS.values()}
 
 
-def test_a_listing_that_says_it_is_cut_passes() -> None:
+def test_a_listing_that_says_it_is_cut_passes():
     class Cut(MemoryVault):
-        def vault_list_files(self) -> dict[str, Any]:
+        def vault_list_files(self):
             reply = super().vault_list_files()
             return {"items": reply["items"][:20], "total": reply["total"]}
 
@@ -220,12 +212,12 @@ def test_a_listing_that_says_it_is_cut_passes() -> None:
 
 
 @pytest.mark.parametrize("test", ["test_conditional_upload_on_absence", "test_prefix_listing"])
-def test_optional_methods_are_skipped_where_they_are_missing(test: str) -> None:
+def test_optional_methods_are_skipped_where_they_are_missing(test):
     with pytest.raises(pytest.skip.Exception, match="Plain has no"):
         getattr(VaultBackendTests(), test)(Plain())
 
 
-def test_limits() -> None:
+def test_limits():
     vault = MemoryVault(quota_bytes=10, max_file_bytes=6)
     vault.vault_upload_file("a.md", "é" * 3)
     for name, text in (("b.md", "1234567"), ("b.md", "12345"), ("a.md", "1234567")):
@@ -243,7 +235,7 @@ def test_limits() -> None:
     vault.vault_upload_file("c.md", "x" * 100)
 
 
-def test_refusals_name_the_file() -> None:
+def test_refusals_name_the_file():
     vault = MemoryVault()
     vault.files["a.md"] = "x"
     for call, name, told in (
@@ -259,7 +251,7 @@ def test_refusals_name_the_file() -> None:
     assert vault.files == {"a.md": "x"}
 
 
-def test_files_may_be_changed_from_outside() -> None:
+def test_files_may_be_changed_from_outside():
     clock = Clock()
     vault = MemoryVault(clock=clock)
     vault.vault_upload_file("a.md", "abc")
