@@ -200,7 +200,7 @@ def _said(error: Exception) -> str:
 
 
 def unwrap(reply: Any) -> Any:
-    """What a reply of a vault says, bare or under ``result``."""
+    """The body of a vault's reply, bare or under ``result``."""
     if isinstance(reply, dict) and isinstance(reply.get("result"), (dict, list)):
         return reply["result"]
     return reply

@@ -153,7 +153,7 @@ class DocumentChange:
 
 @dataclass(frozen=True)
 class SnapshotDiff:
-    """What differs between two memories; true if anything does.
+    """The difference between two memories; true if anything does.
 
     Attributes:
         added: Names that only the second has.
@@ -172,7 +172,7 @@ class SnapshotDiff:
 
 
 def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff:
-    """What changed from one memory to another.
+    """The changes from one memory to another.
 
     Lines end at a line feed. If a great deal of a large document changed, not every line that stayed is found; such a
     line counts as removed and added, and ``exact`` is false.

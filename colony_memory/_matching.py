@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 class Pattern:
-    """What is looked for."""
+    """A pattern to look for."""
 
     def __init__(self, pattern: str, *, fixed: bool = False, ignore_case: bool = False) -> None:
         """Take a regular expression of :mod:`re`, or with ``fixed`` a text; a ValueError where it is none, or empty."""

@@ -46,7 +46,7 @@ _NONE = object()
 
 
 class _Late:
-    """What a call gives, once something is asked of it."""
+    """The result of a call, made once something is asked of it."""
 
     def __init__(self, make: Any, *given: Any) -> None:
         self._make, self._given = make, given
@@ -149,7 +149,7 @@ _STANDARD += ["__replace__"] if sys.version_info >= (3, 13) else []
 
 
 class _Standard:
-    """What the standard decorator gives a class; once it is first asked for, all of it is put in place."""
+    """The methods that the standard decorator gives a class; once it is first asked for, all of it is put in place."""
 
     def __init__(self, name: str, make: Any) -> None:
         self._name, self._make = name, make

@@ -45,7 +45,7 @@ _ONE = (str, os.PathLike, Passphrase)
 
 
 def read_recipients(given: object) -> age.Recipients | None:
-    """What ``encrypt_to`` asks for, None where that is nothing; a ValueError names the one that is wrong."""
+    """The recipients of ``encrypt_to``, None for none; a ValueError names the one that is wrong."""
     if given is None:
         return None
     names, passphrases = list[str](), list[str]()
@@ -69,7 +69,7 @@ def read_recipients(given: object) -> age.Recipients | None:
 
 
 def read_identities(given: object, recipients: age.Recipients | None = None) -> age.Identities | None:
-    """What ``identities`` gives to open with, None for nothing; whoever encrypts with a passphrase has that"""
+    """The keys of ``identities``, None for none; whoever encrypts with a passphrase has that"""
     own = () if recipients is None or recipients.passphrase is None else (recipients.passphrase,)
     if given is None:
         return age.Identities((), own, free_memory) if own else None

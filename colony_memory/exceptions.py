@@ -66,7 +66,7 @@ class Hint:
 
 
 class _Hinted(Exception):
-    """What errors and warnings share: a message that every face can print, and what to do next."""
+    """The base of errors and warnings: a message that every face can print, and what to do next."""
 
     def __init__(self, message: str = "", *, hint: Hint | None = None) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class _Hinted(Exception):
 
     @property
     def message(self) -> str:
-        """What happened, without the hint."""
+        """The message without the hint."""
         return str(self.args[0]) if self.args else ""
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ def passing(message: str) -> ColonyMemoryError:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether it is what :func:`passing` gave."""
+    """True if :func:`passing` made it."""
     return bool(error.__dict__.get("_passing"))
 
 
@@ -115,7 +115,7 @@ def bad_argument(message: str, *, hint: Hint) -> ValueError:
 
 
 def message_of(error: BaseException) -> str:
-    """What happened, in words for every face: an error's or warning's text without its hint."""
+    """The message for every face: an error's or warning's text without its hint."""
     return error.message if isinstance(error, _Hinted) else str(error)
 
 
@@ -132,7 +132,7 @@ class SnapshotNotFound(ColonyMemoryError):
 
 
 class SnapshotCorrupt(ColonyMemoryError, ValueError):
-    """What is stored is not what the manifest says.
+    """Stored bytes differ from the manifest.
 
     Attributes:
         file: The vault file that is wrong, or None where it cannot be told.
@@ -247,12 +247,12 @@ class SecretsFound(ColonyMemoryError):
 
     @property
     def summary(self) -> str:
-        """What happened, without the list of the findings."""
+        """The message without the list of the findings."""
         return super().message
 
     @property
     def message(self) -> str:
-        """What happened, with the first of the findings."""
+        """The message with the first of the findings."""
         more = len(self.findings) - _SHOWN_FINDINGS
         shown = ", ".join(map(str, self.findings[:_SHOWN_FINDINGS])) + (f" and {more} more" if more > 0 else "")
         return f"{self.summary}: {shown}" if shown else self.summary

@@ -67,7 +67,7 @@ class Export:
 
     @property
     def info(self) -> SnapshotInfo:
-        """What the manifest says of the snapshot; ``UnsupportedFormat`` where a newer version wrote it."""
+        """The manifest's account of the snapshot; ``UnsupportedFormat`` where a newer version wrote it."""
         text = self.files[manifest_filename(self.label, self.snapshot_id)]
         stored = sum(len(each.encode("utf-8")) for each in self.files.values())
         info = read_manifest(text, label=self.label, snapshot_id=self.snapshot_id).info

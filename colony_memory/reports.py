@@ -40,7 +40,7 @@ Fact = Literal["ok", "bad", "missing", "unchecked"]
 
 @dataclass(frozen=True)
 class SnapshotCheck:
-    """What is known of one snapshot, fact by fact; true if its documents restore and this client trusts them.
+    """The facts known of one snapshot; true if its documents restore and this client trusts them.
 
     Attributes:
         snapshot_id: Its id.
@@ -96,7 +96,7 @@ class SnapshotCheck:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What reading every byte of a label's snapshots showed.
+    """The result of reading every byte of a label's snapshots.
 
     True if there is a snapshot, all of them restore, and everything that the client's policy demands was checked and
     holds. With a pinned issuer: trusted issuers signed each snapshot and the pointer, and nothing that the pointer
@@ -155,7 +155,7 @@ class VerifyReport:
 
 @dataclass(frozen=True)
 class Change:
-    """What happened to one document between two snapshots in a row, of those that could be read.
+    """A change of one document between two snapshots in a row, of those that could be read.
 
     Attributes:
         kind: ``added``, ``changed``, ``removed``, or ``returned`` if it had been removed before.
@@ -205,7 +205,7 @@ class Match:
 
 @dataclass(frozen=True)
 class SearchReport:
-    """What a search through all snapshots of a label found; true if it found anything.
+    """The result of a search through all snapshots of a label; true if it found anything.
 
     Attributes:
         label: The label.
@@ -278,7 +278,7 @@ class LabelMap:
 
 @dataclass(frozen=True)
 class VaultMap:
-    """What is in a vault; true if the listing is complete and nothing in it is broken or dangling.
+    """The contents of a vault; true if the listing is complete and nothing in it is broken or dangling.
 
     Attributes:
         labels: One entry for each label.
@@ -311,7 +311,7 @@ class VaultMap:
 
 @dataclass(frozen=True)
 class RewriteReport:
-    """What a rewrite did, or would do; true if nothing that was taken out is left in the vault.
+    """The result of a rewrite or of its dry run; true if nothing that was taken out is left in the vault.
 
     Attributes:
         label: The label.
@@ -341,7 +341,7 @@ class RewriteReport:
 
 @dataclass(frozen=True)
 class Salvaged:
-    """What is proven of a snapshot and of its neighbours; true if that is the snapshot itself, every document of it.
+    """The proven texts of a snapshot and its neighbours; true if that is the snapshot itself, every document of it.
 
     Attributes:
         snapshot_id: The snapshot.

@@ -38,7 +38,7 @@ _PERIODS: tuple[tuple[str, Callable[[datetime], object]], ...] = (
 
 @dataclass(frozen=True)
 class Retention:
-    """What to keep; a snapshot stays if any rule keeps it.
+    """The rules of what to keep; a snapshot stays if any rule keeps it.
 
     Attributes:
         keep_last: The newest *n*.
@@ -74,7 +74,7 @@ class Retention:
 
 @dataclass(frozen=True)
 class PrunePlan:
-    """What a retention keeps and removes; true where it removes anything.
+    """The plan of a retention; true where it removes anything.
 
     Attributes:
         keep: Snapshots that stay, newest first.
@@ -197,7 +197,7 @@ class Shrink(NamedTuple):
 
 
 def is_much_smaller(info: SnapshotInfo, than: SnapshotInfo) -> bool:
-    """Whether a snapshot holds less than half of the bytes or documents of another; sealed ones by what both store."""
+    """True if a snapshot holds less than half of the bytes or documents of another; sealed ones by what both store."""
     if None in (info.doc_count, than.doc_count) and (info.encrypted or than.encrypted):
         return info.encrypted and than.encrypted and 0 < info.stored_bytes * 2 < than.stored_bytes
     fewer = info.doc_count is not None and than.doc_count is not None and info.doc_count * 2 < than.doc_count

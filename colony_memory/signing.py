@@ -283,7 +283,7 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
 
 
 def _message(manifest: Mapping[str, Any]) -> bytes:
-    """What a signature covers."""
+    """The bytes that a signature covers."""
     unsigned = {key: value for key, value in manifest.items() if key != "signature"}
     if holds_fraction(unsigned):
         raise ValueError("it holds a number that is no integer")

@@ -25,7 +25,7 @@ ACCEPT_UNSIGNED = Hint("open", "require_signature", value=False)
 
 @dataclass(frozen=True)
 class Trust:
-    """What a client accepts; by default every snapshot that is intact, signed or not."""
+    """The trust of a client; by default it accepts every snapshot that is intact, signed or not."""
 
     # did:key of each trusted signer, with the last snapshot that it is trusted for, None for all; empty pins nobody
     issuers: Mapping[str, str | None] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Trust:
 
     @property
     def pins(self) -> bool:
-        """Whether anything is refused beyond damage, so that the pointer too has to be proven."""
+        """True if anything is refused beyond damage, so that the pointer too has to be proven."""
         return bool(self.issuers) or self.require_signature
 
     def judge(self, manifest: Mapping[str, Any], *, verify: bool = True) -> str | None:
@@ -95,7 +95,7 @@ class Trust:
             raise UntrustedSnapshot(f"{what} is signed by {issuer}, which is trusted up to snapshot {last} only")
 
     def accepts(self, issuer: str | None, snapshot_id: str) -> bool:
-        """Whether a snapshot of this id is accepted from this issuer, None where nobody signed it."""
+        """True if a snapshot of this id is accepted from this issuer, None where nobody signed it."""
         if issuer is None:
             return not self.require_signature
         try:
@@ -144,18 +144,18 @@ def read_trust(
 
 
 def lacks_signature(error: Exception | None) -> bool:
-    """Whether a snapshot is refused because nobody signed it, and for nothing else."""
+    """True if a snapshot is refused because nobody signed it, and for nothing else."""
     return isinstance(error, UntrustedSnapshot) and error.hint == ACCEPT_UNSIGNED
 
 
 def older_than_signing(label: str, unsigned: Sequence[str]) -> str:
-    """What is said of snapshots from before a label was signed, newest first."""
+    """The warning of snapshots from before a label was signed, newest first."""
     what = f"snapshot {unsigned[0]} is" if len(unsigned) == 1 else f"{len(unsigned)} snapshots up to {unsigned[0]} are"
     return f"{what} older than signing in label {label!r}: not signed, and so not trusted"
 
 
 def follows_signed_pointer(manifest: Mapping[str, Any]) -> bool:
-    """Whether a manifest is of the kind whose writer also signs pointers: it names the snapshot before it."""
+    """True if a manifest is of the kind whose writer also signs pointers: it names the snapshot before it."""
     return manifest.get("previous") is not None
 
 

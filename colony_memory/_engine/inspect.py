@@ -259,7 +259,7 @@ def _link(manifests: Mapping[str, Manifest], checks: Sequence[SnapshotCheck]) ->
 
 
 def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> dict[str, Any]:
-    """What the next backup stores by what recent ones did, and how many more fit into the room."""
+    """The bytes that the next backup stores, by recent ones, and how many more fit into the room."""
     if not entries or not entries[0].info.stored_bytes:
         return {}  # nor where the vault tells no sizes
     newest = entries[0].info

@@ -94,7 +94,7 @@ def note_shrink(entry: Entry, shrink: Shrink | None) -> Entry:
 
 
 def countable(state: State, new: SnapshotInfo | None) -> list[Entry]:
-    """What a retention counts beside a ``new`` one; what this client cannot read is neither counted nor removed."""
+    """The snapshots that a retention counts beside a ``new`` one; unreadable ones are neither counted nor removed."""
     counted = state.decision.counted - ({new.snapshot_id} if new else set())
     return [row for row in state.decision.entries if row.snapshot_id in counted and is_readable(row.info.format)]
 

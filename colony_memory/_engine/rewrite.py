@@ -67,7 +67,7 @@ _WHY = "rewriting puts other snapshots into it"
 
 
 class Terms:
-    """What snapshots are to be like: without documents by globs, with texts replaced, in a format if one is given."""
+    """The form of new snapshots: without documents by globs, with texts replaced, in a format if one is given."""
 
     def __init__(
         self, exclude: str | Iterable[str], replaced: Mapping[str, str] | None, wire: str | None, *, sign: bool
@@ -335,7 +335,7 @@ async def _held_back(session: Session, label: str) -> tuple[tuple[str, ...], str
     return left, stamp(max(files.written(left) or [session.now()]) + GRACE) if left else None
 
 
-async def stays(session: Session, *, label: str, snapshot_ids: Iterable[str]) -> tuple[str, ...]:
+async def remaining_text(session: Session, *, label: str, snapshot_ids: Iterable[str]) -> tuple[str, ...]:
     """Of snapshots that were deleted, those a pack of which other snapshots need, so that their text stays."""
     rows = (await look(session, require_label(label), everything=True)).decision.building
     needed = {pack for row in rows for pack in row.packs}

@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class CopyReport:
-    """What a copy did, or would do; true where nothing had to be left out.
+    """The result of a copy or of its dry run; true where nothing had to be left out.
 
     Attributes:
         copied: Snapshots that were written and read back equal, by label and oldest first.

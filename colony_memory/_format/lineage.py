@@ -43,7 +43,7 @@ class Lineage:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a summary tells of it."""
+        """The lineage in a summary."""
         return {name: getattr(self, name) for name in ("based_on", "origin", "refused", "rewrites")}
 
     def raw(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from colony_memory.signing import Signer
 
     class Beside(TypedDict, total=False):
-        """What a manifest says beside its content, and who signs it."""
+        """The facts of a manifest beside its content, and its signer."""
 
         previous: Mapping[str, str] | None
         stream: str | None
@@ -95,7 +95,7 @@ def is_tag(value: object) -> bool:
 
 @dataclass(frozen=True)
 class SnapshotInfo:
-    """What is known of a stored snapshot without reading its documents.
+    """A stored snapshot, as far as it is known without reading its documents.
 
     Attributes:
         snapshot_id: Its id, which is unique and sorts by time.

@@ -16,7 +16,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._os.held import held
+from colony_memory._os.open_files import keeping_locks
 from colony_memory._os.paths import (
     Identity,
     UnfitFile,
@@ -153,12 +153,12 @@ class Directory:
     def file(self, name: str) -> Iterator[tuple[int, os.stat_result]]:
         """A plain file, open for reading at given positions, and its status then.
 
-        It may be anybody's: the locks that this process has on it stay, see :mod:`colony_memory._os.held`.
+        It may be anybody's: the locks that this process has on it stay, see :mod:`colony_memory._os.open_files`.
         """
         at, where = self.address(name)
         seen = os.stat(at, follow_symlinks=False, **where)
         self._refuse(name, seen)
-        with held(Identity.of(seen), lambda: self._opened(name, os.O_RDONLY)) as descriptor:
+        with keeping_locks(Identity.of(seen), lambda: self._opened(name, os.O_RDONLY)) as descriptor:
             yield descriptor, os.fstat(descriptor)
 
     def open_file(self, name: str, *, write: bool = False, follow: bool = False) -> int:

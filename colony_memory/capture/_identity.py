@@ -1,4 +1,4 @@
-"""What a folder is, whatever its path says later, and where its index is: in the state directory of its owner."""
+"""The identity of a folder whatever its path says, and the place of its index: in the state directory of its owner."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FolderIdentity:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> FolderIdentity:
-        """What is there now; the path alone where nothing is."""
+        """The folder that is there now; the path alone where none is."""
         real = real_path(path)
         where = real if real.is_dir() else real.parent
         if not os.path.lexists(real):
@@ -66,7 +66,7 @@ class FolderIdentity:
 
     @classmethod
     def load(cls, found: Any) -> FolderIdentity:
-        """What ``asdict`` gave; ValueError for something else."""
+        """Made from the fields of ``asdict``; ValueError for anything else."""
         kinds = {"path": str, "inode": int, "born": int, "device": int, "boot": str}
         values = [found.get(name) for name in kinds] if isinstance(found, dict) else [None]
         right = (value is None or type(value) is kind for value, kind in zip(values, kinds.values(), strict=False))
@@ -108,7 +108,7 @@ def _born(path: Path, status: os.stat_result) -> int | None:
 
 
 def _lasts(device: int) -> bool:
-    """What is on this device has the same inode after the next mount; who does not tell is believed."""
+    """True if inodes of this device last beyond the next mount; a system that does not tell is believed."""
     if sys.platform != "linux":
         return True
     number = f"{os.major(device)}:{os.minor(device)}"

@@ -36,7 +36,7 @@ METADATA_NAME, METADATA_NAMES = RECORD_NAME, RECORDS
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a folder holds beside its text files."""
+    """All of a folder but its text files."""
 
     files: dict[str, bytes] = field(default_factory=dict)  # content of the files that no text can hold
     empty_dirs: tuple[str, ...] = ()  # directories that nothing is in
@@ -132,7 +132,7 @@ def at_known_times(attributes: str, known: str) -> str:
 
 
 def described_by(documents: Mapping[str, str]) -> Metadata:
-    """What the documents beside the files' own say; raises SnapshotCorrupt where one is malformed."""
+    """The metadata in the documents beside the files' own; raises SnapshotCorrupt where one is malformed."""
     metadata = load_metadata(documents[METADATA_NAME]) if METADATA_NAME in documents else Metadata()
     if ATTRIBUTES_NAME in documents:
         more = load_metadata(documents[ATTRIBUTES_NAME])
@@ -157,7 +157,7 @@ def encode_text(content: str | bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a snapshot of a folder holds, each with its path, sorted. This is the one count of files."""
+    """The entries of a snapshot of a folder, each with its path, sorted. This is the one count of files."""
 
     texts: tuple[str, ...]  # files that are text
     others: tuple[str, ...] = ()  # and that are not: in the document that describes the folder, which is no file itself
@@ -171,7 +171,7 @@ class Contents:
 
 
 def contents_of(documents: Mapping[str, str]) -> Contents:
-    """What these documents are on a disk; raises SnapshotCorrupt as :func:`split_documents` does."""
+    """The files that these documents are on a disk; raises SnapshotCorrupt as :func:`split_documents` does."""
     metadata = split_documents(documents)[1]
     texts = sorted(name for name in documents if name not in METADATA_NAMES)
     links = dict(sorted(metadata.links.items()))
@@ -197,7 +197,7 @@ def view_files(documents: Mapping[str, str]) -> dict[str, str]:
 def compare_files(
     before: Mapping[str, str], after: Mapping[str, str], *, instead: Mapping[str, str] | None = None
 ) -> SnapshotDiff:
-    """What changed from one memory to another, under the names of :func:`view_files`; ``unchanged`` counts files.
+    """The changes from one memory to another, under the names of :func:`view_files`; ``unchanged`` counts files.
 
     That a file is executable is told where it is on both sides, and else it comes and goes with the file. ``instead``
     has contents that stand for those that files have ``after``.

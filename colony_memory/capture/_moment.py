@@ -101,7 +101,7 @@ class Moment:
         self._since: dict[str, float] = {}  # when what only grows was first seen to
         self._sizes: dict[str, int] = {}  # that it had at the last look
         self._by_status: set[str] = set()  # files whose changes show
-        self._moved: set[str] = set()  # whatever has moved at some time
+        self._unsettled: set[str] = set()  # whatever has moved at some time
         self._passing: set[str] = set()  # of that, what came or went
         self._places: set[Place] = set()  # the directories of what is watched
         self._watched: set[str] = set()
@@ -113,7 +113,7 @@ class Moment:
         gone, grown = set[str](), set[str]()
         while True:
             seen = self._look()
-            if not (seen.moved or seen.grown or seen.recent):
+            if not (seen.unsettled or seen.grown or seen.recent):
                 break  # what is watched has held before this look, and all else still does
             self._watch(seen)
             caught = self._catch(end)
@@ -151,7 +151,7 @@ class Moment:
             stood, quiet = (looked - rhythm.newest) / 1e9, rhythm.quiet()
             learns = now - began < LEARNING
             # How far each of several logs went has to be known of one instant.
-            if late or seen.moved or seen.grown - (logs & found.sizes.keys()):
+            if late or seen.unsettled or seen.grown - (logs & found.sizes.keys()):
                 if stood >= max(quiet / 4, STEP / 1e9 if logs else 0.0):
                     self._read_again(seen, logs)
                     if learns:
@@ -159,11 +159,11 @@ class Moment:
             elif stood >= quiet:
                 seen = self._look(alone=True)
                 again = {name: status for name, status in seen.recent.items() if name not in free}
-                if not (_different(again, recent) or seen.moved) and seen.grown <= logs:
+                if not (_different(again, recent) or seen.unsettled) and seen.grown <= logs:
                     return seen
-                if seen.moved:
+                if seen.unsettled:
                     torn += 1
-                    if torn > TRIES and seen.moved <= seen.torn:
+                    if torn > TRIES and seen.unsettled <= seen.torn:
                         return None
                     self._watch(seen)
                     self._read_again(seen, logs)
@@ -194,7 +194,7 @@ class Moment:
             walk.look(seen)
         left = {entry.name.rstrip("/") for entry in found.tree.left_out} - found.restless
         asked = {entry.name: entry for entry in found.tree.files if (entry.name in self._watched) == alone}
-        changes, seen.changes, seen.moved = seen.changes, [], set(found.restless)
+        changes, seen.changes, seen.unsettled = seen.changes, [], set(found.restless)
         for change in changes:
             name, before, after = change.name.rstrip("/"), change.before, change.now
             same_kind = before and (after is None or stat.S_IFMT(before.st_mode) == stat.S_IFMT(after.st_mode))
@@ -210,7 +210,7 @@ class Moment:
                 seen.grown.add(name)
                 self._since.setdefault(name, time.monotonic())
             else:
-                seen.moved.add(change.name)
+                seen.unsettled.add(change.name)
                 self._passing |= {change.name} if None in (before, after) else set()
                 self._since.pop(name, None)
                 self._by_status.add(name)
@@ -225,8 +225,8 @@ class Moment:
                     seen.torn.add(name)
                     seen.places[name] = asked[name].root, asked[name].inside
                     self._by_status.discard(name)
-        seen.moved |= seen.torn
-        self._moved |= seen.moved
+        seen.unsettled |= seen.torn
+        self._unsettled |= seen.unsettled
         seen.recent = {
             name: status
             for name, status in seen.recent.items()
@@ -296,7 +296,7 @@ class Moment:
         seen = self._look()
         logs = self._logs(seen) & found.sizes.keys()
         seen.grown, grown = logs, seen.grown - logs
-        moved = (seen.moved | earlier.moved | grown | (seen.recent.keys() - logs)) - found.vanished
+        moved = (seen.unsettled | earlier.unsettled | grown | (seen.recent.keys() - logs)) - found.vanished
         tops = {"", *(walk.prefix.rstrip("/") for walk in found.all_walks)}
         with_databases = {_above(name) for name in seen.databases | earlier.databases} - tops
         directories, names = set[str](), set[str]()
@@ -323,7 +323,7 @@ class Moment:
 
     def _store_over(self, directory: str, tops: set[str]) -> str:
         """The outermost directory that is of the same store as one in it that moves."""
-        store, above = directory, {_above(name) for name in self._moved} - tops
+        store, above = directory, {_above(name) for name in self._unsettled} - tops
         notes = [each.name for each in self._found.tree.files if is_note(each.name)]
         for over in sorted(parents_of(directory), key=len, reverse=True):
             if over in tops or any(name.startswith(f"{over}/") for name in notes):

@@ -79,7 +79,7 @@ class Moves:
             reach.sync(self.journal.names(), one_by_one=len(self._places) > 1)
 
     def displaced(self) -> list[Displaced]:
-        """What was moved aside; FolderChanged where something was written to it after it was looked at."""
+        """The original that was moved aside; FolderChanged where something was written to it after it was looked at."""
         found = []
         for step in self.journal.steps:
             if step.old is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._diff import split_lines
 from colony_memory._format.payload import sha256
-from colony_memory._os.held import (
+from colony_memory._os.open_files import (
     DATABASE_LOCKS,
     INDEX_LOCKS,
     WHOLE_FILE,

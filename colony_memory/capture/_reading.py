@@ -83,7 +83,7 @@ class Found:
 
     @property
     def all_walks(self) -> list[NamedFile | Walk]:
-        """What finds it, where links lead to included."""
+        """The walks, with those of followed links."""
         return [each for walk in self.walks for each in (walk, *walk.followed)]
 
     def within_reach(self, work: Callable[[], None], on_progress: Callable[[int, int, str], None] | None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._boundary import require_named
 from colony_memory._os.directory import Directory, Reach
-from colony_memory._os.held import settling
+from colony_memory._os.open_files import settling
 from colony_memory._os.paths import is_directory, real_path
 from colony_memory._values import getLogger, replace
 from colony_memory.capture._filenames import quoted

@@ -66,7 +66,7 @@ class Kind:
         return re.compile(form.encode("ascii"))
 
     def match(self, text: bytes, place: int) -> Iterable[Place]:
-        """What is at a place, where one of the literals stands, unless it is not what it looks like."""
+        """The secret at a place with one of the literals, unless it is not what it looks like."""
         if self.by_hand:
             found = [*_BY_HAND[self.form][0](text, place)]
         elif (match := self.pattern.match(text, place)) is None:
@@ -136,7 +136,7 @@ class _Words:
         self._ends = [*accumulate(map(len, pieces))]
 
     def find(self) -> list[Place]:
-        """What begins a word, stands behind a sign in one, or is all between two."""
+        """The secrets that begin a word, follow a sign in one, or fill the text between two."""
         found, behind, parts, text = list[Place](), dict[Kind, int](), self._parts, self._text
         likely = [at for at, part in enumerate(parts) if part[:3] in _HEADS or len(part) in _LENGTHS]
         places = [0, *accumulate(map(len, parts))] if likely else []

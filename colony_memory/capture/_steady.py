@@ -55,7 +55,7 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file held."""
+    """The contents of a file."""
 
     data: bytes | bytearray  # of an SQLite database what all its committed transactions give
     status: os.stat_result
@@ -206,7 +206,7 @@ class Sparse(bytes):
 
 
 def as_sparse(data: bytes) -> bytes:
-    """What a snapshot has of a file without holes: that it begins like one with holes must not make it one."""
+    """A file without holes as a snapshot has it: that it begins like one with holes must not make it one."""
     if not data.startswith(MAGIC):
         return data
     return Sparse(b"%s%d 0 %d\n%s" % (MAGIC, len(data), len(data), data))

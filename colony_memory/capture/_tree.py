@@ -117,7 +117,7 @@ class Look:
         self.changes: list[Change] = []
         self.recent: dict[str, os.stat_result] = {}  # files and links that were changed a moment ago
         self.places: dict[str, Place] = {}  # the directories in which these are
-        self.moved: set[str] = set()  # neither whole by itself nor only longer
+        self.unsettled: set[str] = set()  # neither whole by itself nor only longer
         self.torn: set[str] = set()  # of that, the files of which nothing but their bytes tells
         self.grown: set[str] = set()  # files that hold what they held, and more
         self.databases: set[str] = set()  # databases, and files that are a part of one

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import require_call, require_named, require_type
-from colony_memory._os.held import settling
+from colony_memory._os.open_files import settling
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass, field, replace
 from colony_memory.capture._filenames import check_names, problem_with_state, quoted, whole_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._boundary import require_call, require_named, require_type, several
 from colony_memory._format import MAX_BYTES
-from colony_memory._os.held import settling
+from colony_memory._os.open_files import settling
 from colony_memory._os.paths import decode_name, real_path
 from colony_memory._values import dataclass, field
 from colony_memory.capture._filenames import name_problem, quoted

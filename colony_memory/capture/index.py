@@ -55,7 +55,7 @@ class FolderIndex:
         self._owner: int | None = None
 
     def read(self) -> Basis:
-        """What the folder is based on; an empty one where nothing is known."""
+        """The basis of the folder; an empty one where nothing is known."""
         return self._basis
 
     def write(self, basis: Basis) -> None:
@@ -83,7 +83,7 @@ class FolderIndex:
             self._open(self._directory, self._name, self._header, self._owner)
 
     def note_of(self, basis: Basis) -> dict[str, Any] | None:
-        """What it takes to write that basis here, for JSON; None where nothing is kept on disk."""
+        """The means to write that basis here, for JSON; None where nothing is kept on disk."""
         if self._directory is None:
             return None
         return {"name": self._name, "header": self._header, "owner": self._owner, "basis": _dump_basis(basis)}

@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._os.held import Locked, shared_lock
+from colony_memory._os.open_files import Locked, shared_lock
 from colony_memory._os.paths import Identity, is_file
 from colony_memory._values import dataclass
 from colony_memory.capture._filenames import INDEX, JOURNAL, LOG

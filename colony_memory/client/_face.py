@@ -1,4 +1,4 @@
-"""What the faces share: one client's session, how each face runs a verb of the engine, and what arguments mean."""
+"""The part common to the faces: a session, how each face runs a verb of the engine, and what arguments mean."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Memory:
 
     @property
     def signer(self) -> Signer | None:
-        """What this client signs with."""
+        """The signer of this client."""
         return self._session.signer
 
     @signer.setter

@@ -242,7 +242,7 @@ class ColonyMemory(Blocking):
         )
 
     def salvage(self, *, label: str = "default", snapshot_id: str | None = None) -> Salvaged:
-        """What is proven of the latest snapshot, or of the one asked for, where it is damaged: of each document the
+        """The proven part of the latest snapshot, or of the one asked for, where it is damaged: of each document the
         newest text up to then, of its own whole packs or of the snapshots before it, else of those after it.
 
         With it the memory counts as set back, unless the snapshot is whole: the next backup becomes the latest.
@@ -276,13 +276,13 @@ class ColonyMemory(Blocking):
     def diff(
         self, a: str | dict[str, str], b: str | dict[str, str] | None = None, *, label: str = "default"
     ) -> SnapshotDiff:
-        """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
+        """The changes from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
         from colony_memory._engine.history import diff
 
         return self._run(diff, a, b, label=label)
 
     def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
-        """What became of one document, from snapshot to snapshot, newest first; empty where none has it.
+        """The history of one document, from snapshot to snapshot, newest first; empty where none has it.
 
         Reads every snapshot of the label once, two files for most. Those that cannot be read or are not trusted are
         passed over with a :class:`ColonyMemoryWarning` that names them: what changed there shows in the one after it.
@@ -346,7 +346,7 @@ class ColonyMemory(Blocking):
         return self._run(prune, label=label, policy=_policy(keep, retention))
 
     def plan_prune(self, *, label: str = "default", keep: int = 5, retention: Retention | None = None) -> PrunePlan:
-        """What :meth:`prune` with these arguments would keep and delete, and why. Deletes nothing."""
+        """The plan of :meth:`prune` with these arguments: what stays, what goes, and why. Deletes nothing."""
         from colony_memory._engine.prune import plan_prune
 
         return self._run(plan_prune, label=label, policy=_policy(keep, retention))

@@ -41,7 +41,7 @@ _PATIENCE = 0.1  # seconds, for the main thread to deal with a signal
 
 
 class AutobackupBase:
-    """What :class:`Autobackup` and the one for asyncio have in common."""
+    """The common part of :class:`Autobackup` and the one for asyncio."""
 
     _asynchronous = False
 
@@ -77,7 +77,7 @@ class AutobackupBase:
 
     @property
     def running(self) -> bool:
-        """Whether the timer is on: from entering the block to leaving it, in the process that entered it."""
+        """True while the timer is on: from entering the block to leaving it, in the process that entered it."""
         return self._loop.running
 
     @property
@@ -92,7 +92,7 @@ class AutobackupBase:
 
     @property
     def last_error(self) -> BaseException | None:
-        """What the latest try failed of, None after a success."""
+        """The error of the latest try, None after a success."""
         return self._loop.last_error
 
     @property
@@ -155,7 +155,7 @@ class AutobackupBase:
         self._judge_final(request)
 
     def _must_go_on(self) -> bool:
-        """Whether the final backup needs the main thread, so that it cannot be waited for there."""
+        """True if the final backup needs the main thread, so that it cannot be waited for there."""
         session = getattr(self._memory, "_session", None)
         return session is not None and session.writers.get(self._label) == threading.get_ident()
 

@@ -195,7 +195,7 @@ class Child:
 
 
 def shell_code(returncode: int) -> int:
-    """What a shell makes of how a process ended.
+    """The exit code that a shell makes of how a process ended.
 
     >>> shell_code(3), shell_code(-15)
     (3, 143)
@@ -204,7 +204,7 @@ def shell_code(returncode: int) -> int:
 
 
 def _terminal_tells_all() -> bool:
-    """Whether there is a terminal in front of which this process's group is, so that all of it gets its Ctrl-C."""
+    """True if this process's group is in the foreground of a terminal, so that all of it gets its Ctrl-C."""
     if not hasattr(os, "tcgetpgrp"):  # pragma: no cover - chosen by the platform
         return True  # Windows sends it to every process of the console
     try:

@@ -162,7 +162,7 @@ def write_last_run(path: Path, run: LastRun) -> None:
 
 
 def _read(path: Path) -> RunLog | None:
-    """What is noted; a file that says something else is told, and counts for none."""
+    """The noted runs; a file that says something else is told, and counts for none."""
     found = read_file(path, _MOST_BYTES)
     if found is None:
         return None

@@ -71,7 +71,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Outcome(Generic[_R]):
-    """What a run came to: a result, an error, or neither where a rate limit held it up."""
+    """The outcome of a run: a result, an error, or neither where a rate limit held it up."""
 
     when: datetime  # when it ended, in UTC
     next_in: float = math.inf  # seconds from there to the next run
@@ -166,17 +166,17 @@ class Loop(Generic[_R]):
 
     @property
     def running(self) -> bool:
-        """Whether runs are made: from the start to the end, in the process that started it."""
+        """True while runs are made: from the start to the end, in the process that started it."""
         return self._thread is not None and self.is_own_process and not (self.closed or self._finished)
 
     @property
     def is_own_process(self) -> bool:
-        """Whether this is not a forked child, where the thread is not."""
+        """True but in a forked child, which has no thread."""
         return os.getpid() == self._pid
 
     @property
     def is_here(self) -> bool:
-        """Whether this is called in the thread of the runs."""
+        """True in the thread of the runs."""
         return threading.current_thread() is self._thread
 
     @property

@@ -66,7 +66,7 @@ class Ended:
 
 
 def mends_itself(error: BaseException) -> bool:
-    """Whether an error may be gone at the next try, without anybody doing something about it."""
+    """True if an error may be gone at the next try, without anybody doing something about it."""
     return isinstance(error, _MENDING) or is_passing(error)
 
 
@@ -126,7 +126,7 @@ class Watch:
 
     @property
     def busy(self) -> bool:
-        """Whether a run is under way; after the end, whether one was left behind in its thread."""
+        """True while a run is under way; after the end, if one was left behind in its thread."""
         return self._loop.busy_for is not None
 
     def stop(self, reason: str = "stop()") -> None:

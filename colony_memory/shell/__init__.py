@@ -1,1 +1,1 @@
-"""What people and hosts use: the command line, hooks, the server of the Model Context Protocol, the report."""
+"""The part for people and hosts: the command line, hooks, the server of the Model Context Protocol, the report."""

@@ -1,4 +1,4 @@
-"""What tests of code that keeps memory in a vault need; public, and used by this package's own tests.
+"""Fakes and checks for tests of code that keeps memory in a vault; public, and used by this package's own tests.
 
 - :class:`FakeVault`: the hosted vault in memory, with its limits, replies and refusals.
   :class:`AsyncFakeVault` puts any vault behind coroutines.

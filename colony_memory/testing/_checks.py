@@ -1,4 +1,4 @@
-"""What the conformance suite checks with: each failure is an :class:`AssertionError` with a message of its own."""
+"""The checks of the conformance suite: each failure is an :class:`AssertionError` with a message of its own."""
 
 from __future__ import annotations
 

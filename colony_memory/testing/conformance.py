@@ -60,7 +60,7 @@ NAMES = (
 
 
 class UnmadeVaultTests:
-    """What a vault that is made once, on purpose, owes where none was made: whoever asks is told, and none is made.
+    """The duties of a vault that is made once, on purpose, where none was made: whoever asks is told, and none is made.
 
     For vaults that somebody sets up, such as a directory. A subclass gives the fixture ``unmade``: a vault opened at a
     place where nobody made one, such as the mount point of a disk that is away.
@@ -102,7 +102,7 @@ def _tell_missing(what: str, call: Callable[..., Any], *arguments: Any, **option
 
 
 class VaultBackendTests:
-    """What every vault owes; see :mod:`colony_memory.vaults`. A subclass gives the fixture ``vault``.
+    """The duties of every vault; see :mod:`colony_memory.vaults`. A subclass gives the fixture ``vault``.
 
     The fixture returns a new, empty vault with room for 4 MB, files of 1 MB and 300 uploads and deletes. Tests of
     optional methods are skipped where the vault lacks them.

@@ -1,4 +1,4 @@
-"""What a vault is, in words and types, and the vaults that come with the package.
+"""The protocols of a vault, in words and types, and the vaults that come with the package.
 
 A vault is a flat store of small text files. Any object with the five methods of
 ``colony_sdk.ColonyClient`` is one. :func:`open_vault` makes one from a URL.

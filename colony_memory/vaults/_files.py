@@ -53,7 +53,7 @@ def check_none_match(if_none_match: str | None) -> None:
 
 
 def describe_room(quota: int, used: int, count: int) -> dict[str, int]:
-    """What a status says."""
+    """The room of a vault, as a status tells it."""
     return {"quota_bytes": quota, "used_bytes": used, "available_bytes": max(0, quota - used), "file_count": count}
 
 

@@ -111,7 +111,7 @@ class LocalVault(MarkedVault):
         return f"LocalVault({str(self.path)!r})"
 
     def identity(self) -> str:
-        """What this vault is, wherever it is moved to: the id that its marker gives it; its real path without one."""
+        """The vault itself, wherever it is moved to: the id that its marker gives it; its real path without one."""
         with self._opened() as directory:
             known = files.marker_id(self._marked(directory).data)
         return f"vault:{known}" if known else f"file:{real_path(self.path)}"
@@ -194,7 +194,7 @@ class LocalVault(MarkedVault):
         return {**_describe(filename, len(data), written and written.st_mtime), "etag": files.etag_of(data)}
 
     def vault_free_bytes(self) -> int | None:
-        """What the disk has free; None with a quota, which only a look at all files can compare."""
+        """The free bytes of the disk; None with a quota, which only a look at all files can compare."""
         if self._quota_bytes is not None:
             return None
         with self._opened():

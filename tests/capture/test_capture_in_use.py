@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import pytest
 from capture_trees import linux, make, names, posix, rows, tree
 
-from colony_memory._os import held as processes
+from colony_memory._os import open_files as processes
 from colony_memory._os.directory import Directory
 from colony_memory.capture import _question, read_folder, write_folder
 from colony_memory.capture import sqlite as sqlite_capture

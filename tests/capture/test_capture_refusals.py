@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from capture_trees import make, names, posix, traces, tree
 
-from colony_memory._os import held
+from colony_memory._os import open_files
 from colony_memory.capture import _steady, read_folder, write_folder
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.capture._recover import recover
@@ -97,7 +97,7 @@ def try_out(function, error, number, act):
     if function == "fstat":  # by which it is told whose a descriptor is, before it is closed
         for left in descriptors() - before:
             os.close(left)
-        held.settle()
+        open_files.settle()
     assert descriptors() == before, (function, number)
     return raised is None, refusing.left <= 0
 

@@ -112,7 +112,7 @@ def _retire(memory: ColonyMemory, label: str) -> None:
 
 @dataclass(frozen=True)
 class RestoredFolder:
-    """What a restore did to a folder, or with ``dry_run`` would do; true unless it would be refused.
+    """The result of a restore into a folder, or with ``dry_run`` would do; true unless it would be refused.
 
     Attributes:
         info: The snapshot that it was.

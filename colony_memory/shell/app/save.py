@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Saved:
-    """What was saved of folders and files; true where nothing had to be left out.
+    """A save of folders and files; true where nothing had to be left out.
 
     Attributes:
         info: The snapshot, with ``reused`` where nothing had changed.
@@ -52,12 +52,12 @@ class Saved:
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What is on disk and not in the snapshot although it should be, each with the reason."""
+        """Files on disk that should be in the snapshot and are not, each with the reason."""
         return self.capture.left_out
 
     @property
     def contents(self) -> Contents | None:
-        """What the snapshot holds, None where it was joined with another's and is more than what was read."""
+        """The contents of the snapshot, None where it was joined with another's and is more than what was read."""
         names, documents = self.info.doc_names, self.capture.documents
         if not documents:
             return self.capture.contents if self.info.reused or not self.info.diverged_from else None

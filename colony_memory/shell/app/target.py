@@ -124,7 +124,7 @@ class Target:
         return self._of_home(found)
 
     def salvage(self, snapshot: str | None) -> tuple[Restored, Salvaged]:
-        """What is proven of a snapshot, and which most of it is from, as :meth:`read` gives that."""
+        """The proven part of a snapshot, and the one that most of it is from, as :meth:`read` gives that."""
         from colony_memory._engine.salvage import salvage
 
         with self._as_home():

@@ -33,7 +33,7 @@ _ANOTHER = "set COLONY_API_KEY or --vault for another"
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenVault:
     """A memory, the place where it is, and where the answers go."""
 
     memory: ColonyMemory
@@ -59,12 +59,12 @@ class Opened:
 
 
 @contextmanager
-def open_memory(common: CommonOptions, *, making: bool = False, wire: str | None = None) -> Iterator[Opened]:
+def open_memory(common: CommonOptions, *, making: bool = False, wire: str | None = None) -> Iterator[OpenVault]:
     """Open the memory that the options name; ``making`` as :func:`at_vault` takes it."""
     output, progress, trust = common.output, Progress(), trust_of(common)
     with at_vault(common.vault, output, making=making) as place, naming_the_vault(place):
         memory = ColonyMemory(backend=place.backend, format=format_of(wire), on_event=progress, **trust)
-        yield Opened(memory, place, output, progress)
+        yield OpenVault(memory, place, output, progress)
 
 
 def format_of(wire: str | None) -> Literal[1, 2] | None:

@@ -151,7 +151,7 @@ def print_version() -> int:
 
 
 class Progress:
-    """What is under way, and how far it has come: an ``on_event`` of a memory, passed over while nothing is shown."""
+    """The work under way, and how far it has come: an ``on_event`` of a memory, passed over while nothing is shown."""
 
     def __init__(self) -> None:
         self.doing, self._drawn_at = "", 0.0

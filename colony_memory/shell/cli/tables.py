@@ -1,4 +1,4 @@
-"""What people are told of snapshots and differences: tables, fitted to a terminal and whole everywhere else."""
+"""Snapshots and differences for people: tables, fitted to a terminal and whole everywhere else."""
 
 from __future__ import annotations
 

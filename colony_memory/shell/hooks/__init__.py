@@ -1,1 +1,1 @@
-"""What agent hosts call at the moments of a session: a backup, or a word to the agent about the state of its memory."""
+"""Commands that hosts call in a session: a backup, or a word to the agent about the state of its memory."""

@@ -107,7 +107,7 @@ def read_event(data: bytes) -> tuple[str, str]:
 
 
 def answer(host: Host, event: str, context: str, problem: str) -> str:
-    """What is written to stdout for the host, one JSON object on a line: words for the agent, and for the person."""
+    """The answer on stdout for the host, one JSON object on a line: words for the agent, and for the person."""
     document: dict[str, Any] = {}
     if context and event in host.tells:
         document["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}

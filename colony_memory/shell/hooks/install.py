@@ -79,7 +79,7 @@ def after_program(words: Sequence[str]) -> Sequence[str]:
 
 
 def in_a_cache() -> bool:
-    """Whether this Python may be gone at any time, as that of a tool that was run once."""
+    """True if the Python in use may be gone at any time, as that of a tool that was run once."""
     return any((above / "CACHEDIR.TAG").is_file() for above in Path(sys.prefix).parents)
 
 
@@ -93,7 +93,7 @@ def _where_found() -> str:
 
 @functools.cache
 def _finds_us(python: str, code: str) -> bool:
-    """Whether an isolated Python, after this code, finds this package here, with what its command line needs."""
+    """True if an isolated Python, after this code, finds this package here, with what its command line needs."""
     asked = f"{code}import colony_memory.shell.cli.app as found; print(ascii(found.__file__))"
     try:
         done = subprocess.run(  # noqa: S603 - this Python
@@ -149,7 +149,7 @@ def commands_built_on(text: str) -> list[str]:
 
 
 def _saves(words: Sequence[str]) -> tuple[str | None, ...]:
-    """What a hook is for, folder, vault and label; another command for the same takes its place."""
+    """The folder, vault and label of a hook; another command for the same takes its place."""
     named = {flag: value for flag, value in pairwise(words) if flag in ("--vault", "--label")}
     return words[-1] if words else None, named.get("--vault"), named.get("--label")
 
@@ -172,7 +172,7 @@ def _own_words(command: object) -> Sequence[str]:
 
 
 def built_on(command: object) -> bool:
-    """Whether a command is a hook of this package with something more that somebody has built on it."""
+    """True if a command is a hook of this package with something more that somebody has built on it."""
     if not _words(command):
         return False
     lexer = shlex.shlex(str(command), posix=True, punctuation_chars="".join(_OPERATORS))
@@ -181,7 +181,7 @@ def built_on(command: object) -> bool:
 
 
 def _words(command: object) -> Sequence[str]:
-    """What stands behind ``hook`` in a command that begins as one of this package."""
+    """The words after ``hook`` in a command that begins as one of this package."""
     try:
         words = after_program(shlex.split(command)) if isinstance(command, str) else ()
     except ValueError:
@@ -319,7 +319,7 @@ def switched_off(path: Path, host: Host) -> str | None:
 
 
 def change_settings(path: Path, edit: Callable[[str], str]) -> Change:
-    """What an edit would make of a settings file. Where a link leads to it, the file that it leads to is meant."""
+    """The result of an edit of a settings file. Where a link leads to it, the file that it leads to is meant."""
     real = real_path(path)
     try:
         found = read_file(real, _MOST_BYTES)

@@ -59,7 +59,7 @@ def stand_of(
 
 
 def unknown(directory: str, label: str, kind: str) -> str:
-    """What is told where that could not be found out, because of an error of this kind."""
+    """The words for a state that could not be found out, because of an error of this kind."""
     return f"{_begin(directory, label)} Whether it is saved could not be found out just now ({kind})."
 
 
@@ -113,7 +113,7 @@ class Worker(Generic[_T]):
 
 
 def read_input(descriptor: int, *, limit: int, patience: float) -> bytes:
-    """What comes in until its end, a byte more than the limit at most, or what has come when patience is over.
+    """All input until its end, a byte more than the limit at most, or what has come when patience is over.
 
     All of it is taken off whoever writes it.
     """

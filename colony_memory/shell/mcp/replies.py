@@ -1,4 +1,4 @@
-"""What the tools answer: documents of JSON, and the sentences of errors and hints.
+"""The tools' answers: documents of JSON, and the sentences of errors and hints.
 
 Text out of a vault or a folder stands in fields of its own, bounded: it may be of anybody's making, of any length, and
 hold lone surrogates, which no JSON in UTF-8 carries. Paths outside the folder and addresses are left out.
@@ -130,7 +130,7 @@ _BARE = re.compile(r"(?<![\w./:\\-])(?:~?/|[A-Za-z]:[\\/])[^\s'\",;:()]+")
 
 
 def is_foreseen(error: BaseException) -> bool:
-    """Whether the error was worded for whoever called."""
+    """True if the error was worded for whoever called."""
     # Other kinds of ValueError come from elsewhere, and may repeat what they were given.
     ours = type(error) is ValueError or type(error).__module__ == bad_argument.__module__
     return isinstance(error, ColonyMemoryError) or (isinstance(error, ValueError) and ours)
@@ -150,7 +150,7 @@ class Words:
         self._makes_vault = makes_vault
 
     def sentence(self, error: BaseException) -> str:
-        """What went wrong or was worked around, and what to do next; one line."""
+        """An error or a warning and the next step, in one line."""
         text = message_of(error) if is_foreseen(error) or isinstance(error, Warning) else ""
         if not text:  # what it says may be about anything
             text = f"it failed unexpectedly ({type(error).__name__}); the log of the server has more"
@@ -168,11 +168,11 @@ class Words:
         return text
 
     def mending(self, problem: Problem) -> str:
-        """What mends something that ``status`` has found."""
+        """The remedy for something that ``status`` has found."""
         return _MENDING.get(problem.mending, "call status again later").format(_with(problem.snapshot_id))
 
     def _advice(self, hint: Hint) -> str | None:
-        """What the hint is here; None where there is no such thing.
+        """The hint in words of the tools; None where they have no such thing.
 
         A value that came out of the vault is repeated only where it is an id: it could be "latest", or a sentence.
         """

@@ -1,4 +1,4 @@
-"""What a server serves, as whoever started it has it, and its calls: in a thread, one at a time."""
+"""The memory that a server serves, by the options it was started with, and its calls: in a thread, one at a time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Served:
 
     @property
     def hidden(self) -> set[str]:
-        """What names the vault, which nobody needs to know who may only call tools."""
+        """The URL and path of the vault, which nobody needs to know who may only call tools."""
         path = getattr(self.place.backend, "path", None)
         found = {self.place.url, *([str(path), os.path.realpath(path)] if path is not None else [])}
         return {spelling for each in found for spelling in (each, repr(each)[1:-1])}
@@ -148,7 +148,7 @@ class Worker:
 
 
 def _perform(call: Callable[[Job], _T], job: Job) -> tuple[_T, list[ColonyMemoryWarning]] | Exception | None:
-    """What the call gives or raises; None where it was stopped."""
+    """The call's result or error; None where it was stopped."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", ColonyMemoryWarning)
         try:

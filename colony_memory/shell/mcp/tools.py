@@ -1,4 +1,4 @@
-"""What the tools do: a job and arguments in, an answer out. Each runs in a thread, and none takes a path.
+"""The tools' work: a job and arguments in, an answer out. Each runs in a thread, and none takes a path.
 
 The annotations and docstrings are what a client is told of a tool.
 """
@@ -171,7 +171,7 @@ def show(
 
 
 def _part(name: str, content: str | bytes, offset: int) -> dict[str, Any]:
-    """What one answer carries of a file's content, from a character on."""
+    """The part of a file's content that one answer carries, from a character on."""
     size = len(content)
     if isinstance(content, bytes):
         return {"name": name, "text": None, "offset": 0, "size": size, "next_offset": None}
@@ -365,7 +365,7 @@ class Agreement(BaseModel):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a restore would do."""
+    """The plan of a restore."""
 
     snapshot_id: str  # the one that is restored, whatever becomes the latest meanwhile
     question: str  # an answer counts for these words only: where they would be others by now, it is asked anew

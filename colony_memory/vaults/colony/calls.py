@@ -117,7 +117,7 @@ class Hosted:
         return f"{type(self).__name__}({f'base_url={base_url!r}' if base_url else ''})"
 
     def identity(self) -> str:
-        """What this vault is: its address. Which account it is of shows in the history of a label."""
+        """The identity of the vault: its address. Which account it is of shows in the history of a label."""
         return f"colony:{(self._base_url if self._given is None else self._given.base_url) or ''}"
 
     async def vault_status(self) -> Any:

@@ -240,7 +240,7 @@ class _LimitedTls(_Limited, http.client.HTTPSConnection):
 
 
 class _Source(io.RawIOBase):
-    """What a response takes for its socket, of which it wants the file alone."""
+    """A stand-in for the socket of a response, which wants its file alone."""
 
     def __init__(self, sock: socket.socket, limit: _Limit) -> None:
         self._sock, self._limit = sock, limit

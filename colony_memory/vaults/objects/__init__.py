@@ -157,7 +157,7 @@ class ObjectVault(MarkedVault):
         return f"ObjectVault({self.url!r})"
 
     def identity(self) -> str:
-        """What this vault is, wherever it is moved to: the id that its marker gives it; its address without one."""
+        """The vault itself, wherever it is moved to: the id that its marker gives it; its address without one."""
         if not self._id:
             self._id = files.marker_id(self._marked().data) or ""
         return f"vault:{self._id}" if self._id else self.url

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from colony_memory.shell.app.compare import Preview
     from colony_memory.shell.app.options import BackupOptions
     from colony_memory.shell.app.save import FolderSave, Saved
-    from colony_memory.shell.cli.memory import Opened
+    from colony_memory.shell.cli.memory import OpenVault
     from colony_memory.shell.cli.options import CommonOptions, SavingOptions
     from colony_memory.snapshot import SnapshotInfo
 
@@ -78,7 +78,7 @@ def run_backup(
 
 
 def save(
-    opened: Opened,
+    opened: OpenVault,
     paths: list[str],
     options: BackupOptions,
     *,
@@ -100,7 +100,7 @@ def save(
         return finish(opened, saving, capture, reuses_pinned=reuses_pinned)
 
 
-def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
+def finish(opened: OpenVault, saving: FolderSave, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
     """Save what was read, and say where it is much less than before, or another's was met."""
     make_unchosen(opened.place)
     with opened.working("Saving to"):
@@ -120,7 +120,7 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
     return saved
 
 
-def _preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview:
+def _preview(opened: OpenVault, paths: list[str], options: BackupOptions) -> Preview:
     from colony_memory.client import ColonyMemory
     from colony_memory.shell.app.compare import preview_capture
     from colony_memory.shell.app.save import read_for

@@ -135,7 +135,7 @@ def run_restore(
 def restore_lines(
     restored: RestoredFolder, directory: str, told: Iterable[str] = (), *, dry_run: bool, verbose: bool, now: datetime
 ) -> list[str]:
-    """What a restore did, or would do: the names, the first of each kind or all, what was told, and the sum.
+    """The result of a restore or of its dry run: the names, the first of each kind or all, what was told, and the sum.
 
     What one decides by is named in any case: what would be removed, and what is saved nowhere or in use. A plan says of
     each file that goes where its text is.

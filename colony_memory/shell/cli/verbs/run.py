@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from colony_memory.shell.app.options import BackupOptions
     from colony_memory.shell.app.run import Begun
     from colony_memory.shell.app.save import Saved
-    from colony_memory.shell.cli.memory import Opened
+    from colony_memory.shell.cli.memory import OpenVault
     from colony_memory.shell.cli.options import CommonOptions, SavingOptions
     from colony_memory.shell.cli.output import Output
 
@@ -160,7 +160,7 @@ def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, aga
         )
 
 
-def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: bool) -> Callable[[], Saved | None]:
+def _saver(opened: OpenVault, directory: str, options: BackupOptions, *, first: bool) -> Callable[[], Saved | None]:
     """Makes one backup each time that it is called, always by the client that has restored: so it knows of others."""
     nothing_yet = first
 

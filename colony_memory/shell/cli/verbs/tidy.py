@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from colony_memory.client import ColonyMemory
     from colony_memory.retention import PrunePlan
-    from colony_memory.shell.cli.memory import Opened
+    from colony_memory.shell.cli.memory import OpenVault
     from colony_memory.shell.cli.options import CommonOptions, RetentionOptions
 
 #: What stands in the place of a text that is taken out.
@@ -76,16 +76,16 @@ def run_prune(
             output.show(document, *lines, "nothing deleted")
         else:
             output.done(document, f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
-            _tell_stays(opened, label, [info.snapshot_id for info in plan.remove])
+            _tell_remaining(opened, label, [info.snapshot_id for info in plan.remove])
     return 0
 
 
-def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
-    from colony_memory._engine.rewrite import stays
+def _tell_remaining(opened: OpenVault, label: str, deleted: list[str]) -> None:
+    from colony_memory._engine.rewrite import remaining_text
 
     if not deleted or opened.output.silent:
         return
-    left = opened.memory._run(stays, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
+    left = opened.memory._run(remaining_text, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
     if left:
         opened.output.report(
             f"what {left[0] if len(left) == 1 else f'{len(left)} of them'} held stays readable in packs that other "
@@ -126,7 +126,7 @@ def run_delete(
         with opened.working("Deleting from"):
             opened.memory.delete_snapshot(label=label, snapshot_id=snapshot_id)
         opened.output.done({**document, "dry_run": False}, f"deleted {named}")
-        _tell_stays(opened, label, [snapshot_id])
+        _tell_remaining(opened, label, [snapshot_id])
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from colony_memory._values import asdict
 from colony_memory.client import ColonyMemory
 from colony_memory.shell.app.pick import find_id, made_at, may_name_a_snapshot, nothing_saved, stamp
-from colony_memory.shell.cli.memory import Opened, at_vault, format_of, naming_the_vault, open_memory, trust_of
+from colony_memory.shell.cli.memory import OpenVault, at_vault, format_of, naming_the_vault, open_memory, trust_of
 from colony_memory.shell.cli.output import Output
 from colony_memory.shell.cli.tables import Column, draw
 from colony_memory.shell.words import age, count, now_utc, shown, size, stored
@@ -252,7 +252,7 @@ def run_copy(
         if here.is_same_as(there):
             raise ValueError("--from and --to are the same vault")
         stack.enter_context(naming_the_vault(here))
-        opened = Opened(ColonyMemory(backend=here.backend, **trust), here, output)
+        opened = OpenVault(ColonyMemory(backend=here.backend, **trust), here, output)
         with output.working(f"Copying from {here.title} to {there.title}", opened.progress):
             report = copy(
                 opened.memory,

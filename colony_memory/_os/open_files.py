@@ -44,12 +44,12 @@ class _Held:
     users: int = 0  # that are reading now
 
 
-_held: dict[Identity, _Held] = {}
+_kept: dict[Identity, _Held] = {}
 _guard = threading.Lock()
 
 
 @contextlib.contextmanager
-def held(expected: Identity, opener: Callable[[], int]) -> Iterator[int]:
+def keeping_locks(expected: Identity, opener: Callable[[], int]) -> Iterator[int]:
     """A descriptor of a file, for the length of a ``with``; its position is not to be relied on.
 
     What ``opener`` opens counts, should that be another file than ``expected`` meanwhile.
@@ -59,8 +59,8 @@ def held(expected: Identity, opener: Callable[[], int]) -> Iterator[int]:
         yield descriptor
     finally:
         with _guard:
-            _held[identity].users -= 1
-            idle = sum(not one.users for one in _held.values())
+            _kept[identity].users -= 1
+            idle = sum(not one.users for one in _kept.values())
             if not _DROPS_LOCKS or idle >= _CLOSED_TOGETHER:
                 _settle()
 
@@ -88,7 +88,7 @@ def settle() -> None:
 
 def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]:
     with _guard:
-        one = _held.get(expected)
+        one = _kept.get(expected)
         # One that is being read from may be locked through, which is no business of another reading.
         if one is not None and not one.users and _identity(one.descriptors[0]) == expected:
             one.users += 1
@@ -100,7 +100,7 @@ def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]
         os.close(descriptor)
         raise
     with _guard:
-        one = _held.setdefault(identity, _Held())
+        one = _kept.setdefault(identity, _Held())
         one.descriptors.append(descriptor)
         one.users += 1
     return identity, descriptor
@@ -108,9 +108,9 @@ def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]
 
 def _settle() -> None:
     foreign = _foreign() if _DROPS_LOCKS else set()
-    for identity, one in list(_held.items()):
+    for identity, one in list(_kept.items()):
         if not one.users and identity not in foreign:
-            del _held[identity]
+            del _kept[identity]
             for descriptor in one.descriptors:
                 # A program that closes what it did not open may have given the number to something else.
                 if not _DROPS_LOCKS or _identity(descriptor) == identity:
@@ -119,7 +119,7 @@ def _settle() -> None:
 
 def _foreign() -> set[Identity]:
     """The plain files that this process has open by descriptors other than ours."""
-    own = {descriptor for one in _held.values() for descriptor in one.descriptors}
+    own = {descriptor for one in _kept.values() for descriptor in one.descriptors}
     found = (_identity(descriptor) for descriptor in _descriptors() if descriptor not in own)
     return {identity for identity in found if identity is not None}
 

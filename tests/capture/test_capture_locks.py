@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from capture_trees import make, metadata, posix
 
-from colony_memory._os import held as _held
+from colony_memory._os import open_files
 from colony_memory.capture import read_folder, write_folder
 
 if sys.platform != "win32":
@@ -39,7 +39,7 @@ def descriptors():
 def test_the_lock_on_any_file_stays(tmp_path, monkeypatch, mode, listed):
     """Of lock files, key-value stores and whatever else an agent has open, also where it cannot be read from."""
     if not listed:  # descriptors are tried where they cannot be
-        monkeypatch.setattr(_held, "_LISTINGS", (str(tmp_path / "missing"),))
+        monkeypatch.setattr(open_files, "_LISTINGS", (str(tmp_path / "missing"),))
     path = make(tmp_path, {"a.lock": b"pid 7\n", "b.md": b"b"}) / "a.lock"
     descriptor = os.open(path, mode)
     try:
@@ -97,15 +97,15 @@ def test_a_number_that_somebody_else_has_taken_is_left_alone(tmp_path):
     other = make(tmp_path / "other", {"b.md": b"b"}) / "b.md"
     with path.open("rb"):
         read_folder(tmp_path)
-        (one,) = _held._held.values()
+        (one,) = open_files._kept.values()
         os.close(one.descriptors[0])  # by a program that closes all it finds
         with other.open("rb") as taken:
             os.dup2(taken.fileno(), one.descriptors[0])
         assert read_folder(tmp_path).documents == {"a.md": "a", "other/b.md": "b"}
-    _held.settle()
+    open_files.settle()
     assert os.fstat(one.descriptors[0]).st_ino == other.stat().st_ino
     os.close(one.descriptors[0])
-    _held._held.clear()
+    open_files._kept.clear()
 
 
 @pytest.mark.parametrize("of_open_files", [True, False])
@@ -114,7 +114,7 @@ def test_a_shared_lock_is_taken_and_given_back_and_none_of_this_process_is_touch
 ):
     if sys.platform != "linux" and of_open_files:
         pytest.skip("needs locks of open files")
-    monkeypatch.setattr(_held, "_OF_OPEN_FILES", of_open_files)
+    monkeypatch.setattr(open_files, "_OF_OPEN_FILES", of_open_files)
     path = tmp_path / "m.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
@@ -123,18 +123,18 @@ def test_a_shared_lock_is_taken_and_given_back_and_none_of_this_process_is_touch
         assert not another_gets(BEGIN, path)
         database.execute("COMMIT")
     exclusive, status = BEGIN.replace("IMMEDIATE", "EXCLUSIVE"), path.stat()
-    with _held.held((status.st_dev, status.st_ino), lambda: os.open(path, os.O_RDONLY)) as descriptor:
-        with _held.shared_lock(descriptor):
+    with open_files.keeping_locks((status.st_dev, status.st_ino), lambda: os.open(path, os.O_RDONLY)) as descriptor:
+        with open_files.shared_lock(descriptor):
             assert not another_gets(exclusive, path)
         assert another_gets(exclusive, path)
-    _held.settle()
+    open_files.settle()
 
 
 def test_a_file_system_without_locks_is_read_without(tmp_path, monkeypatch):
     def none(*_):
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(_held, "_set", none)
+    monkeypatch.setattr(open_files, "_set", none)
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
     assert read_folder(tmp_path).left_out == ()
