@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 import ssl
+import sys
 
 import pytest
 from counts import TRIED
@@ -80,6 +81,13 @@ def vault(face_and_kind):
     """A faithful vault, with and without the optional methods."""
     fake = FakeVault(operations_per_hour=None)
     return fake if face_and_kind[1] == "full" else PlainVault(fake)
+
+
+@pytest.fixture
+def without_cryptography(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
 
 
 @pytest.fixture

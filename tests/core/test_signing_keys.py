@@ -7,7 +7,6 @@ import pickle
 import shutil
 import stat
 import subprocess
-import sys
 import traceback
 
 import pytest
@@ -38,13 +37,6 @@ def key_file(tmp_path):
         return path
 
     return write
-
-
-@pytest.fixture
-def without_cryptography(monkeypatch):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "cryptography", None)
 
 
 def pem_of(seed):
@@ -478,5 +470,6 @@ def test_without_the_extra_every_way_says_what_to_install(tmp_path, monkeypatch)
         monkeypatch.setenv("COLONY_MEMORY_KEY", value)
         with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'"):
             Ed25519Signer.from_env()
-    with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'"):
-        Ed25519Signer.from_pem(pem_of(SEED))
+    for make in (Ed25519Signer.generate, lambda: Ed25519Signer(SEED), lambda: Ed25519Signer.from_pem(pem_of(SEED))):
+        with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'"):
+            make()

@@ -210,22 +210,6 @@ def test_a_spoiled_signed_snapshot_gives_its_documents_or_is_refused(data):
     assert left == fields(made) or left.get("signature") is None
 
 
-@given(spoiled_files(PLAIN.files))
-@settings(unhurried, max_examples=2 * settings().max_examples)
-def test_parse_of_any_json_object_gives_its_documents_or_refuses(files):
-    try:
-        raw = json.loads(files[MANIFEST])
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(raw, dict):
-        return
-    try:
-        documents = snapshot.parse(raw, files, verify_signature=True, max_bytes=1_000_000)
-    except (SnapshotCorrupt, UntrustedSnapshot):
-        return
-    assert documents == MEMORY
-
-
 @unhurried
 @given(st.dictionaries(st.sampled_from(sorted(fields(PLAIN))), JSON_VALUES))
 def test_a_summary_of_any_json_object_is_given_or_refused(changed):

@@ -285,18 +285,6 @@ def zstd():
     return door._zstd()
 
 
-def test_a_frame_that_does_not_tell_its_size_is_refused():
-    packer = zstd().ZstdCompressor(options={zstd().CompressionParameter.content_size_flag: 0})
-    with pytest.raises(ValueError, match="tells its size"):
-        decompress(packer.compress(b"x" * 100) + packer.flush(), b"", at_most=1000)
-
-
-@pytest.mark.parametrize("more", [b"\0", b"\x28\xb5\x2f\xfd", compress(b"again", b"")])
-def test_more_than_one_frame_is_refused(more):
-    with pytest.raises(ValueError, match="more than one frame"):
-        decompress(compress(b"once", b"") + more, b"", at_most=1000)
-
-
 def test_a_frame_that_is_no_frame_is_refused():
     skippable = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
     for frame in (
