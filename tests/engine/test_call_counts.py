@@ -1,7 +1,5 @@
 """Vault calls of each verb. A signature costs none to save and list, and one to see that a pointer is no older one."""
 
-import json
-
 import pytest
 from faces import PlainVault
 
@@ -113,19 +111,3 @@ def test_a_prune_of_50_of_100(metered, kind):
     # The pointer, a list, the two files of the newest, and the list that shows that the manifests are gone.
     reads = 5 if kind == "full" else 7
     assert metered.count(lambda mem: mem.prune(keep=50)) == (reads, 1 + 2 * 50)
-
-
-def test_a_prune_asks_for_the_newest_manifest_once(metered, kind):
-    ids = metered.fill(5)
-    pointer = "cmem.default.latest.json"
-    for catalogue in (True, False):
-        if not catalogue and not metered.options:
-            raw = json.loads(metered.fake.files[pointer])
-            metered.fake.files[pointer] = json.dumps({name: raw[name] for name in LEGACY})
-        before = len(metered.vault.calls)
-        metered.client().prune(keep=3 - (not catalogue))
-        asked = [name for verb, name in metered.vault.calls[before:] if verb == "get" and ids[-1] in name]
-        # Where it is not written on condition, what the pointer names is looked at once more after the write.
-        assert len({*asked}) == 2
-        assert len(asked) == 2 + (kind == "plain")
-        assert metered.client().restore() == {"n": "004"}

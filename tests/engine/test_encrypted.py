@@ -434,14 +434,6 @@ def test_a_key_file(vault, tmp_path):
         ColonyMemory(backend=vault, identities=tmp_path / "nowhere")
 
 
-def test_whatever_the_format_is_nothing_goes_out_in_the_clear(vault, monkeypatch):
-    mem = client(vault)
-    monkeypatch.setattr(type(mem._session), "format", property(lambda _: "colony-memory/1"), raising=False)
-    mem.backup({"a.md": "plain words"})
-    assert all(".p0." not in name for name in vault.files)
-    assert mem.list_snapshots()[0].encrypted
-
-
 def test_what_a_manifest_says_in_the_clear_of_what_is_sealed_is_ignored(vault):
     info = client(vault).backup({"m": "text"}, note="private")
     del vault.files["cmem.default.latest.json"]

@@ -15,7 +15,6 @@ from transfers import (
     files,
     filled,
     hours_later,
-    nothing_uploaded,
 )
 
 from colony_memory import (
@@ -77,22 +76,6 @@ def test_a_file_is_verified_offline_against_the_signer():
             memory.restore(snapshot_id=ids[2])
         with pytest.raises(UntrustedSnapshot):
             memory.export_snapshot(snapshot_id=ids[2])
-
-
-def test_a_client_does_not_take_in_what_it_would_not_restore():
-    source, _ids = signed()
-    exported = source.export_snapshot()
-    vault = fake()
-    with nothing_uploaded(vault):
-        for made in (unsigned(exported), unsigned(exported, signer=STRANGER)):
-            with pytest.raises(UntrustedSnapshot):
-                ColonyMemory(backend=vault, signer=SIGNER).import_snapshot(made)
-    info = ColonyMemory(backend=vault, signer=SIGNER).import_snapshot(exported)
-    assert info.head
-    assert info.issuer == SIGNER.did_key
-    assert read_pointer(vault.files[POINTER], label="default").signed
-    assert pinned(vault).restore() == VERSIONS[2]
-    assert pinned(vault).list_snapshots()[0].head == info.head
 
 
 def test_nothing_is_brought_into_a_signed_label_without_the_key(vault):

@@ -7,7 +7,6 @@ import pytest
 from faces import FORMATS, PlainVault
 
 from colony_memory import (
-    BackupUncertain,
     ColonyMemory,
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -45,18 +44,6 @@ def test_the_same_conflict_is_told_again_and_stored_once(pair, vault):
     info = ours.backup(BASE)
     assert (info.reused, info.diverged_from) == (True, told[0][0])
     assert len(ids_of(vault)) == 3
-
-
-def test_a_save_that_may_be_the_latest_is_no_other_writer(open_memory, vault):
-    faulty = FaultyVault(vault)
-    mem = open_memory(faulty)
-    mem.backup(BASE)
-    faulty.fail("upload", ConnectionResetError("gone"), match="latest", times=1, after=True)
-    faulty.hook("upload", lambda: faulty.fail("get", ConnectionResetError("gone"), match="latest"), match="latest")
-    with pytest.raises(BackupUncertain):
-        mem.backup({**BASE, "a.md": "not answered"})
-    faulty.heal()
-    assert mem.backup({**BASE, "a.md": "on"}).head
 
 
 # --- merge

@@ -28,26 +28,6 @@ def readers():
     return {thread for thread in threading.enumerate() if thread.name.startswith("colony-memory-read")}
 
 
-def test_slow_reads_go_side_by_side():
-    before = readers()
-    vault, backend = view(FILES)
-    names = iter(FILES)
-    lock = threading.Lock()
-
-    def slow():
-        time.sleep(0.003)
-        with lock:
-            return {"content": next(names)}
-
-    backend.odd["get"] = slow
-    found = drive(vault.get_many(FILES))
-    assert list(found) == list(FILES)
-    assert len(backend.threads) > 2
-    assert len(backend.threads - {threading.current_thread().name}) <= store.READERS
-    assert all(name.startswith(("MainThread", "colony-memory-read")) for name in backend.threads)
-    assert not readers() - before
-
-
 @pytest.mark.parametrize(("step", "threaded"), [(0.0019, False), (0.0021, True)])
 def test_only_slow_reads_are_worth_a_thread(monkeypatch, step, threaded):
     monkeypatch.setattr(store, "time", Clock(step))

@@ -9,7 +9,6 @@ from chains import growing
 from faces import PlainVault
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, QuotaExceeded
-from colony_memory._format.v2 import chain as chains
 from colony_memory.capture import Capture
 from colony_memory.shell.app.compare import preview_capture
 from colony_memory.shell.app.options import BackupOptions
@@ -90,23 +89,6 @@ def test_a_base_that_is_stored_wrong_is_noticed(vault):
 
     with pytest.raises(ColonyMemoryError, match="read back, it holds another text"):
         ColonyMemory(backend=Rotting(), format=2).backup(HISTORY[0])
-
-
-def test_a_full_vault_rotates(monkeypatch):
-    monkeypatch.setattr(chains, "MAX_ON_BASE", 4)
-    clock = [time.time()]
-    vault = FakeVault(operations_per_hour=None, quota_bytes=40_000, clock=lambda: clock[0])
-    mem = ColonyMemory(backend=vault, format=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
-        for documents in growing(60, seed=9):
-            clock[0] += 2 * 3600
-            mem.backup(documents, prune_keep=50)
-            assert ColonyMemory(backend=vault).restore() == documents
-    assert sum(map(len, vault.files.values())) <= 40_000
-    listed = mem.list_snapshots()
-    assert len(listed) > 3
-    assert mem.verify()
 
 
 def test_a_preview_knows_of_the_packs_that_a_full_vault_lets_go():
