@@ -87,6 +87,13 @@ def test_another_process_is_waited_for_and_then_let_be(lock, holder):
     assert is_free(lock)
 
 
+def test_it_goes_with_a_holder_that_is_killed(lock, holder):
+    assert not is_free(lock)
+    holder.kill()
+    holder.wait(10)
+    assert is_free(lock)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_forked_meanwhile_does_not_keep_it(lock):
     stay, go = os.pipe()

@@ -64,17 +64,6 @@ def test_agents_in_one_bucket_cost_the_same_each(layout):
 
 
 @pytest.mark.once
-def test_agents_with_accounts_of_their_own_cost_the_same_each():
-    lives, requests = [], set()
-    for agent in range(5):
-        with VaultServer(FakeVault(), api_key="col_test") as server:
-            lives.append(live(ColonyVault("col_test", base_url=server.url), agent))
-            requests.add(tuple(sorted(Counter(method for method, _ in server.calls).items())))
-    assert_flat(lives)
-    assert len(requests) == 1
-
-
-@pytest.mark.once
 def test_agents_that_share_an_account_share_its_hour(monkeypatch):
     """Who is refused for the hour tries again in the next."""
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # the SDK waits for a minute before it tells

@@ -173,14 +173,6 @@ def test_what_each_kind_does_and_how_the_sdk_tells_it(server, client, method, ki
     assert (server.vault.files.get("a.md") != "old") is applied
 
 
-def test_a_delay_is_answered_late(server, client):
-    client.get_auth_token()
-    server.fault("GET", "delay", seconds=0.05)
-    began = time.monotonic()
-    client.vault_status()
-    assert time.monotonic() - began >= 0.05
-
-
 def test_faults_that_make_no_sense_are_refused(server):
     bad = [
         ("PATCH", "drop", {}, "PATCH"),

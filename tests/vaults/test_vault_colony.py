@@ -185,21 +185,6 @@ def test_a_refusal_carries_what_the_vault_said(vault, server, name, status, code
     assert kind is not RateLimited or caught.value.retry_after == 1234
 
 
-def test_a_text_that_the_vault_does_not_take(vault, server):
-    for text in ("x" * 1_100_001, "\ud800"):
-        with pytest.raises(VaultError):
-            vault.vault_upload_file("x.json", text)
-    assert server.vault.files == {"x.json": "old"}
-
-
-def test_a_failed_condition(vault, server):
-    for condition in ({"if_none_match": "*"}, {"if_match": ETAG}, {"if_match": ETAG, "if_none_match": "*"}):
-        with pytest.raises(VaultError) as caught:
-            vault.vault_upload_file_if("x.json", "new", **condition)
-        assert (caught.value.status, caught.value.code) == (412, "PRECONDITION_FAILED")
-    assert server.vault.files == {"x.json": "old"}
-
-
 def test_an_etag_may_come_in_its_quotes(vault, server):
     etag = vault.vault_get_file("x.json")["etag"]
     vault.vault_upload_file_if("x.json", "new", if_match=f'"{etag}"')
@@ -244,14 +229,6 @@ def test_prefixes(vault, server):
 # --- absence
 
 
-def test_absence_is_a_404_of_the_vault(vault):
-    for call in (vault.vault_get_file, vault.vault_delete_file):
-        with pytest.raises(VaultError) as caught:
-            call("missing.json")
-        assert type(caught.value) is VaultError
-        assert (caught.value.status, caught.value.code) == (404, "NOT_FOUND")
-
-
 @crossed(
     ["body"],
     *[(each,) for each in (b"<h1>Not Found</h1>", b"", b"[]", b"{}", b'{"detail": "Not Found"}', b'{"detail": ""}')],
@@ -267,7 +244,7 @@ def test_a_404_in_plain_words_is_absence(connect):
     with answering(with_token(lambda request: Reply(404, b'{"detail": "File not found"}'))) as url:
         with pytest.raises(VaultError) as caught:
             connect(url).vault_get_file("x.json")
-        assert caught.value.status == 404
+        assert (type(caught.value), caught.value.status) == (VaultError, 404)
 
 
 @crossed(

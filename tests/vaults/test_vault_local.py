@@ -1,10 +1,8 @@
 """The directory vault: the conformance suite, and what only a disk can do wrong."""
 
 import errno
-import hashlib
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -22,20 +20,6 @@ from colony_memory.vaults import local as local_module
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions, links and signals")
-
-# Uploads texts that name their own length and digest until it is killed.
-WRITER = """
-import hashlib, itertools, sys
-from colony_memory.vaults.local import LocalVault
-
-vault = LocalVault(sys.argv[1])
-for turn in itertools.count():
-    text = f"{turn} " * (20_000 + turn % 7 * 5_000)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    vault.vault_upload_file(f"file{turn % 5}.json", f"{digest} {text}")
-    if turn == 0:
-        print("ready", flush=True)
-"""
 
 
 @pytest.fixture
@@ -151,28 +135,6 @@ def test_a_lock_that_is_held_for_ever_is_told(vault, monkeypatch):
 
 
 # --- crashes
-
-
-@on_posix
-def test_a_killed_writer_leaves_whole_files_and_no_lock(tmp_path):
-    vault = LocalVault(tmp_path / "vault", create=True)
-    turns = 12
-    for turn in range(turns):
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(vault.path)], stdout=subprocess.PIPE, text=True)
-        assert writer.stdout.readline() == "ready\n"
-        time.sleep(0.01 + 0.007 * turn)
-        writer.send_signal(signal.SIGKILL)
-        assert writer.wait(10) == -signal.SIGKILL
-        writer.stdout.close()
-        listed = vault.vault_list_files()["items"]
-        assert 0 < len(listed) <= 5
-        for item in listed:
-            content = vault.vault_get_file(item["filename"])["content"]
-            digest, _, text = content.partition(" ")
-            assert hashlib.sha256(text.encode()).hexdigest() == digest
-            assert item["content_size"] == len(content)
-        vault.vault_upload_file("after.json", "the lock went with the process")
-        vault.vault_delete_file("after.json")
 
 
 def test_leftovers_of_a_crash_are_cleared_when_they_are_old(vault):

@@ -214,23 +214,6 @@ def test_the_verbs(request, kind, fresh):
     assert one.verify()
 
 
-def test_a_versioned_bucket(s3, fresh):
-    """Its states are known by e_tag and version, and a deleted object is gone."""
-    store = s3(fresh)
-    body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
-    connection = http.client.HTTPConnection("127.0.0.1", s3.port)
-    connection.request("PUT", f"/{fresh}?versioning", body)
-    assert connection.getresponse().status == 200
-    connection.close()
-    vault = ObjectVault(store, create=True)
-    assert store.put("x", b"1")["version"]
-    suite = VaultBackendTests()
-    store.delete("x")
-    suite.test_conditional_upload_on_the_etag(vault)
-    vault.vault_delete_file("pointer.json")
-    suite.test_delete_is_final(vault)
-
-
 # The smallest rights, as the page has them
 
 
