@@ -21,11 +21,7 @@ MEMORY = "projects/-home-ada-work-app/memory"
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    for name in ("CLAUDE_CONFIG_DIR", "OPENCLAW_WORKSPACE_DIR", "OPENCLAW_STATE_DIR", "OPENCLAW_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("HERMES_HOME", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
+def home(tmp_path):
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
 

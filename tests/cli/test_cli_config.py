@@ -176,12 +176,6 @@ def test_config_shows_what_counts_and_where_it_comes_from(cli, page, monkeypatch
     assert json.loads(cli("config", "--path", "--json")[1]) == {"path": str(page), "exists": True}
 
 
-def test_a_file_with_a_table_is_refused_in_one_line(refused, configure):
-    place = configure("[sets.agent]\npaths = ['HERE/memory']\n")
-    told = "[sets]: this file has no tables any more; a setting in it holds for every command"
-    assert refused(2, "backup") == f"error: configuration file {place}: {told}"
-
-
 @POSIX
 def test_a_restore_never_writes_the_file_that_is_obeyed(cli, page, refused, tmp_path, monkeypatch):
     before = page.read_text()

@@ -5,19 +5,12 @@ import shlex
 import shutil
 import sys
 
-import cli_runs
 import pytest
-from cli_runs import process, tree
+from cli_runs import POSIX, process, tree
 
 from colony_memory import ColonyMemory
 
-POSIX = cli_runs.POSIX
-
-
-@pytest.fixture(autouse=True)
-def _no_command(request):
-    if "once" not in request.keywords:
-        request.getfixturevalue("child")
+pytestmark = pytest.mark.usefixtures("no_command")
 
 
 def test_the_way_back_is_a_command_to_paste(cli, vault, folder, child):

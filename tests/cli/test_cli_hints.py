@@ -2,16 +2,13 @@
 
 import ast
 import json
-import os
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import cli_runs
 import pytest
-from snapshots import content_file
 
 import colony_memory
 from colony_memory import ColonyMemory, Hint
@@ -27,7 +24,6 @@ from colony_memory.exceptions import (
 from colony_memory.shell.cli import app, program
 from colony_memory.shell.words import errors as said
 from colony_memory.shell.words.errors import OPTIONS, SETTINGS, Asked, address_for, quoted, worded
-from colony_memory.vaults.local import LocalVault
 
 ID = "20261101T130000300000Z-abcdef"
 PACKAGE = Path(colony_memory.__file__).parent
@@ -223,36 +219,6 @@ def test_what_is_suggested_works_as_pasted(cli, vault, folder, tmp_path):
     assert (program, words[-1]) == ("colony-memory", "--snapshot-first")
     assert cli(*words)[0] == 0
     assert (folder / "MEMORY.md").read_bytes() == b"two years\r\n"
-
-
-@cli_runs.POSIX
-@pytest.mark.parametrize("name", ["my vault", 'it\'s "one"', "two\nlines", "`touch pwned`", "-rf", "\x1b[2J", "\udcff"])
-def test_what_status_suggests_is_pasted_into_a_shell(cli, tmp_path, name):
-    shell = shutil.which("bash")
-    if shell is None:
-        pytest.skip("no bash")
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "colony-memory"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m colony_memory "$@"\n')
-    program.chmod(0o700)
-    vault = LocalVault(tmp_path / name, create=True)
-    memory = ColonyMemory(backend=vault)
-    kept, lost = (memory.backup({"MEMORY.md": text}, label="work") for text in ("one", "two"))
-    content_file(vault, lost).unlink()
-    code, out, _ = cli("status", f"--vault={name}")
-    (line,) = (each.removeprefix("mend it  ") for each in out.splitlines() if each.startswith("mend it  "))
-    assert (code, line.split()[:2]) == (0, ["colony-memory", "delete"])
-    done = subprocess.run(
-        [shell, "-c", f"{line} --yes"],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [info.snapshot_id for info in memory.list_snapshots()] == [kept.snapshot_id]
-    assert {each.name for each in tmp_path.iterdir()} == {"bin", name}
 
 
 def test_a_made_up_id_is_never_one_to_delete(cli, vault):

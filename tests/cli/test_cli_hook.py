@@ -29,13 +29,6 @@ TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 HOSTILE = {"cwd": "/etc", "transcript_path": "/etc/passwd", "folder": "/etc", "vault": "file:///tmp", "label": "other"}
 
 
-@pytest.fixture(autouse=True)
-def state(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def hook(cli, monkeypatch, folder):
     """``hook(event, *options)`` is a call of a host: gives its answer."""

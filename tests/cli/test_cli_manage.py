@@ -7,7 +7,7 @@ import warnings
 from datetime import timedelta
 
 import pytest
-from cli_runs import NOON, damage, fails, process, save, vault_of_1
+from cli_runs import NOON, damage, fails, process, save
 
 from colony_memory import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning
@@ -291,8 +291,6 @@ def test_of_nothing_new_it_is_said_that_the_latest_is_anothers(cli, folder, vaul
     assert (code, out.splitlines()[1]) == (0, f"saved as snapshot {mine.snapshot_id} of label default")
     assert err == f"warning: nothing here is new, and the latest is snapshot {theirs.snapshot_id}; restore to get it\n"
 
-
-__all__ = ["vault_of_1"]
 
 SECRET = "hunter2-secret-word"
 

@@ -6,7 +6,6 @@ import shlex
 import sys
 from datetime import timedelta
 
-import cli_runs
 import pytest
 from cli_runs import NOON, POSIX, damage, save
 
@@ -210,9 +209,6 @@ def test_each_verb_tells_what_is_missing(lacking, vault, cli, tmp_path):
     for verb in (["show", "latest"], ["restore", tmp_path / "again"]):
         assert json.loads(cli(*verb, "--json")[1])["snapshot"]["incomplete"] == [told]
     assert json.loads(cli("status", "--json")[1])["newest"]["incomplete"] == [told]
-
-
-vault_of_1 = cli_runs.vault_of_1
 
 
 @pytest.fixture

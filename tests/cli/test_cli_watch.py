@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 
-import cli_runs
 import pytest
+from cli_runs import POSIX, main
 from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
@@ -22,16 +22,8 @@ from colony_memory.shell.cli import output
 from colony_memory.shell.cli.program import verb_of
 from colony_memory.shell.cli.verbs import backup
 
-POSIX = cli_runs.POSIX
-
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 ID = r"\d{8}T\d{12}Z-[0-9a-f]{6}"
-
-
-@pytest.fixture(autouse=True)
-def state(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return tmp_path / "state"
 
 
 class BetweenRuns(TurningClock):
@@ -121,7 +113,7 @@ def test_an_end_in_spite_of_a_backup_that_hangs(monkeypatch, vault, folder, caps
 
     monkeypatch.setattr(backup, "save", hang)
     monkeypatch.setattr(output, "leave", left.append)
-    assert cli_runs.main(["watch", str(folder), "--final-timeout", "1s"]) == code
+    assert main(["watch", str(folder), "--final-timeout", "1s"]) == code
     assert left == [code]
     let_go.set()
 
@@ -170,34 +162,6 @@ class Process:
     def end(self, number):
         self.process.send_signal(number)
         return self.process.wait(20)
-
-
-@pytest.mark.once
-@POSIX
-def test_through_an_outage_and_a_rate_limit_to_an_end_in_time(server, folder):
-    memory = folder / "MEMORY.md"
-    with Process(folder, "--every", "1s", "--keep", "5", "--final-timeout", "1s") as watch:
-        saved = watch.line(" saved ")
-        server.fault("*", "status", status=500, times=None)
-        memory.write_text("written in the outage")
-        assert re.match(rf"{TIME} failed: .*; next in [01]s$", watch.line("failed"))
-        server.heal()
-        assert watch.line(" saved ") != saved
-        server.fault("*", "status", status=429, code="RATE_LIMITED", retry_after=0, times=None)
-        memory.write_text("written under the limit")
-        assert "next in" in watch.line("failed: .*rate")
-        server.heal()
-        watch.line(" saved ")
-        infos = ColonyMemory(api_key="col_test", base_url=server.url).list_snapshots()
-        assert len(infos) == 3
-        server.fault("GET", "delay", seconds=30, times=None)
-        began = time.monotonic()
-        assert watch.end(signal.SIGTERM) == 5
-        assert time.monotonic() - began < 5
-        watch.line(r"failed: not done within 1 s \(last backup, on SIGTERM\)")
-    last = read_last_run("colony:", "default")
-    assert (last.ok, last.pid) == (False, watch.process.pid)
-    assert "Traceback" not in "".join(watch.lines)
 
 
 @pytest.mark.once

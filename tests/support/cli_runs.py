@@ -26,7 +26,7 @@ POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
 def environment(monkeypatch, tmp_path):
     """No account, no vault and a home of its own."""
     for name in list(os.environ):
-        if name.startswith("COLONY_") or name.lower().endswith("_proxy"):
+        if name.startswith(("COLONY_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -154,6 +154,13 @@ def child(monkeypatch):
     monkeypatch.setattr(Child, "life", Child.life)
     Child.started = 0
     return Child
+
+
+@pytest.fixture
+def no_command(request):
+    """The same, but for tests that run once."""
+    if "once" not in request.keywords:
+        request.getfixturevalue("child")
 
 
 def tree(path):
