@@ -17,7 +17,6 @@ from colony_memory import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     RateLimited,
-    VaultDenied,
     VaultError,
 )
 from colony_memory.testing import FakeVault, VaultServer
@@ -207,13 +206,6 @@ def test_a_rate_limit_says_how_long(server, connect):
         connect(server.url).backup(NEW)
     assert caught.value.retry_after == 1800
     assert not server.vault.files
-
-
-def test_too_little_karma_says_what_to_do(server, connect):
-    server.fault("PUT", "status", status=403, code="KARMA_TOO_LOW", times=None)
-    with pytest.raises(VaultDenied, match="karma") as caught:
-        connect(server.url).backup(NEW)
-    assert caught.value.code == "KARMA_TOO_LOW"
 
 
 def test_a_wrong_address_is_not_an_empty_vault(server, connect):

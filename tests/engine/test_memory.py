@@ -4,7 +4,6 @@ import asyncio
 import json
 import random
 import string
-import warnings
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -486,35 +485,6 @@ def test_the_async_client_closes_only_what_it_opened(monkeypatch):
             await mem.backup(DOCS)
 
     asyncio.run(use())
-
-
-def test_a_cancelled_backup_leaves_what_a_crash_leaves(small_parts):
-    async def cancelled_after(turns):
-        vault = FakeVault(operations_per_hour=None)
-        mem = AsyncColonyMemory(backend=AsyncFakeVault(vault))
-        await mem.backup({"n": "before"})
-        task = asyncio.ensure_future(mem.backup({"n": "after " * 50}))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            return True, vault
-        return False, vault
-
-    turns, cancelled = 0, True
-    while cancelled:
-        cancelled, vault = asyncio.run(cancelled_after(turns))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
-            mem = ColonyMemory(backend=vault)
-            assert mem.restore() in ({"n": "before"}, {"n": "after " * 50})
-            assert all(mem.restore(snapshot_id=info.snapshot_id) for info in mem.list_snapshots())
-            mem.backup({"n": "next"})
-            assert mem.restore() == {"n": "next"}
-        turns += 1
-    assert turns > 6
 
 
 def test_a_prune_is_offered_where_it_can_help():

@@ -69,29 +69,6 @@ def of_one(base, ours, theirs, *, name="n.md"):
 
 
 @pytest.mark.parametrize(
-    ("base", "ours", "theirs", "merged", "told"),
-    [
-        ("a", "a", "a", "a", ""),
-        (None, None, "a", "a", "taken"),
-        (None, "a", "a", "a", ""),
-        ("a", "a", "b", "b", "taken"),
-        ("a", "b", "b", "b", ""),
-        ("a", "a", None, None, "removed"),
-        ("a", None, None, None, ""),
-        ("a", None, "b", "b", "taken"),
-        ("a", "b", None, "b", ""),
-        ("", "", None, None, "removed"),
-        (None, "", "", "", ""),
-    ],
-)
-def test_what_one_side_did_to_a_document_is_done(base, ours, theirs, merged, told):
-    result = of_one(base, ours, theirs)
-    assert result.documents == ({} if merged is None else {"n.md": merged})
-    assert (result.taken, result.removed) == (("n.md",) * (told == "taken"), ("n.md",) * (told == "removed"))
-    assert (result.joined, result.copies, result.conflicts) == ((), {}, ())
-
-
-@pytest.mark.parametrize(
     ("base", "ours", "theirs", "merged"),
     [
         (FIVE, EDITED_FIRST, EDITED_LAST, "ONE\ntwo\nthree\nfour\nFIVE\n"),

@@ -7,9 +7,11 @@ from datetime import datetime, timezone
 import pytest
 from faces import FORMATS
 
-from colony_memory import ColonyMemory, Retention
+from colony_memory import ColonyMemory, Ed25519Signer, QuotaExceeded, Retention
 from colony_memory._format import catalog
 from colony_memory._format.pointer import read_pointer
+from colony_memory.testing import FaultyVault
+from colony_memory.testing.faults import ProcessDied
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
@@ -59,6 +61,14 @@ def short_pages(monkeypatch):
     monkeypatch.setattr(catalog, "PAGE_ROWS", ROWS)
 
 
+@pytest.fixture(params=[True, False], ids=["signed", "unsigned"])
+def signer(request):
+    if not request.param:
+        return None
+    pytest.importorskip("cryptography")
+    return Ed25519Signer(bytes(32))
+
+
 @pytest.fixture
 def opened(monkeypatch):
     texts = list[str]()
@@ -68,15 +78,8 @@ def opened(monkeypatch):
 
 
 @pytest.mark.parametrize("fresh", [True, False], ids=["cold", "warm"])
-@pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
 @pytest.mark.parametrize("wire", FORMATS)
-def test_a_backup_opens_one_page_and_keeps_the_others(wire, signed, fresh, opened):
-    signer = None
-    if signed:
-        pytest.importorskip("cryptography")
-        from colony_memory import Ed25519Signer
-
-        signer = Ed25519Signer(bytes(32))
+def test_a_backup_opens_one_page_and_keeps_the_others(wire, signer, fresh, opened):
     place = Place(wire, signer=signer)
     memory = place.client()
     for n in range(1, 6 * ROWS):
@@ -174,14 +177,12 @@ def test_a_listing_of_a_directory_looks_at_what_was_asked_for_alone(tmp_path, mo
 # --- page files
 
 
-class Small:
+class TestPageFiles:
     """Page files of so few rows that a few backups fill them."""
-
-    ROWS = 2
 
     @pytest.fixture(autouse=True)
     def small_files(self, monkeypatch):
-        monkeypatch.setattr(catalog, "PAGE_ROWS", self.ROWS)
+        monkeypatch.setattr(catalog, "PAGE_ROWS", 2)
         monkeypatch.setattr(catalog, "SPILL_CHARS", 1200)
         monkeypatch.setattr(catalog, "STAY_CHARS", 500)
         monkeypatch.setattr(catalog, "FILE_CHARS", 700)
@@ -194,17 +195,8 @@ class Small:
     def there_are(place):
         return {name for name in place.vault.files if name.split(".")[3].startswith("c")}
 
-
-class TestPageFiles(Small):
-    @pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
     @pytest.mark.parametrize("wire", FORMATS)
-    def test_backups_fill_them_and_every_verb_reads_them(self, wire, signed):
-        signer = None
-        if signed:
-            pytest.importorskip("cryptography")
-            from colony_memory import Ed25519Signer
-
-            signer = Ed25519Signer(bytes(32))
+    def test_backups_fill_them_and_every_verb_reads_them(self, wire, signer):
         place = Place(wire, signer=signer)
         ids = [place.save(place.client()) for _ in range(24)]
         assert len(self.named(place)) >= 4
@@ -246,8 +238,6 @@ class TestPageFiles(Small):
         assert lost not in self.named(place)
 
     def test_one_that_cannot_be_written_stops_no_backup(self, monkeypatch):
-        from colony_memory import QuotaExceeded
-
         place = Place(1)
         real = place.vault.vault_upload_file_if
 
@@ -282,8 +272,6 @@ class TestPageFiles(Small):
 
     def test_a_copy_brings_them(self):
         pytest.importorskip("cryptography")
-        from colony_memory import Ed25519Signer
-
         signer = Ed25519Signer(bytes(32))
         place, here = Place(1, signer=signer), Place(1)
         ids = [place.save(place.client()) for _ in range(24)]
@@ -296,9 +284,6 @@ class TestPageFiles(Small):
 
     @pytest.mark.parametrize("stop", range(1, 14))
     def test_a_backup_and_a_deletion_are_stopped_anywhere(self, stop):
-        from colony_memory.testing import FaultyVault
-        from colony_memory.testing.faults import ProcessDied
-
         place = Place(1)
         ids = [place.save(place.client()) for _ in range(20)]
         for run in (

@@ -1,6 +1,4 @@
 import asyncio
-import http.client
-import json
 from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
 
@@ -172,9 +170,6 @@ def test_without_a_listing_nothing_is_proven(listing):
     ("error", "kind"),
     [
         (BUSY, VaultUnavailable),
-        (TimeoutError(), VaultUnavailable),
-        (http.client.RemoteDisconnected("closed"), VaultUnavailable),
-        (json.JSONDecodeError("torn", "<", 0), VaultUnavailable),
         (ColonyAPIError("odd", 410), VaultError),
         (ColonyAPIError("no", 403, {}, "NOT_FOUND"), VaultDenied),
         (PermissionError(), VaultDenied),

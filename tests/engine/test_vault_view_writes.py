@@ -43,7 +43,6 @@ UNPROVEN = [
 ]
 OTHERS = ["", "cmem.work.y.manifest.json", f"/{NAME}", NAME.upper()]
 THERE = [{}, {NAME: "old"}]
-Outcome = tuple[type[Exception], str] | None
 #: What is there, what happens in place of an upload and of a read, what comes of it, and what was asked.
 WRITES = [
     *(({}, {"upload": reply}, None, ["upload"]) for reply in PROVEN),

@@ -113,15 +113,6 @@ def test_what_is_recorded_is_read_by_whoever_opens_the_file(witness):
     assert repr(witness) == f"FileWitness({str(witness.path)!r})"
 
 
-def test_it_never_goes_back(witness):
-    witness.record("default", head(9))
-    for generation in (1, 8):
-        witness.record("default", head(generation))
-        assert witness.read("default") == head(9)
-    witness.record("default", head(10))
-    assert witness.read("default") == head(10)
-
-
 def test_a_head_that_is_known_is_not_written_again(witness, monkeypatch):
     witness.record("default", head(9))
 

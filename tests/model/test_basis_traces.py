@@ -25,18 +25,8 @@ SCENARIOS = {
 }
 
 
-def run(name, seeds):
-    scenario = SCENARIOS[name]
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 300), marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_schedules(name, seeds):
     for seed in seeds:
-        World(scenario, seed).run()
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_schedules(name):
-    run(name, range(6))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_many_schedules(name):
-    run(name, range(6, 300))
+        World(SCENARIOS[name], seed).run()
