@@ -151,29 +151,24 @@ def test_what_says_nothing_is_refused(given):
         read_maps(given)
 
 
+def known(of):
+    """All that a record may say of the files of a project."""
+    return Metadata(
+        files={f"{of}/face.png": b"\xff"},
+        empty_dirs=(f"{of}/empty",),
+        executable=frozenset({f"{of}/run.sh"}),
+        masked=(f"{of}/keys.md",),
+        links={f"{of}/today.md": "M.md", "projects/-c/memory/of-a.md": f"../../{of[9:]}/M.md", "rules/-a": "-a"},
+        modes={f"{of}/": 0o700, f"{of}/M.md": 0o600},
+        times={f"{of}/": 1, f"{of}/M.md": 2},
+        left_out={f"{of}/pipe": "named pipe", f"{of}/closed/": "no right"},
+    )
+
+
 def test_all_that_is_known_of_a_file_goes_along():
     old, new = "projects/-a/memory", "projects/-b/memory"
-    metadata = Metadata(
-        files={f"{old}/face.png": b"\xff"},
-        empty_dirs=(f"{old}/empty",),
-        executable=frozenset({f"{old}/run.sh"}),
-        masked=(f"{old}/keys.md",),
-        links={f"{old}/today.md": "M.md", "projects/-c/memory/of-a.md": "../../-a/memory/M.md", "rules/-a": "-a"},
-        modes={f"{old}/": 0o700, f"{old}/M.md": 0o600},
-        times={f"{old}/": 1, f"{old}/M.md": 2},
-        left_out={f"{old}/pipe": "named pipe", f"{old}/closed/": "no right"},
-    )
-    documents = {f"{old}/M.md": "m", f"{old}/run.sh": "r", METADATA_NAME: dump_metadata(metadata)}
+    documents = {f"{old}/M.md": "m", f"{old}/run.sh": "r", METADATA_NAME: dump_metadata(known(old))}
     moved, changes = rename_projects(documents, None, {"-a": "/b"})
     assert changes == {"-a": "-b"}
     assert {*moved} - {*METADATA_NAMES} == {f"{new}/M.md", f"{new}/run.sh"}
-    assert described_by(moved) == Metadata(
-        files={f"{new}/face.png": b"\xff"},
-        empty_dirs=(f"{new}/empty",),
-        executable=frozenset({f"{new}/run.sh"}),
-        masked=(f"{new}/keys.md",),
-        links={f"{new}/today.md": "M.md", "projects/-c/memory/of-a.md": "../../-b/memory/M.md", "rules/-a": "-a"},
-        modes={f"{new}/": 0o700, f"{new}/M.md": 0o600},
-        times={f"{new}/": 1, f"{new}/M.md": 2},
-        left_out={f"{new}/pipe": "named pipe", f"{new}/closed/": "no right"},
-    )
+    assert described_by(moved) == known(new)

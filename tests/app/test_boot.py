@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-import warnings
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -12,7 +11,6 @@ from capture_trees import linux, posix
 from colony_memory import (
     ColonyMemory,
     ColonyMemoryError,
-    ColonyMemoryWarning,
     ConflictDetected,
     SnapshotCorrupt,
     VaultMissing,
@@ -28,15 +26,8 @@ from colony_memory.testing import FaultyVault
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
-pytestmark = posix
+pytestmark = [posix, pytest.mark.usefixtures("quiet")]
 BEFORE = "default-before-restore"
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
-        yield
 
 
 class World:
@@ -334,24 +325,6 @@ def test_what_is_written_between_the_question_and_the_answer_is_never_lost(world
     else:
         assert "is written to all the time" in begun.failed
         assert world.texts()["a"].startswith("meanwhile ")
-
-
-def test_what_is_no_text_is_one_line_in_a_merge(world):
-    world.write(a="1\n")
-    (world.here / "face.png").write_bytes(b"\x89\xff\x00one")
-    world.save()
-    world.host("two")
-    there = world.path / "there"
-    restore_folder(world.memory, there)
-    (there / "face.png").write_bytes(b"\x89\xff\x00two")
-    (there / "new.png").write_bytes(b"\x89\xff\x00new")
-    save_folder(world.memory, there)
-    world.host("one")
-    (world.here / "face.png").write_bytes(b"\x89\xff\x00mine")
-    assert begin(world.memory, world.here).failed is None
-    found = {path.read_bytes() for path in world.here.iterdir()}
-    assert found == {b"1\n", b"\x89\xff\x00mine", b"\x89\xff\x00two", b"\x89\xff\x00new"}
-    assert (world.here / "face.png").read_bytes() == b"\x89\xff\x00mine"
 
 
 @pytest.fixture

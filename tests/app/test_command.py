@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from colony_memory import ColonyMemory, Retention, open_vault, save_folder, save_paths
+from colony_memory import Retention, save_folder, save_paths
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.schedule.watch import mends_itself
 from colony_memory.shell.app import options
@@ -26,11 +26,6 @@ def folder(tmp_path):
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "store.bin").write_text("committed")
     return tmp_path / "memory"
-
-
-@pytest.fixture
-def memory():
-    return ColonyMemory(backend=open_vault("memory:"))
 
 
 def test_it_runs_in_the_folder_before_that_is_read(memory, folder, capfd):

@@ -2,27 +2,19 @@
 
 import subprocess
 import sys
-import warnings
 from dataclasses import replace
 
 import pytest
 from capture_trees import linux, make, posix
 
-from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, open_vault, restore_folder, save_folder
+from colony_memory import ColonyMemory, ColonyMemoryError, open_vault, restore_folder, save_folder
 from colony_memory._os.paths import UnfitFile
 from colony_memory.capture import _reading, read_folder
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 from colony_memory.shell.app.run import begin
 
-pytestmark = posix
+pytestmark = [posix, pytest.mark.usefixtures("quiet")]
 MOVES = "never stood still"
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
-        yield
 
 
 class World:

@@ -6,12 +6,6 @@ import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryError, QuotaExceeded, SecretsFound, guard, save_folder
 from colony_memory.testing import FakeVault
-from colony_memory.vaults.memory import MemoryVault
-
-
-@pytest.fixture
-def memory():
-    return ColonyMemory(backend=MemoryVault())
 
 
 @pytest.fixture

@@ -1,16 +1,14 @@
 """Which snapshot is meant."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 
 import pytest
+from snapshots import NOON
 
-from colony_memory import ColonyMemory, SnapshotInfo, SnapshotNotFound
+from colony_memory import SnapshotInfo, SnapshotNotFound
 from colony_memory.shell.app import pick
 from colony_memory.shell.app.pick import made_at, stamp
-from colony_memory.vaults.memory import MemoryVault
-
-NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
 
 
 def snapshot(snapshot_id, *, head="", created_at="2026-11-01T12:00:00Z"):
@@ -42,11 +40,6 @@ def test_what_a_text_names(text, found):
 def test_without_a_pointer_the_newest_is_the_latest():
     infos = [snapshot(each) for each in IDS]
     assert pick.resolve(infos, "latest").snapshot_id == IDS[-1]
-
-
-@pytest.fixture
-def memory():
-    return ColonyMemory(backend=MemoryVault())
 
 
 def test_what_is_found_is_of_the_label(memory):

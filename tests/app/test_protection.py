@@ -16,7 +16,6 @@ from colony_memory.schedule import last_run
 from colony_memory.schedule.last_run import LastRun, RunLog
 from colony_memory.shell.app.protection import Newest, assess, check_protection, read_newest
 from colony_memory.testing import FakeVault
-from colony_memory.vaults.local import LocalVault
 
 EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "latest": None, "dangling": True}
 ID = "20261101T130000300000Z-abcdef"
@@ -24,11 +23,6 @@ OLD = "cmem.default.20261101T110000300000Z-abcdef.manifest.json"
 MANIFEST = f"cmem.default.{ID}.manifest.json"
 NEWEST = snapshot().snapshot_id
 ACCEPT = [("accept", "default", NEWEST)]
-
-
-@pytest.fixture
-def vault(tmp_path):
-    return LocalVault(tmp_path / "vault", create=True)
 
 
 # --- the verdict

@@ -3,18 +3,12 @@
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from snapshots import NOON
 
 from colony_memory import ColonyMemory, ColonyMemoryError, SnapshotNotFound, restore_folder
 from colony_memory.vaults.local import LocalVault
-from colony_memory.vaults.memory import MemoryVault
 
-NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
 OLD, NEW = {"MEMORY.md": "one year", "notes/a.md": "a"}, {"MEMORY.md": "two years", "notes/b.md": "b"}
-
-
-@pytest.fixture
-def memory():
-    return ColonyMemory(backend=MemoryVault())
 
 
 @pytest.fixture

@@ -173,22 +173,6 @@ def test_an_index_that_was_planted_gives_nothing_away(url, ours, tmp_path):
         restore_folder(client(url), ours)
 
 
-@pytest.mark.parametrize("first", [False, True])
-def test_what_an_agent_writes_between_the_question_and_the_answer_is_kept(url, ours, tmp_path, monkeypatch, first):
-    the_basis(url, ours, tmp_path)
-    real = Moves.take
-
-    def late(moves, *args):
-        (ours / "draft").write_text("written meanwhile\n")
-        (ours / "draft").replace(ours / "a.md")  # as editors do
-        real(moves, *args)
-
-    monkeypatch.setattr(Moves, "take", late)
-    with pytest.raises(ColonyMemoryError, match=r"in the meantime|saved nowhere"):
-        restore_folder(client(url), ours, snapshot_first=first)
-    assert texts(ours)["a.md"] == "written meanwhile\n"
-
-
 def test_what_is_written_through_an_open_file_before_it_is_moved_is_asked_for(url, ours, tmp_path, monkeypatch):
     the_basis(url, ours, tmp_path)
     real = Moves.take

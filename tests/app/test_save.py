@@ -26,11 +26,6 @@ def folder(tmp_path):
     return path
 
 
-@pytest.fixture
-def memory():
-    return ColonyMemory(backend=MemoryVault())
-
-
 def read_warning(memory, path):
     return read_for(memory, path, BackupOptions(secrets="warn"))
 

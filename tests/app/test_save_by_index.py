@@ -23,7 +23,6 @@ from colony_memory.capture.index import open_index
 from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.save import FolderSave
-from colony_memory.vaults.local import LocalVault
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
 ROOT = pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="root alone works for others")
@@ -46,11 +45,6 @@ def place(tmp_path):
         database.commit()
     time.sleep(0.03)  # a kernel's tick and more
     return made
-
-
-@pytest.fixture
-def vault(tmp_path):
-    return LocalVault(tmp_path / "vault", create=True)
 
 
 class Seen:
