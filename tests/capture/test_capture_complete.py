@@ -143,8 +143,10 @@ def test_of_a_vault_among_other_files_its_files_are_left_out(tmp_path):
 NAMES = ["Gr\u00fc\u00dfe.md", "\u65e5\u8a18.md", "caf\udce9.md", "plain.md"]
 READ = """
 import json, os, sys
-from colony_memory.capture import read_folder
+from colony_memory.capture import read_folder, write_folder
 capture = read_folder(sys.argv[1])
+for _ in range(2):
+    write_folder(capture.documents, sys.argv[2], delete=True, force=True)
 sys.stdout.write(json.dumps([capture.documents, [str(each) for each in capture.left_out], capture.ignored]))
 """
 
@@ -153,15 +155,15 @@ sys.stdout.write(json.dumps([capture.documents, [str(each) for each in capture.l
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}, {"PYTHONIOENCODING": "latin-1"}])
 @pytest.mark.parametrize("mode", ["0", "1"])
 def test_names_are_their_bytes_whatever_the_locale(tmp_path, locale, mode):
-    make(tmp_path, {".cmemignore": "Gr\u00fc*\n".encode()})
+    src, dst = make(tmp_path / "src", {".cmemignore": "Gr\u00fc*\n".encode()}), tmp_path / "dst"
     for name in NAMES:
-        (tmp_path / os.fsdecode(name.encode("utf-8", "surrogateescape"))).write_text("x")
-    (tmp_path / "link").symlink_to(os.fsdecode(NAMES[1].encode()))
+        (src / os.fsdecode(name.encode("utf-8", "surrogateescape"))).write_text("x")
+    (src / "link").symlink_to(os.fsdecode(NAMES[1].encode()))
     environment = {**os.environ, **locale, "PYTHONUTF8": mode, "PYTHONCOERCECLOCALE": "0"}
     code = "import json, sys; print(json.dumps(sys.getfilesystemencoding()))"
     encoding = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
     done = subprocess.run(
-        [sys.executable, "-c", READ, str(tmp_path)], env=environment, capture_output=True, check=True, text=True
+        [sys.executable, "-c", READ, str(src), str(dst)], env=environment, capture_output=True, check=True, text=True
     )
     import json
 
@@ -169,6 +171,7 @@ def test_names_are_their_bytes_whatever_the_locale(tmp_path, locale, mode):
     assert ({*documents} - {METADATA_NAME, ".cmemignore"}) == set(NAMES[1:]), encoding
     assert json.loads(documents[METADATA_NAME])["links"] == {"link": NAMES[1]}
     assert (left_out, ignored) == ([], [NAMES[0]])
+    assert sorted(os.listdir(dst)) == sorted(name for name in os.listdir(src) if name != NAMES[0])  # noqa: PTH208
 
 
 @posix

@@ -3,14 +3,12 @@
 import errno
 import os
 import stat
-import subprocess
-import sys
 import tempfile
 import warnings
 from pathlib import Path
 
 import pytest
-from capture_trees import files, linux, make, metadata, names, posix, root_only, tree
+from capture_trees import files, make, metadata, names, posix, root_only, tree
 from forks import as_user
 
 from colony_memory._os.directory import Directory
@@ -274,21 +272,3 @@ def replace_as_another(dst, state):
     os.environ["XDG_STATE_HOME"] = str(state)
     with pytest.warns(ColonyMemoryWarning, match="belonged to another user, and now belongs to the one who restored"):
         write_folder({"a.md": "new"}, dst)
-
-
-WRITE = r"""
-import sys
-from colony_memory.capture import write_folder
-write_folder({"caf\udce9.md": "x", "Gr\u00fc\u00dfe/\u65e5.md": "x", "gr\u00fc\u00dfe/\u6708.md": "x"}, sys.argv[1])
-write_folder({"Gr\u00fc\u00dfe/\u65e5.md": "y"}, sys.argv[1], delete=True, force=True)
-"""
-
-
-@linux
-@pytest.mark.once
-@pytest.mark.parametrize("mode", ["0", "1"])
-def test_names_are_written_as_bytes_in_a_locale_without_them(tmp_path, mode):
-    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": mode, "PYTHONCOERCECLOCALE": "0"}
-    subprocess.run([sys.executable, "-c", WRITE, str(tmp_path / "dst")], env=environment, check=True)
-    written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
-    assert written == [Path("dst/Gr\u00fc\u00dfe/\u65e5.md")]

@@ -29,7 +29,10 @@ def saved(folder, *exclude):
 
 
 def test_what_rules_exclude_is_named(tmp_path):
-    rules = {".cmemignore": b"*.log\n/build\ncache/\n!keep.log\n", "notes/.cmemignore": b"!b.log\r\ndraft*\r\n"}
+    rules = {
+        ".cmemignore": b"\xef\xbb\xbf*.log\n\n# cache\n/build\ncache/\n!keep.log\n",
+        "notes/.cmemignore": b"!b.log\r\ndraft*\r\n",
+    }
     kept = ["MEMORY.md", "keep.log", "notes/build/plan.md", "notes/b.log", "draft-2", "cache"]
     going = ["a.log", "build/out", "notes/cache/x", "notes/c.log", "notes/draft-1"]
     src = make(tmp_path / "src", {**rules, **dict.fromkeys([*kept, *going], b"x")})
@@ -40,22 +43,6 @@ def test_what_rules_exclude_is_named(tmp_path):
     several = read_paths([src, make(tmp_path / "other", {"a.log": b"x"})])
     assert "other/a.log" in several.documents
     assert several.ignored == tuple(f"src/{name}" for name in capture.ignored)
-
-
-CASES = {
-    "whitelist": (b"*\n!*/\n!*.md\n!.cmemignore\n", {}),
-    "parent excluded": (b"a/\n!a/x.md\n", {}),
-    "across files": (b"*.log\n", {"a/.cmemignore": b"!b\n"}),
-    "anchored": (b"/a/*\n!/a/b\n/a/b/*.md\n", {}),
-    "only directories": (b"**/\n!a/\n", {}),
-    "escapes": (b"\\#x\n\\!x\n[ab].md\n?.log\nspace \\ \n", {}),
-    "no rules": (b"/\n   \n# x.md\n!#x\n", {}),
-    "a byte order mark": (b"\xef\xbb\xbf*.md\n", {}),
-    "not UTF-8": (b"caf\xe9*\n", {}),
-    "classes": (b"[[:alpha:]].md\n[[:punct:]]x\n", {}),
-    "bytes and not characters": (b"?.txt\n", {"\u00e9.txt": b"", "e.txt": b""}),
-    "several slashes": (b"a//\n/b//\n", {}),
-}
 
 
 def git_saves(src):
@@ -75,16 +62,6 @@ def without_rules(names):
 def a_tree(root):
     names = [f"{d}{f}" for d in ("", "a/", "a/b/", "a/b/c/", "b/", "c/a/") for f in ("x.md", "y.log", "x", "a.md")]
     return make(root, dict.fromkeys([*names, "#x", "!x", "space  ", "caf\udce9.txt"], b"x"))
-
-
-@posix
-@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("git"), reason="needs git, and names of any bytes")
-@pytest.mark.parametrize("case", CASES)
-def test_the_rules_are_those_of_git(tmp_path, case):
-    rules, more = CASES[case]
-    src = make(a_tree(tmp_path / "src"), {".cmemignore": rules, **more})
-    expected = git_saves(src)
-    assert without_rules(saved(src)) == expected
 
 
 @posix
@@ -250,12 +227,12 @@ needs_git = pytest.mark.skipif(os.name == "nt" or not shutil.which("git"), reaso
 PIECES = [
     *"ab1/ -!^]}.#", "*", "**", "***", "?", "/**/", "**/", "/**", "\\", "\\*", "\\[", "[", "[ab]", "[!a]", "[^/]",
     "[]a]", "[a-]", "[--0]", "[a-c]", "[\\]]", "[a\\-c]", "[[:alpha:]]", "[[:digit:]b]", "[![:punct:]]",
-    "[[:space:]]", "[[:x]]", "[[:]", "[[.a.]]", "[[=a=]]", "[[]", "[/]", "\u00e9", "\ufffd", "a.md",
+    "[[:space:]]", "[[:x]]", "[[:]", "[[.a.]]", "[[=a=]]", "[[]", "[/]", "\u00e9", "\udce9", "\ufffd", "a.md",
 ]  # fmt: skip
 NAMES = [
     " ", "a ", "a", "b", "ab", "1", "a.md", "-", "]", "[", "\\", "*", ".a", "#a", "!a", "^", "a-c", ":", "x]",
-    "[a]", "\u00e9", "\ufffd", "a\u00e9b", "a/b", "a/a", "b/a", "a/b/a", "a/1/b", "a.md/b", "ab/a/b", "a/ab/1/b",
-    "1/a.md", "b/a/a.md", "a/b/a/b/a",
+    "[a]", "\u00e9", "\udce9", "\ufffd", "a\u00e9b", "a/b", "a/a", "b/a", "a/b/a", "a/1/b", "a.md/b", "ab/a/b",
+    "a/ab/1/b", "1/a.md", "b/a/a.md", "a/b/a/b/a",
 ]  # fmt: skip
 
 

@@ -4,10 +4,10 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
-from capture_trees import linux, make, names, posix, rows, tree
+from capture_trees import held, linux, make, names, posix, rows, running, tree
 
 from colony_memory._os import open_files as processes
 from colony_memory._os.directory import Directory
@@ -17,30 +17,11 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 pytestmark = posix
 
-AGENT = """
-import sqlite3, sys
-path, mode = sys.argv[1:]
-db = sqlite3.connect(path, isolation_level=None)
-db.execute(f"PRAGMA journal_mode={mode}").fetchone()
-db.execute("CREATE TABLE IF NOT EXISTS t(x)")
-db.execute("INSERT INTO t VALUES ('by the agent')")
-print("open", flush=True)
-sys.stdin.readline()
-"""
 
-
-@contextmanager
 def agent(path, mode):
     """A program that has the database open and waits."""
-    with subprocess.Popen(
-        [sys.executable, "-c", AGENT, path, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
-        try:
-            yield
-        finally:
-            process.communicate("\n")
+    row = "INSERT INTO t VALUES ('by the agent')"
+    return held(path, f"PRAGMA journal_mode={mode}", "CREATE TABLE IF NOT EXISTS t(x)", row)
 
 
 @pytest.fixture
@@ -153,7 +134,7 @@ elif how == "lock":
     fcntl.lockf(kept, fcntl.LOCK_EX)
 else:
     kept = open(path, how)
-print("open", flush=True)
+print("ready", flush=True)
 sys.stdin.readline()
 """
 PARTS = {"store/data.bin": b"\xff\x00old", "store/CURRENT": b"old", "store/LOCK": b""}
@@ -162,21 +143,9 @@ NEWER = {"store/data.bin": "new", "store/CURRENT": "new", "log.jsonl": "[]\n", "
 CURRENT = {"store/CURRENT", "store/new.bin"}
 
 
-@contextmanager
-def holder(path, how):
-    """A program that has a file open and waits."""
-    with subprocess.Popen([sys.executable, "-c", HOLDER, path, how], stdin=-1, stdout=-1, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
-        try:
-            yield process.pid
-        finally:
-            process.communicate("\n")
-
-
 @linux
 @pytest.mark.parametrize(
-    ("held", "how", "written", "in_use"),
+    ("opened", "how", "written", "in_use"),
     [
         ("log.jsonl", "a", {"log.jsonl", "a.md", "top.json", "store/CURRENT"}, {"log.jsonl"}),  # text is one file
         ("log.jsonl", "r", {"log.jsonl"}, set()),
@@ -196,18 +165,18 @@ def holder(path, how):
         ("store/data.bin", "r+", set(), set()),
     ],
 )
-def test_what_a_process_has_open(tmp_path, held, how, written, in_use):
+def test_what_a_process_has_open(tmp_path, opened, how, written, in_use):
     dst = make(tmp_path / "dst", {**STORE, "top.bin": b"\xff\x00"})
     before = tree(dst)
     documents = {"same.md": "s", **{name: NEWER.get(name, "new") for name in written}}
     make(dst, {"same.md": b"s"})
-    with holder(dst / held, how) as process:
+    with running(HOLDER, dst / opened, how) as holder:
         plan = write_folder(documents, dst, dry_run=True)
         assert set(plan.in_use) == in_use
-        assert {plan.why[name] for name in in_use} <= {f"python (process {process})", f"python3 (process {process})"}
+        assert {plan.why[name] for name in in_use} <= {f"python{three} (process {holder.pid})" for three in ("", "3")}
         assert set(plan.created) | set(plan.replaced) == written - in_use
         if in_use:
-            with pytest.raises(ColonyMemoryError, match=rf"by python3? \(process {process}\), which .*; stop what"):
+            with pytest.raises(ColonyMemoryError, match=rf"by python3? \(process {holder.pid}\), which .*; stop what"):
                 write_folder(documents, dst)
             assert {**tree(dst), **before} == tree(dst)
         else:
@@ -218,7 +187,7 @@ def test_what_a_process_has_open(tmp_path, held, how, written, in_use):
 @linux
 def test_what_is_taken_away_counts_too(tmp_path):
     dst = make(tmp_path / "dst", STORE)
-    with holder(dst / "store/data.bin", "r+"):
+    with running(HOLDER, dst / "store/data.bin", "r+"):
         keeping = {"log.jsonl": "{}\n", "a.md": "a"}
         assert set(write_folder(keeping, dst, delete=True, dry_run=True).in_use) == set(PARTS)
         with pytest.warns(ColonyMemoryWarning, match="while a program has it open, .* was replaced"):

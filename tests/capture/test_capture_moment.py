@@ -1,12 +1,11 @@
 """What is saved of a folder was all there at one moment, whatever moves in it."""
 
 import os
-import subprocess
 import sys
 import time
 
 import pytest
-from capture_trees import contents, crash_log, make, posix
+from capture_trees import contents, crash_log, make, posix, running
 
 from colony_memory import ColonyMemory, open_vault, save_folder
 from colony_memory.capture import _moment, _reading, _walk, read_folder
@@ -175,28 +174,22 @@ def test_a_database_that_moves_alone_is_whole_by_itself(tmp_path, monkeypatch):
         ("s/more", "s/x/"),  # more of it has moved
         ("s/b.md", "s/x/"),
         ("s/x/b.md", "s/x/data/"),  # somebody keeps notes there
+        ("s/more", "s/x.lance/"),  # it is named like a file
     ],
 )
 def test_a_store_of_several_directories_is_one_set(tmp_path, monkeypatch, still, left):
-    make(tmp_path, dict.fromkeys(["s/x/data/1", "s/x/versions/1", still, "a.md", "a.png"], b"0"))
+    store = "s/x.lance" if "lance" in left else "s/x"
+    make(tmp_path, dict.fromkeys([f"{store}/data/1", f"{store}/versions/1", still, "a.md", "a.png"], b"0"))
 
     def move(number, _):
-        put(tmp_path / "s/x/data/1", str(number))
-        if number < 6:
-            put(tmp_path / "s/x/versions/1", str(number))
+        put(tmp_path / store / "data/1", str(number))
+        if number < 6 and store == "s/x":
+            put(tmp_path / store / "versions/1", str(number))
 
     at_each_file(monkeypatch, move)
     capture = read_folder(tmp_path)
     assert [each.name for each in capture.left_out] == [left]
     assert {still, "a.md", "a.png"} <= set(contents(capture))
-
-
-def test_a_directory_that_is_named_like_a_file_is_one_set(tmp_path, monkeypatch):
-    make(tmp_path, dict.fromkeys(["s/x.lance/data/1", "s/x.lance/versions/1", "s/more", "a.md"], b"0"))
-    at_each_file(monkeypatch, lambda number, _: put(tmp_path / "s/x.lance/data/1", str(number)))
-    capture = read_folder(tmp_path)
-    assert [each.name for each in capture.left_out] == ["s/x.lance/"]
-    assert {"s/more", "a.md"} == set(contents(capture))
 
 
 def test_at_the_top_a_store_whose_files_come_and_go_is_one_set(tmp_path, monkeypatch):
@@ -415,25 +408,6 @@ while True:
 """
 
 
-@pytest.fixture
-def writing(tmp_path):
-    running = []
-
-    def start(kind, pause):
-        arguments = [sys.executable, "-c", WRITER, str(tmp_path / "s"), kind, str(pause), *sys.path]
-        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
-        running.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-
-    yield start
-    for process in running:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
-
-
 @pytest.mark.parametrize(
     ("saves", "pause"),
     [(2, 0.3), *(pytest.param(40, pause, marks=pytest.mark.once) for pause in (0.3, 0.02))],
@@ -442,7 +416,6 @@ def writing(tmp_path):
 def test_no_save_is_torn_while_another_process_writes(
     tmp_path,
     monkeypatch,
-    writing,
     kind,
     pause,
     saves,
@@ -451,11 +424,11 @@ def test_no_save_is_torn_while_another_process_writes(
     monkeypatch.setattr(_moment, "SECONDS_IN_ALL", 10.0)
     _, files, holds = STORES[kind]
     make(tmp_path, {f"s/{name}": data for name, data in files.items()} | {f"{n}.md": b"m" for n in range(50)})
-    writing(kind, pause)
     whole = 0
-    for _ in range(saves):
-        capture = read_folder(tmp_path, secrets="allow")
-        names = {name.removeprefix("s/"): text for name, text in capture.documents.items()}
-        whole += not capture.left_out
-        assert [each.name for each in capture.left_out] == ["s/"] or holds(names)
+    with running(WRITER, tmp_path / "s", kind, pause, *sys.path, kill=True):
+        for _ in range(saves):
+            capture = read_folder(tmp_path, secrets="allow")
+            names = {name.removeprefix("s/"): text for name, text in capture.documents.items()}
+            whole += not capture.left_out
+            assert [each.name for each in capture.left_out] == ["s/"] or holds(names)
     assert whole >= 0.3 * saves

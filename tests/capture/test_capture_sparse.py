@@ -63,13 +63,6 @@ def test_holes_are_no_size_and_come_back(folder, tmp_path):
     assert read_folder(tmp_path / "out").documents == read_folder(folder).documents
 
 
-def test_one_that_changes_is_read_again(folder):
-    before = read_folder(folder)
-    with (folder / "data.mdb").open("r+b") as file:
-        file.truncate(SIZE + 1)
-    assert before.documents != read_folder(folder).documents
-
-
 def test_what_is_no_hole_counts(folder):
     (left,) = read_folder(folder, max_bytes=9000).left_out
     assert left.name == "data.mdb"

@@ -5,45 +5,19 @@ import re
 import shutil
 import sqlite3
 import struct
-import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
-from capture_trees import contents, files, make, metadata, names, posix
+from capture_trees import contents, files, held, make, metadata, names, posix, running
 
 from colony_memory.capture import LeftOut, read_folder, read_paths, sqlite, write_folder
 from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryWarning
 
-HOLDER = """
-import sqlite3, sys
-database = sqlite3.connect(sys.argv[1], isolation_level=None)
-for statement in sys.argv[2:]:
-    database.execute(statement).fetchall()
-print("ready", flush=True)
-sys.stdin.readline()
-"""
 WAL = ("PRAGMA journal_mode=WAL", "PRAGMA wal_autocheckpoint=0")
 ROWS = ("CREATE TABLE t(x UNIQUE)", "INSERT INTO t VALUES ('committed'), (hex(randomblob(9000)))")
-
-
-@contextlib.contextmanager
-def held(path, *statements, kill=False):
-    """Another process that has the database open, having run these."""
-    command = [sys.executable, "-c", HOLDER, str(path), *statements]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == "ready\n"
-            yield
-        finally:
-            if kill:
-                process.kill()
-            process.stdin.close()
-            process.wait(20)
 
 
 def crash(path, *statements):
@@ -267,13 +241,8 @@ while True:
         database = folder / "memory.db"
         database.unlink(missing_ok=True)
         run(database, f"PRAGMA journal_mode={mode}", "CREATE TABLE t(x)")
-        with subprocess.Popen([sys.executable, "-c", writer, str(database)], stdout=subprocess.PIPE, text=True) as busy:
-            assert busy.stdout is not None
-            assert busy.stdout.readline() == "ready\n"
-            try:
-                copies = [saved(folder) for _ in range(5)]
-            finally:
-                busy.kill()
+        with running(writer, database, kill=True):
+            copies = [saved(folder) for _ in range(5)]
         for copy in copies:
             assert len(rows(copy, tmp_path / "check")) % 7 == 0  # no transaction is torn
 

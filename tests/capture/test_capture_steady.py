@@ -2,8 +2,6 @@
 
 import os
 import random
-import subprocess
-import sys
 import threading
 import time
 
@@ -115,43 +113,6 @@ def test_a_large_file_replaced_by_another_is_read_anew(tmp_path, monkeypatch):
     capture = read_folder(tmp_path / "src")
     assert capture.documents["x"] == "b" * LARGE
     assert capture.left_out == ()
-
-
-WRITER = """
-import mmap, sys
-with open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
-    with open(sys.argv[2], "r+b") as beside, mmap.mmap(beside.fileno(), 0) as passes:
-        print("ready", flush=True)
-        letter = 0
-        while True:
-            letter += 1
-            memory[:] = bytes([65 + letter % 26]) * len(memory)
-            passes[:] = letter.to_bytes(8, "big")
-"""
-
-
-@posix
-def test_no_copy_mixes_what_another_process_writes_through_a_map(tmp_path, monkeypatch):
-    path = make(tmp_path / "src", {"index": b"A" * 4_000_000, "a.md": b"a"}) / "index"
-    passes = make(tmp_path, {"passes": bytes(8)}) / "passes"
-    real = _moment.still_holds
-
-    def after_a_pass(*args, **options):
-        """A busy system may stop the writer in the middle for longer than anybody waits: then nothing can tell."""
-        before = passes.read_bytes()
-        wait_until(lambda: passes.read_bytes() != before)
-        return real(*args, **options)
-
-    monkeypatch.setattr(_moment, "still_holds", after_a_pass)
-    command = [sys.executable, "-c", WRITER, str(path), str(passes)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
-        try:
-            saved = read_folder(tmp_path / "src", secrets="allow").documents.get("index", "")
-            assert len(set(saved)) <= 1
-        finally:
-            writer.kill()
 
 
 def test_a_large_file_is_read_twice_with_some_time_between(tmp_path, monkeypatch):

@@ -13,8 +13,7 @@ import pytest
 
 pytest.importorskip("click")
 
-from colony_memory import ColonyMemory, SnapshotInfo
-from colony_memory.shell.cli import tables
+from colony_memory import ColonyMemory
 from colony_memory.shell.cli.output import Output
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
@@ -23,7 +22,6 @@ fcntl = pytest.importorskip("fcntl")
 pty = pytest.importorskip("pty")
 termios = pytest.importorskip("termios")
 
-KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
 CONTROL = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]")
 
 
@@ -191,8 +189,3 @@ def test_a_terminal_in_this_process(monkeypatch):
     with Output().working("Reading [bold]\x1b[31m"):
         pass
     assert r"Reading [bold]\x1b[31m" in plain(screen.getvalue())
-    info = SnapshotInfo(
-        "20261101T120000300000Z-abcdef", "default", "2026-11-01T12:00:00Z", ["a"] * 1000, 1, 99_900, "", True, KEY
-    )
-    drawn = plain(tables.snapshot_table([info], latest=(), now=datetime(2026, 11, 1, 12, 59, tzinfo=timezone.utc)))
-    assert drawn.splitlines()[1] == "  20261101T120000300000Z-abcdef  default  58m ago  99.9 kB       -  z6MkehRgf7"

@@ -182,8 +182,6 @@ def test_what_is_altered_is_judged_alike(read, tmp_path):
     foreign = "cmem.default.zz-old.manifest.json"
     edits = {
         "nothing": lambda at: None,
-        "no pointer": lambda at: (at / latest).unlink(),
-        "garbled pointer": lambda at: (at / latest).write_text("{"),
         "unsigned pointer": lambda at: edited(at / latest, signature=...),
         "pointer to another": lambda at: edited(
             at / latest, snapshot_id=ids[0], manifest_file=f"{oldest}.manifest.json", signature=...
@@ -191,13 +189,11 @@ def test_what_is_altered_is_judged_alike(read, tmp_path):
         "pointer to nothing, unsigned": lambda at: edited(at / latest, snapshot_id="", manifest_file="", signature=...),
         "pointer half empty": lambda at: edited(at / latest, snapshot_id=""),
         "newest manifest gone": lambda at: (at / f"{newest}.manifest.json").unlink(),
-        "newest part gone": lambda at: (at / f"{newest}.p0.json").unlink(),
         "no pointer, newest part gone": lambda at: ((at / latest).unlink(), (at / f"{newest}.p0.json").unlink()),
         "no pointer, another format": lambda at: (
             (at / latest).unlink(),
             edited(at / f"{newest}.manifest.json", format="colony-memory/9"),
         ),
-        "signature altered": lambda at: edited(at / f"{newest}.manifest.json", note="x"),
         "signature dropped": lambda at: edited(at / f"{newest}.manifest.json", signature=...),
         "signature null": lambda at: edited(at / f"{newest}.manifest.json", signature=None),
         "signature false": lambda at: edited(at / f"{newest}.manifest.json", signature=False),
@@ -210,9 +206,7 @@ def test_what_is_altered_is_judged_alike(read, tmp_path):
         "a count that is a float": lambda at: edited(at / f"{newest}.manifest.json", part_count=1.0, signature=...),
         "a count that is true": lambda at: edited(at / f"{newest}.manifest.json", part_count=True, signature=...),
         "another id's file": lambda at: shutil.copy(at / f"{newest}.manifest.json", at / foreign),
-        "all gone": lambda at: [each.unlink() for each in at.glob("cmem.*")],
         "only the pointer": lambda at: [each.unlink() for each in at.glob("cmem.*[0-9]Z*")],
-        "a key twice": lambda at: (at / f"{newest}.manifest.json").write_text('{"format":"a","format":"b"}'),
         "a mark before it": lambda at: (at / f"{newest}.manifest.json").write_bytes(
             b"\xef\xbb\xbf" + (at / f"{newest}.manifest.json").read_bytes()
         ),

@@ -118,9 +118,3 @@ def test_anchors_are_unique_and_links_lead_to_them(request, page):
     for link, anchor in re.findall(r"\]\(([\w-]+\.md)(?:#([\w-]+))?\)", text):
         assert (ROOT / "docs" / link).is_file()
         assert not anchor or anchor.replace("-", " ") in read(ROOT / "docs" / link).lower()
-
-
-# Docstrings
-
-
-# Links of pages that lie elsewhere

@@ -7,7 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -91,6 +91,35 @@ os._exit(0)
 def crash_log(path, *, rows):
     """A database whose content stands in its write-ahead log, as a crash leaves it."""
     subprocess.run([sys.executable, "-c", _CRASH, str(path), str(rows)], check=True)
+
+
+@contextmanager
+def running(code, *arguments, kill=False):
+    """A program that says that it is ready, and goes on until it is told to end, or killed."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            if kill:
+                process.kill()
+            process.communicate("\n")
+
+
+_HOLDER = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+for statement in sys.argv[2:]:
+    database.execute(statement).fetchall()
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def held(path, *statements, kill=False):
+    """Another process that has the database open, having run these."""
+    return running(_HOLDER, path, *statements, kill=kill)
 
 
 def contents(capture):
