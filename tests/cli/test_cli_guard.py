@@ -3,14 +3,13 @@
 import json
 import shlex
 import shutil
-import sys
 
 import pytest
-from cli_runs import POSIX, process, tree
+from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
 
-pytestmark = pytest.mark.usefixtures("no_command")
+pytestmark = pytest.mark.usefixtures("child")
 
 
 def test_the_way_back_is_a_command_to_paste(cli, vault, folder, child):
@@ -73,20 +72,3 @@ def test_what_is_left_out_stops_it(cli, refused, vault, folder, child):
     assert "there would be no way back for " in refused(1, "guard", folder, "--", "agent")
     assert child.started == 0
     assert cli("guard", "--exclude", "link", folder, "--", "agent")[0] == 0
-
-
-@pytest.mark.once
-@POSIX
-def test_a_real_command(vault, folder):
-    done = process("guard", folder, "--", "sh", "-c", f"echo out; rm {folder}/MEMORY.md; kill -TERM $$")
-    assert (done.returncode, done.stdout) == (143, "out\n")
-    back = shlex.split(done.stderr.splitlines()[-1].partition(": ")[2])
-    assert process(*back[1:]).returncode == 0
-    assert (folder / "MEMORY.md").exists()
-    done = process("guard", folder, "--", "no-such-command")
-    assert (done.returncode, len(done.stderr.splitlines())) == (127, 1)
-    (folder / "script").write_text("no program")
-    (folder / "script").chmod(0o700)
-    done = process("guard", folder, "--", folder / "script")
-    assert done.returncode == 126, sys.version
-    assert done.stderr.splitlines()[-1].endswith("script': Exec format error")

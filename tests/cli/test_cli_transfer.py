@@ -213,7 +213,7 @@ def test_what_is_left_out_is_named(cli, vault, tmp_path):
     assert json.loads(err)["warning"].startswith("left out: ")
 
 
-def test_bad_copy(refused, vault, tmp_path):
+def test_bad_copy(refused, vault, server, tmp_path):
     assert "give --from, --to" in refused(2, "copy")
     assert "no snapshot to copy" in refused(3, "copy", "--to", made(tmp_path / "other"))
     save(vault, NOTES)
@@ -223,10 +223,6 @@ def test_bad_copy(refused, vault, tmp_path):
     for url in (vault.path, tmp_path / "x" / ".." / "vault", f"file://{vault.path}"):
         assert "are the same vault" in refused(2, "copy", "--to", url)
     assert "not a kind of vault" in refused(2, "copy", "--to", "ftp:x")
-    assert "needs a key" in refused(2, "copy", "--to", "colony:")
-
-
-def test_the_hosted_vault_is_not_copied_onto_itself(refused, server):
     assert "are the same vault" in refused(2, "copy", "--from", "colony:", "--to", "colony:/")
 
 

@@ -164,11 +164,6 @@ def test_what_is_wrongly_named_is_said_with_the_part_that_helps(place, cli, code
 # --- not trusted: the three causes that the page names
 
 
-def tried(err):
-    """The command at the end of an error, as its words."""
-    return shlex.split(err.strip().rpartition("try: ")[2].removeprefix("colony-memory "))
-
-
 def refused_as_untrusted(cli, *words):
     code, _, err = cli(*words)
     assert (code, "recover#not-trusted" in err) == (4, True)
@@ -190,7 +185,7 @@ def test_what_is_older_than_signing_is_accepted_once(place, cli, key):
     key("agent.pem")
     err = refused_as_untrusted(cli, "restore", "--key-file", "agent.pem", "recovered")
     assert "older than signing" in err
-    assert cli(*tried(err))[0] == 0
+    assert cli(*shlex.split(err.strip().rpartition("try: colony-memory ")[2]))[0] == 0
     assert tree(place / "recovered") == tree(place / "memory")
     assert cli("backup", "--quiet", "--key-file", "agent.pem", "memory")[0] == 0
     assert cli("restore", "--key-file", "agent.pem", "after")[0] == 0

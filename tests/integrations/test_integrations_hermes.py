@@ -36,14 +36,6 @@ class MemoryProvider(ABC):
     def get_tool_schemas(self): ...
 
 
-class Context:
-    def __init__(self):
-        self.providers = []
-
-    def register_memory_provider(self, provider):
-        self.providers.append(provider)
-
-
 @pytest.fixture
 def vault(tmp_path, monkeypatch):
     monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "vault"))
@@ -59,10 +51,9 @@ def provider(monkeypatch):
     spec = importlib.util.spec_from_file_location("colony_memory_provider", PROVIDER)
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
-    context = Context()
-    loaded.register(context)
-    (found,) = context.providers
-    return found
+    found = []
+    loaded.register(types.SimpleNamespace(register_memory_provider=found.append))
+    return found[0]
 
 
 @pytest.fixture

@@ -42,23 +42,19 @@ def test_where_the_person_agrees_it_is_restored_and_what_was_there_is_saved(desk
     assert kept == {"MEMORY.md": "spoilt\n", "other.md": "mine\n"}
 
 
-async def accept_nothing(params):
-    return ElicitResult(action="accept", content=None)
+def accept(content):
+    async def answer(params):
+        return ElicitResult(action="accept", content=content)
 
-
-async def accept_no(params):
-    return ElicitResult(action="accept", content={"restore": False})
-
-
-async def accept_other(params):
-    return ElicitResult(action="accept", content={"yes": True})
+    return answer
 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_anything_but_a_clear_yes_restores_nothing(desk, era):
     desk.era = era
     before = sorted(desk.vault_path.iterdir())
-    for number, says in enumerate(("decline", "cancel", accept_nothing, accept_no, accept_other), 1):
+    accepted = map(accept, (None, {"restore": False}, {"yes": True}))
+    for number, says in enumerate(("decline", "cancel", *accepted), 1):
         desk.says = says
         assert desk.refused("restore", force=True).startswith("nothing was restored: ")
         assert len(desk.asked) == number
