@@ -31,10 +31,6 @@ def drawn(length, alphabet=ALNUM):
     return f"a{''.join(DRAW.choices(alphabet, k=length - 3))}7Z"
 
 
-def upper(length):
-    return "".join(DRAW.choices(string.ascii_uppercase + "234567", k=length))
-
-
 BODY = "\n".join(base64.b64encode(DRAW.randbytes(48)).decode() for _ in range(5))
 # Made here, so that no scanner of this repository takes them for real ones.
 SECRETS = [
@@ -53,23 +49,10 @@ SECRETS = [
         ),
     ),
     ("PuTTY private key", f"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPrivate-Lines: 2\n{BODY}\n"),
-    ("age secret key", f"AGE-SECRET-KEY-1{''.join(DRAW.choices('QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L', k=58))}"),
     ("Colony API key", f"col_{drawn(43, URLSAFE)}"),
     ("Colony API key", f"col_{'f0e1d2c3b4a59687' * 2}"),
-    ("AWS access key", f"AKIA{upper(16)}"),
-    ("AWS secret key", f"aws_secret_access_key = {drawn(40, ALNUM + '/+')}"),
-    ("AWS secret key", f'"SecretAccessKey": "{drawn(40, ALNUM + "/+")}"'),
-    ("AWS secret key", f"AWS_SECRET_ACCESS_KEY={drawn(40)}"),
-    *[("GitHub token", f"gh{kind}_{drawn(36)}") for kind in "pousr"],
-    ("GitHub token", f"github_pat_{drawn(22)}_{drawn(59)}"),
-    ("Slack webhook", f"https://hooks.slack.com/services/T01234567/B01234567/{drawn(24)}"),
-    ("OpenAI API key", f"sk-{drawn(20)}T3BlbkFJ{drawn(20)}"),
-    ("Anthropic API key", f"sk-ant-api03-{drawn(95, URLSAFE)}"),
-    ("OpenAI API key", f"sk-{drawn(48)}"),
-    ("PyPI token", f"pypi-AgEIcHlwaS5vcmc{drawn(150, URLSAFE)}"),
     ("Telegram bot token", f"123456789:AA{drawn(33, URLSAFE)}"),
     ("Telegram bot token", f"https://api.telegram.org/bot123456789:AA{drawn(33)}/getMe"),
-    ("Azure storage key", f"AccountName=x;AccountKey={drawn(86)}==;"),
 ]
 
 
@@ -321,6 +304,7 @@ HOSTILE = {
     "words": "secret_access_key='secretaccesskey: AKIA",
     **{kind: secret[: len(secret) * 2 // 3] + "-" for kind, secret in SECRETS},
     **{f"{kind}, many": secret + "." for kind, secret in SECRETS},
+    **{f"{kind.name}, drawn": sample(kind, random.Random(kind.form)) + "." for kind in KINDS[::4]},
 }
 
 
