@@ -9,7 +9,7 @@ import inspect
 import threading
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
@@ -33,10 +33,7 @@ from colony_memory.shell.app.pick import find, find_at, find_id, parse_moment
 from colony_memory.shell.app.protection import check_protection
 from colony_memory.signing import decode_did_key
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-CASES: list[tuple[str, Any, Callable[[ColonyMemory, str, Any], object]]] = [
+CASES = [
     ("incomplete", 5, lambda m, d, x: m.backup({"a": "b"}, incomplete=x)),
     ("destination", None, lambda m, d, x: m.copy_to(x)),
     ("labels", 5, lambda m, d, x: m.copy_to(ColonyMemory(backend=open_vault("memory:")), labels=x)),
@@ -82,9 +79,7 @@ CASES: list[tuple[str, Any, Callable[[ColonyMemory, str, Any], object]]] = [
 
 
 @pytest.mark.parametrize(("named", "value", "call"), CASES)
-def test_a_wrong_argument_is_named_and_changes_nothing(
-    named: str, value: Any, call: Callable[[ColonyMemory, str, Any], object], tmp_path: Path
-) -> None:
+def test_a_wrong_argument_is_named_and_changes_nothing(named, value, call, tmp_path):
     if named == "key file":
         pytest.importorskip("cryptography")
     (tmp_path / "a.md").write_text("here")

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from snapshot_files import unhurried
 
 from colony_memory._format.catalog import Entry, few_lines
 from colony_memory._format.names import require_id
@@ -14,9 +15,6 @@ from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory._format.rows import _ROW
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.snapshot import SnapshotInfo
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 
 LABEL, FILE = "work", "cmem.work.latest.json"
 ID = "20260102T030405000006Z-abcdef"

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from snapshot_files import unhurried
 
 from colony_memory._format import catalog, payload, rows
 from colony_memory._format.catalog import PAGE_ROWS, Catalog, Entry
@@ -20,8 +21,6 @@ from colony_memory._format.rows import raw_rows, read_rows
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.snapshot import SnapshotInfo
 
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 LABEL, FILE = "work", "cmem.work.latest.json"
 
 

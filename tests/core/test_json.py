@@ -5,11 +5,9 @@ import tracemalloc
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from snapshot_files import unhurried
 
 from colony_memory._format import json as _json
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 
 # Halves of pairs on their own, next to each other and in both orders; what JSON escapes; and everything else.
 AWKWARD = '\ud800\udbff\udc00\udfff\ud83d\ude00😀\\"/\0\x1f\x7f\u2028\ufeff\r\nu0d8é項'

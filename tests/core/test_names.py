@@ -2,13 +2,11 @@ import re
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from snapshot_files import unhurried
 
 from colony_memory._format import names
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 
 UTC = timezone.utc
 END = datetime.max.replace(tzinfo=UTC)

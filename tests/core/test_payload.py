@@ -9,17 +9,15 @@ from itertools import pairwise
 from types import ModuleType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from snapshot_files import unhurried
 from snapshots import recorded
 
 from colony_memory import SnapshotCorrupt
 from colony_memory._format import payload as _payload
 from colony_memory._format.payload import tree_of, tree_of_digests
 from colony_memory.snapshot import build, parse
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 
 
 def encode(data):

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from snapshot_files import unhurried
 
 from colony_memory import _diff, _matching, reports
 from colony_memory._diff import File, Steps, changed_part, file_patch, split_lines
@@ -19,9 +20,6 @@ from colony_memory.reports import (
     compare,
     count_lines,
 )
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 
 GOOD = SnapshotCheck("id", "ok", "ok", "ok", "ok", "did:key:z")
 

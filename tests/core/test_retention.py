@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from timelines import DAY, NOW, RULES, TIMELINES, UTC, Agent, at, unhurried
+from snapshot_files import unhurried
+from timelines import DAY, NOW, RULES, TIMELINES, UTC, Agent, at
 
 from colony_memory._format.names import id_order, read_stamp
 from colony_memory.retention import SHRINK_GRACE, Retention, Shrink, before_shrink, newest_first, plan

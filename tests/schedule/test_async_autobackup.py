@@ -16,7 +16,7 @@ from colony_memory import AsyncColonyMemory, ColonyMemory
 from colony_memory.exceptions import VaultUnavailable
 from colony_memory.schedule import autobackup
 from colony_memory.schedule.autobackup import AsyncAutobackup
-from colony_memory.testing import AsyncFakeVault, FaultyVault
+from colony_memory.testing import AsyncFakeVault
 from colony_memory.vaults.memory import MemoryVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
@@ -24,13 +24,8 @@ FOREVER = math.inf
 
 
 @pytest.fixture
-def store():
-    return FaultyVault(MemoryVault())
-
-
-@pytest.fixture
-def amem(store):
-    return AsyncColonyMemory(backend=AsyncFakeVault(store))
+def amem(vault):
+    return AsyncColonyMemory(backend=AsyncFakeVault(vault))
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +36,8 @@ def nothing_stays():
     assert {name: signal.getsignal(name) for name in before} == before
 
 
-def saved(store):
-    return ColonyMemory(backend=store.vault).restore()
+def saved(vault):
+    return ColonyMemory(backend=vault.vault).restore()
 
 
 async def until(condition):
@@ -53,7 +48,7 @@ async def until(condition):
 
 
 @pytest.mark.parametrize("kind", ["plain", "coroutine"])
-def test_it_saves_on_the_timer_and_at_the_end_in_the_event_loop(amem, store, memory, kind):
+def test_it_saves_on_the_timer_and_at_the_end_in_the_event_loop(amem, vault, memory, kind):
     async def collect():
         await asyncio.sleep(0)
         return memory()
@@ -71,10 +66,10 @@ def test_it_saves_on_the_timer_and_at_the_end_in_the_event_loop(amem, store, mem
         assert set(memory.threads) == {threading.current_thread()}
 
     asyncio.run(agent())
-    assert saved(store) == {"MEMORY.md": "last words"}
+    assert saved(vault) == {"MEMORY.md": "last words"}
 
 
-def test_backup_now_and_errors_are_as_in_the_other_one(amem, store, memory):
+def test_backup_now_and_errors_are_as_in_the_other_one(amem, vault, memory):
     async def agent():
         auto = amem.autobackup(memory, every=FOREVER)
         with pytest.raises(RuntimeError, match="inside the with block"):
@@ -92,14 +87,14 @@ def test_backup_now_and_errors_are_as_in_the_other_one(amem, store, memory):
                 memory.documents = nothing
                 assert await auto.backup_now() is None
                 assert "nothing was saved" in str(auto.last_error)
-            store.fail("*", VaultUnavailable("no network"), times=1)
+            vault.fail("*", VaultUnavailable("no network"), times=1)
             memory.documents = {"MEMORY.md": "second"}
             assert await auto.backup_now() is None
             assert isinstance(auto.last_error, VaultUnavailable)
         assert auto.last_error is None
 
     asyncio.run(agent())
-    assert saved(store) == {"MEMORY.md": "second"}
+    assert saved(vault) == {"MEMORY.md": "second"}
 
 
 def test_what_every_backup_would_refuse_is_refused_at_once(amem, memory):
@@ -112,7 +107,7 @@ def test_what_every_backup_would_refuse_is_refused_at_once(amem, memory):
 # Cancelling.
 
 
-def test_a_cancelled_agent_is_saved_and_more_cancels_wait_for_that(amem, store, memory):
+def test_a_cancelled_agent_is_saved_and_more_cancels_wait_for_that(amem, vault, memory):
     entered = asyncio.Event
 
     async def main():
@@ -139,10 +134,10 @@ def test_a_cancelled_agent_is_saved_and_more_cancels_wait_for_that(amem, store, 
             await task
 
     asyncio.run(main())
-    assert saved(store) == {"MEMORY.md": "first"}
+    assert saved(vault) == {"MEMORY.md": "first"}
 
 
-def test_what_cancels_every_task_does_not_cost_the_final_backup(amem, store, memory):
+def test_what_cancels_every_task_does_not_cost_the_final_backup(amem, vault, memory):
     """The end of asyncio.run cancels the backup on the timer too."""
     began = threading.Event()
 
@@ -164,7 +159,7 @@ def test_what_cancels_every_task_does_not_cost_the_final_backup(amem, store, mem
     before = signal.getsignal(signal.SIGINT)
     asyncio.run(main())
     signal.signal(signal.SIGINT, before)  # asyncio.run cannot put it back where the block outlives the main task
-    assert saved(store) == {"MEMORY.md": "first"}
+    assert saved(vault) == {"MEMORY.md": "first"}
 
 
 @pytest.mark.parametrize("where", ["collect", "vault"])
@@ -245,7 +240,7 @@ def test_an_event_loop_that_is_closed_during_the_final_backup_ends_the_thread(am
 
 @on_posix
 @pytest.mark.parametrize("how", ["handler", "add_signal_handler"])
-def test_sigterm_saves_while_the_agent_goes_on_and_then_calls_the_former_handler(amem, store, memory, sigterm, how):
+def test_sigterm_saves_while_the_agent_goes_on_and_then_calls_the_former_handler(amem, vault, memory, sigterm, how):
     async def agent():
         stop = asyncio.Event()
         steps = 0
@@ -264,7 +259,7 @@ def test_sigterm_saves_while_the_agent_goes_on_and_then_calls_the_former_handler
             os.kill(os.getpid(), signal.SIGTERM)
             if how == "handler":
                 await until(lambda: sigterm)
-                assert (steps, saved(store)) == (5, {"MEMORY.md": "first"})
+                assert (steps, saved(vault)) == (5, {"MEMORY.md": "first"})
             else:
                 await asyncio.wait_for(stop.wait(), 20)
             assert auto.running
@@ -276,11 +271,11 @@ def test_sigterm_saves_while_the_agent_goes_on_and_then_calls_the_former_handler
     before = signal.getsignal(signal.SIGTERM)
     asyncio.run(agent())
     signal.signal(signal.SIGTERM, before)
-    assert saved(store) == {"MEMORY.md": "said goodbye"}
+    assert saved(vault) == {"MEMORY.md": "said goodbye"}
 
 
 @on_posix
-def test_a_signal_that_comes_just_before_the_loop_sleeps_is_sent_again(amem, store, memory, sigterm, monkeypatch):
+def test_a_signal_that_comes_just_before_the_loop_sleeps_is_sent_again(amem, vault, memory, sigterm, monkeypatch):
     sent = []
 
     def send_again(number):
@@ -301,7 +296,7 @@ def test_a_signal_that_comes_just_before_the_loop_sleeps_is_sent_again(amem, sto
 
 
 @on_posix
-def test_ctrl_c_of_asyncio_run_saves_twice_and_interrupts(amem, store, memory):
+def test_ctrl_c_of_asyncio_run_saves_twice_and_interrupts(amem, vault, memory):
     seen = []
 
     async def agent():
@@ -316,7 +311,7 @@ def test_ctrl_c_of_asyncio_run_saves_twice_and_interrupts(amem, store, memory):
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(agent())
     assert seen == [1]
-    assert saved(store) == {"MEMORY.md": "said goodbye"}
+    assert saved(vault) == {"MEMORY.md": "said goodbye"}
 
 
 BEGIN = """

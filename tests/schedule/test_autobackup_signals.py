@@ -15,17 +15,6 @@ from colony_memory.vaults.memory import MemoryVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
 FOREVER = math.inf
-ENDING = [name for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
-
-
-@pytest.fixture
-def former():
-    """Have a handler that keeps what it was called with in the place of each of the three."""
-    received = []
-    before = {name: signal.signal(getattr(signal, name), lambda *args: received.append(args[0])) for name in ENDING}
-    yield received
-    for name, handler in before.items():
-        signal.signal(getattr(signal, name), handler)
 
 
 @on_posix

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta, timezone
 from itertools import count
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from colony_memory._format.names import new_id
@@ -13,9 +12,6 @@ from colony_memory.retention import (
     plan,
 )
 from colony_memory.snapshot import SnapshotInfo
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 
 UTC = timezone.utc
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

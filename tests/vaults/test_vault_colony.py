@@ -26,8 +26,6 @@ from colony_memory.vaults.colony.transport import build_request, delay_before_re
 
 __all__ = ["connect", "open_hosted", "server"]
 
-ETAG = "0" * 64
-
 # Every call, on a vault that holds x.json, with the method and the path of its request.
 CALLS = {
     "status": (lambda vault: vault.vault_status(), "GET", "/vault/status"),

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from colony_memory import vaults as open_module
-from colony_memory.exceptions import VaultMissing
 from colony_memory.vaults import open_vault
 from colony_memory.vaults.colony import ColonyVault
 from colony_memory.vaults.local import LocalVault
@@ -51,16 +50,6 @@ def test_directories(url, path, tmp_path):
     vault = open_vault(url)
     assert isinstance(vault, LocalVault)
     assert str(vault.path) == os.path.normpath(tmp_path / path)
-
-
-def test_a_directory_that_is_opened_works_and_is_not_made_by_it(tmp_path):
-    vault = open_vault((tmp_path / "a b").as_uri())
-    assert not (tmp_path / "a b").exists()
-    with pytest.raises(VaultMissing):
-        vault.vault_upload_file("x.json", "x")
-    open_vault((tmp_path / "a b").as_uri(), create=True)
-    vault.vault_upload_file("x.json", "x")
-    assert (tmp_path / "a b" / "x.json").read_text() == "x"
 
 
 @pytest.mark.parametrize("url", ["memory:", "MEMORY:", "memory://"])
