@@ -46,6 +46,12 @@ def bundle_of(folder):
     return content
 
 
+def why_left_out(capture):
+    (entry,) = capture.left_out
+    assert entry.name == ".git"
+    return entry.reason
+
+
 def test_what_was_restored_is_saved_again_once(repository, tmp_path):
     """The bundle of an older backup may stand beside a repository that has gone on."""
     (repository / ".git.bundle").write_bytes(bundle_of(repository.parent))
@@ -81,9 +87,7 @@ def test_a_worktree_leads_to_its_repository(repository, tmp_path):
     # From the worktree alone, the repository is outside of the folder.
     capture = read_folder(repository.parent / "tree", git=True)
     assert set(contents(capture)) == {"plan.md"}
-    ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
-    assert name == ".git"
-    assert reason.startswith("leads out of the folder, to '")
+    assert why_left_out(capture).startswith("leads out of the folder, to '")
 
 
 def plant(repository, private, what):
@@ -123,9 +127,7 @@ def test_a_strangers_repository_brings_nothing_of_the_users(repository, tmp_path
     plant(folder / ".git", repository / ".git", what)
     capture = read_folder(folder, git=True)
     assert set(contents(capture)) == {"README.md"}
-    ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
-    assert name == ".git"
-    assert why in reason
+    assert why in why_left_out(capture)
 
 
 @posix
@@ -159,16 +161,12 @@ def test_a_shallow_clone_is_left_out(repository, tmp_path):
     run(tmp_path, "clone", "-q", "--depth=1", repository.as_uri(), "shallow")
     capture = read_folder(tmp_path / "shallow", git=True)
     assert set(contents(capture)) == {"plan.md"}
-    ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
-    assert name == ".git"
-    assert "git fetch --unshallow" in reason
+    assert "git fetch --unshallow" in why_left_out(capture)
 
 
 def test_what_git_cannot_do_is_left_out(repository, monkeypatch):
     def reason():
-        (entry,) = read_folder(repository, git=True).left_out
-        assert entry.name == ".git"
-        return entry.reason
+        return why_left_out(read_folder(repository, git=True))
 
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "")

@@ -131,7 +131,7 @@ def test_a_second_interrupt_where_nothing_hangs(monkeypatch, refused, vault, fol
 
 
 class Process:
-    """``colony-memory watch`` in a process of its own; its lines as they come."""
+    """``colony-memory watch`` in a process of its own."""
 
     def __init__(self, *args):
         self.process = subprocess.Popen(
@@ -141,7 +141,6 @@ class Process:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.lines = []
 
     def __enter__(self):
         return self
@@ -153,11 +152,7 @@ class Process:
 
     def line(self, pattern):
         """Read on until such a line."""
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if re.search(pattern, line):
-                return line
-        raise AssertionError("".join(self.lines))
+        return next(line for line in self.process.stdout if re.search(pattern, line))
 
     def end(self, number):
         self.process.send_signal(number)

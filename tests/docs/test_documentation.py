@@ -144,17 +144,10 @@ def test_the_vault_of_the_docs_does_what_a_vault_owes(tmp_path):
 # Names
 
 
-def errors_of_the_package():
-    return [
-        name
-        for name, value in vars(exceptions).items()
-        if isinstance(value, type) and issubclass(value, (exceptions.ColonyMemoryError, exceptions.ColonyMemoryWarning))
-    ]
-
-
 def test_every_error_is_in_the_errors_page_with_what_to_do():
     text = read(ROOT / "docs" / "errors.md")
-    names = errors_of_the_package()
+    kinds = (exceptions.ColonyMemoryError, exceptions.ColonyMemoryWarning)
+    names = [name for name, value in vars(exceptions).items() if isinstance(value, type) and issubclass(value, kinds)]
     assert len(names) > 14
     for name in names:
         assert f"`{name}`" in text, name
