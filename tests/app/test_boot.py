@@ -24,7 +24,6 @@ from colony_memory.capture._moves import Moves
 from colony_memory.shell.app.run import begin
 from colony_memory.testing import FaultyVault
 from colony_memory.vaults.local import LocalVault
-from colony_memory.vaults.memory import MemoryVault
 
 pytestmark = [posix, pytest.mark.usefixtures("quiet")]
 BEFORE = "default-before-restore"
@@ -327,23 +326,14 @@ def test_what_is_written_between_the_question_and_the_answer_is_never_lost(world
         assert world.texts()["a"].startswith("meanwhile ")
 
 
-@pytest.fixture
-def vault():
-    return MemoryVault()
-
-
-@pytest.fixture
-def memory(vault):
-    return ColonyMemory(backend=vault)
-
-
 def saved(vault, documents, **options):
     memory = ColonyMemory(backend=vault)
     memory._session.now = lambda: datetime.now(timezone.utc) + timedelta(minutes=1)
     return memory.backup(documents, **options)
 
 
-def test_a_first_start_makes_the_folder_and_leaves_what_is_there(vault, memory, tmp_path):
+def test_a_first_start_makes_the_folder_and_leaves_what_is_there(vault, tmp_path):
+    memory = ColonyMemory(backend=vault)
     saved(vault, {"MEMORY.md": "of another"}, label="other")
     assert begin(memory, tmp_path / "a" / "b").restored is None
     assert list((tmp_path / "a" / "b").iterdir()) == []
