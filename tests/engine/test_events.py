@@ -49,8 +49,8 @@ def manifest(info):
     return f"cmem.default.{info.snapshot_id}.manifest.json"
 
 
-def counted(action, *names, total=None):
-    return [Event(action, name, done, total or len(names)) for done, name in enumerate(names, 1)]
+def counted(action, *names):
+    return [Event(action, name, done, len(names)) for done, name in enumerate(names, 1)]
 
 
 def names(told):

@@ -1,9 +1,7 @@
 """``history`` and ``search``: what became of a document, and of a line, by both faces."""
 
-import gc
 import json
 import random
-import weakref
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 
@@ -235,33 +233,6 @@ def test_files_are_asked_for_several_at_once(vault, monkeypatch):
     monkeypatch.setattr(verbs, "_BATCH_BYTES", 1)
     memory.history("a")
     assert [len(names) for names in asked if names] == [2] * 30
-
-
-@pytest.mark.once
-def test_no_more_than_two_snapshots_are_in_memory(vault, monkeypatch):
-    class Documents(dict):
-        __hash__ = object.__hash__
-
-    alive, there = weakref.WeakSet(), []
-
-    async def load(*args, **options):
-        loaded = await real(*args, **options)
-        watched = Documents(loaded.documents)
-        alive.add(watched)
-        gc.collect()
-        there.append(len(alive))
-        return loaded._replace(documents=watched)
-
-    fill(vault, [{"a": f"{number}\n"} for number in range(6)])
-    real = verbs.Walk.load
-    monkeypatch.setattr(verbs.Walk, "load", load)
-    gc.freeze()  # what other tests left is not looked through each time
-    try:
-        ColonyMemory(backend=vault).search("1")
-    finally:
-        gc.unfreeze()
-    assert len(there) == 6
-    assert max(there) <= 2
 
 
 def test_patches_take_no_more_memory_than_there_is_for_them(vault, monkeypatch):

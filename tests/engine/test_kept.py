@@ -249,22 +249,17 @@ def test_the_pointer_does_not_grow_over_400_backups_under_a_retention(vault):
     assert len(vault.files) == 11
 
 
-class Slow(FakeVault):
-    def __init__(self, **options):
-        self.time = 1_700_000_000.0
-        super().__init__(operations_per_hour=None, clock=lambda: self.time, **options)
-
-
 def test_a_full_vault_recovers_from_a_backup_that_stopped_half_way():
-    vault = Slow(quota_bytes=9_000)
+    now = [1_700_000_000.0]
+    vault = FakeVault(operations_per_hour=None, quota_bytes=9_000, clock=lambda: now[0])
     mem = ColonyMemory(backend=vault)
     mem.backup({"m": "small"})
     junk = json.dumps({"format": "colony-memory/1", "snapshot_id": "x", "seq": 0, "b64": "A" * 7_500})
     vault.vault_upload_file("cmem.default.20231114T221320000000Z-abcdef.p0.json", junk)
-    vault.time += 60
+    now[0] += 60
     with pytest.raises(Exception, match="free in the vault"):
         mem.backup({"m": noise(1)}, prune_keep=3)  # it may be the work of another client
-    vault.time += 2 * 3600
+    now[0] += 2 * 3600
     # Nothing newer shows the vault's time, and nothing newer fits; the pointer can be written as it is.
     assert mem.backup({"m": noise(1)}, prune_keep=3).head
     assert not [name for name in vault.files if "abcdef" in name]

@@ -48,18 +48,6 @@ def test_restore_takes_globs(open_memory, vault):
             mem.restore(names=["nothing"], **options)
 
 
-def test_unchanged_memory_writes_nothing(open_memory, vault):
-    mem = open_memory(vault)
-    first = mem.backup(DOCS)
-    before = dict(vault.files)
-    again = mem.backup(dict(reversed(DOCS.items())))
-    assert again.reused
-    assert again.snapshot_id == first.snapshot_id
-    assert vault.files == before
-    assert not mem.backup(DOCS, skip_unchanged=False).reused
-    assert len(mem.list_snapshots()) == 2
-
-
 def test_unchanged_memory_is_saved_again_if_the_saved_one_is_broken(open_memory, vault):
     mem = open_memory(vault)
     first = mem.backup(DOCS)

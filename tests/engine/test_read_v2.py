@@ -13,7 +13,6 @@ from colony_memory import (
     ColonyMemoryWarning,
     Ed25519Signer,
     SnapshotCorrupt,
-    SnapshotNotFound,
 )
 from colony_memory._format.names import manifest_filename, pack_filename
 from colony_memory._format.pointer import read_pointer, write_pointer
@@ -118,16 +117,6 @@ def test_a_snapshot_whose_packs_are_not_all_there_is_not_listed(spoil):
     with pytest.warns(ColonyMemoryWarning, match="needs"):
         listed = mem.prune(keep=9) or mem.list_snapshots()
     assert saved.ids[2] not in {info.snapshot_id for info in listed}
-
-
-def test_what_is_deleted_in_between_costs_nothing_else():
-    for gone in range(6):
-        saved, left = Saved(HISTORY[:6]), [n for n in range(6) if n != gone]
-        saved.mem.delete_snapshot(label="default", snapshot_id=saved.ids[gone])
-        saved.check(left)
-        assert saved.packs() == saved.needed(left)
-        with pytest.raises(SnapshotNotFound):
-            saved.mem.restore(snapshot_id=saved.ids[gone])
 
 
 def test_a_pack_of_less_than_an_hour_stays_until_a_later_prune():

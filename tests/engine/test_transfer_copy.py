@@ -1,6 +1,5 @@
 """Copy from vault to vault: every byte, every label, and what is left out is named."""
 
-import asyncio
 import json
 
 import pytest
@@ -17,7 +16,7 @@ from transfers import (
     no_pointers,
 )
 
-from colony_memory import AsyncColonyMemory, ColonyMemory, QuotaExceeded, RateLimited, VaultError, snapshot
+from colony_memory import ColonyMemory, QuotaExceeded, RateLimited, VaultError, snapshot
 from colony_memory._boundary import drive
 from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer
@@ -142,17 +141,7 @@ def test_from_the_hosted_vault_to_a_directory_and_back(tmp_path, monkeypatch):
         assert back.restore() == versions[2]
         assert no_pointers(other.vault.files) == no_pointers(server.vault.files)
         assert len(copy(hosted, back).already) == 3
-        there = asyncio.run(into_async(server.url, tmp_path / "again"))
-        assert len(there.copied) == 3
-    again = ColonyMemory(backend=LocalVault(tmp_path / "again", create=True))
-    assert again.list_snapshots() == local.list_snapshots()
-    assert again.verify()
-
-
-async def into_async(url, path):
-    pytest.importorskip("httpx")
-    async with AsyncColonyMemory("col_test", base_url=url) as hosted:
-        return await copy(hosted, AsyncColonyMemory(backend=LocalVault(path, create=True)))
+    assert local.verify()
 
 
 def test_an_hours_writes_end_a_copy_and_the_next_hour_goes_on():

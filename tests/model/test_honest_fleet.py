@@ -7,7 +7,6 @@ pointer. The vault writes on condition.
 """
 
 import itertools
-import json
 import warnings
 from datetime import datetime, timedelta, timezone
 
@@ -20,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from memory_machine import FAULTS as ANY_FAULT
 from memory_machine import strike
 from signed_histories import OWN, POINTER, check_each_signature_once
+from test_interleavings import published
 
 from colony_memory import (
     ColonyMemory,
@@ -28,8 +28,7 @@ from colony_memory import (
     SnapshotNotFound,
     UntrustedSnapshot,
 )
-from colony_memory._format.names import manifest_filename, new_id
-from colony_memory.snapshot import build
+from colony_memory._format.names import new_id
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.testing.faults import ProcessDied
 
@@ -173,20 +172,10 @@ class HonestFleet(RuleBasedStateMachine):
     @precondition(lambda self: self.legacy)
     @rule()
     def saves_with_0_1_1(self):
-        """Part, manifest, and a bare pointer over whatever is there."""
         self.now += timedelta(seconds=1)
         documents, each = self.memory(), new_id(self.now, "0a1b1c", [])
-        built = build(documents, label="default", snapshot_id=each, created_at="x", signer=OWN)
-        for name, text in built.files.items():
+        for name, text in published(documents, each, "x", signer=OWN)[1].items():
             self.fake.vault_upload_file(name, text)
-        pointer = {
-            "format": "colony-memory/latest/1",
-            "label": "default",
-            "snapshot_id": each,
-            "manifest_file": manifest_filename("default", each),
-            "updated_at": "x",
-        }
-        self.fake.vault_upload_file(POINTER, json.dumps(pointer))
         self.saved[each] = documents
 
     @precondition(lambda self: POINTER in self.fake.files)

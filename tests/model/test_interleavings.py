@@ -296,30 +296,25 @@ def test_two_backups_and_a_prune(kind, clocks, keep, signed, monkeypatch):
     count(search, states, found, "signed" if signed else "two backups and a prune")
 
 
-async def published_backup(session, documents):
-    """What 0.1.1 does, as far as a vault can tell: part, manifest, and a bare pointer over whatever is there."""
-    await session.vault.status()
-    snapshot_id = new_id(session.now(), session.token(), [])
-    built = build(
-        documents,
-        label="default",
-        snapshot_id=snapshot_id,
-        created_at=session.stamp(),
-        signer=None,
-        previous=None,
-        max_bytes=10**6,
-    )
-    for name, text in built.files.items():
-        await session.vault.put(name, text)
+def published(documents, snapshot_id, stamp, *, signer=None):
+    """What 0.1.1 writes, as far as a vault can tell: part, manifest, and a bare pointer over whatever is there."""
+    built = build(documents, label="default", snapshot_id=snapshot_id, created_at=stamp, signer=signer)
     pointer = {
         "format": "colony-memory/latest/1",
         "label": "default",
         "snapshot_id": snapshot_id,
         "manifest_file": manifest_filename("default", snapshot_id),
-        "updated_at": session.stamp(),
+        "updated_at": stamp,
     }
-    await session.vault.put(latest_filename("default"), json.dumps(pointer))
-    return built.info
+    return built.info, {**built.files, latest_filename("default"): json.dumps(pointer)}
+
+
+async def published_backup(session, documents):
+    await session.vault.status()
+    info, files = published(documents, new_id(session.now(), session.token(), []), session.stamp())
+    for name, text in files.items():
+        await session.vault.put(name, text)
+    return info
 
 
 def three_writers(policy):

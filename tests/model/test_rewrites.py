@@ -1,6 +1,5 @@
 """rewrite: what was taken out is in no file any more, everything else stays, and nothing is lost wherever it stops."""
 
-import asyncio
 import base64
 import contextlib
 import json
@@ -14,7 +13,6 @@ from test_transfer_interleavings import beside, meddle
 from transfers import backend_of, fake, hours_later
 
 from colony_memory import (
-    AsyncColonyMemory,
     ColonyMemory,
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -28,7 +26,7 @@ from colony_memory import (
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.record import RECORD_NAME
 from colony_memory._format.v2 import chain as chains
-from colony_memory.testing import AsyncFakeVault, FaultyVault
+from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
 
 SECRET = "hunter2-secret-word"
@@ -256,13 +254,6 @@ def test_what_another_deletes_meanwhile_does_not_come_back():
         ColonyMemory(backend=vault).rewrite(replace={SECRET: "gone"})
     memory.rewrite(replace={SECRET: "gone"})
     assert contents(memory) == [clean(docs) for docs in history()[1:]]
-
-
-def test_the_async_face_does_the_same():
-    memory, _ = filled()
-    own = AsyncColonyMemory(backend=AsyncFakeVault(backend_of(memory)))
-    assert asyncio.run(own.rewrite(replace={SECRET: "gone"})).deleted == 2
-    assert contents(memory) == [clean(docs) for docs in history()]
 
 
 def test_what_is_unmerged_or_kept_for_a_shrink_stays_so():
