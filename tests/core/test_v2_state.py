@@ -243,6 +243,12 @@ def test_what_is_no_change_is_refused(content):
         apply(BEFORE, content, max_bytes=BOUND)
 
 
+def test_a_text_that_is_not_utf8_is_refused():
+    state = apply(BEFORE, line(put={"a": 1}, texts=b"\xff"), max_bytes=BOUND).state
+    with pytest.raises(ValueError, match="not UTF-8"):
+        state.documents()
+
+
 def test_a_state_is_bounded():
     whole = line(put={"a": 100}, texts=b"x" * 100)
     assert len(apply(EMPTY, whole, max_bytes=102).state) == 102
