@@ -4,9 +4,6 @@ import json
 
 import age_keys as keys
 import pytest
-
-pytest.importorskip("click")
-
 from age_files import quick_passphrases
 from cli_runs import tree
 

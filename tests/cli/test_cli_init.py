@@ -19,12 +19,10 @@ READING = (
     ("verify",),
     ("diff", "latest"),
     ("status",),
-    ("status", "--max-age", "26h"),
     ("export", "latest", "a.json"),
 )
 WRITING = (
     ("backup", "memory"),
-    ("backup", "--quiet", "memory"),
     ("watch", "--once", "memory"),
     ("watch", "memory"),
     ("prune", "--keep", "1", "--yes"),
@@ -121,9 +119,6 @@ def test_a_disk_that_goes_away_is_no_first_start(cli, refused, folder, vault, tm
     shutil.rmtree(vault.path)
     (tmp_path / "away").rename(vault.path)
     assert cli("restore", "out")[0] == 0
-
-
-# --- settings
 
 
 def test_a_vault_that_was_made_on_purpose_is_not_told_again(cli, folder, monkeypatch):

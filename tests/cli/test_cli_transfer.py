@@ -5,16 +5,15 @@ import json
 import subprocess
 import sys
 
+import cli_runs
 import pytest
-from cli_runs import POSIX, cli, damage, environment, folder, process, refused, save, server, tree
-from cli_runs import vault_of_1 as vault
+from cli_runs import POSIX, damage, process, save, tree
 
 from colony_memory import ColonyMemory, Ed25519Signer
 from colony_memory.transfer import load_export
 from colony_memory.vaults.local import LocalVault
 
-__all__ = ["cli", "environment", "folder", "refused", "server", "vault"]
-
+vault = cli_runs.vault_of_1
 NOTES = {"MEMORY.md": "two years of notes"}
 
 

@@ -29,10 +29,8 @@ DOCUMENTED = [
 ]
 UNREADABLE = {
     "nothing": b"",
-    "blank": b" \n",
     "text": b"Session started",
     "list": b'["hook_event_name", "Stop"]',
-    "number": b"3",
     "no UTF-8": b'{"hook_event_name": "St\xff"}',
     "two documents": b'{"hook_event_name": "Stop"} {}',
     "cut off": b'{"hook_event_name": "Stop", "last_assistant_message": "lo',
