@@ -1,9 +1,8 @@
 """Many honest clients over one vault, with faults: none of them is ever told of an attack over what they saved.
 
 Two clients that sign and keep witnesses of their own, one that prunes, one that deletes, one that imports and copies,
-and 0.1.1 beside them where its pointers are accepted.
-Replies are lost, torn and garbled, clients die, the vault loses the
-pointer. The vault writes on condition.
+and 0.1.1 beside them where its pointers are accepted. Replies are lost, torn and garbled, clients die, the vault loses
+the pointer. The vault writes on condition.
 """
 
 import itertools
