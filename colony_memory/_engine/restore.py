@@ -118,7 +118,8 @@ async def with_basis(session: Session, restored: Restored, *, whole: bool = True
     ids, stream = (frozenset[str](), None) if state is None else (state.shown, state.decision.stream)
     basis = events.settled(session.home(label).read(), latest, listed=ids)
     if state is not None and mine == latest and whole:
-        _tell_unmerged(session, state, label, basis)
+        if restored.state is not None:  # whoever names a snapshot may be about to merge
+            _tell_unmerged(session, state, label, basis)
         after = events.restored(basis, mine, stream=stream, tree=restored.tree, listed=ids)
     else:
         after = events.reverted(basis, latest, last=mine, stream=stream, listed=ids)
