@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("click")
+
 import colony_memory
 from colony_memory import ColonyMemory, Hint
 from colony_memory.exceptions import (
