@@ -2,3 +2,17 @@
 
 What a person decides is fixed when it starts. No tool takes a path, and text out of a vault is marked as data.
 """
+
+from __future__ import annotations
+
+from colony_memory.exceptions import ColonyMemoryError
+
+__all__ = ["require_mcp"]
+
+
+def require_mcp() -> None:
+    """Go on only with the library of the protocol."""
+    try:
+        from mcp.server.mcpserver.exceptions import UnexpectedToolError  # noqa: F401 - 2.0 has none
+    except ImportError as error:
+        raise ColonyMemoryError("the server needs the extra 'mcp': pip install -U 'colony-memory[mcp]'") from error

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict, replace
-from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.shell.app.config import read_seconds, show_duration
 from colony_memory.shell.app.open import choose_place
 from colony_memory.shell.app.pick import made_at, stamp
@@ -250,10 +249,9 @@ def run_mcp(
     colony-memory mcp ~/agent/memory
     colony-memory mcp --label research --keep 50 --allow-restore ~/agent/memory
     """
-    try:
-        from mcp.server.mcpserver.exceptions import UnexpectedToolError  # noqa: F401 - 2.0 has none
-    except ImportError as error:
-        raise ColonyMemoryError("the server needs the extra 'mcp': pip install -U 'colony-memory[mcp]'") from error
+    from colony_memory.shell.mcp import require_mcp
+
+    require_mcp()
     from colony_memory.shell.mcp.served import Served, real_folder
     from colony_memory.shell.mcp.server import MemoryServer, serve_stdio
 
