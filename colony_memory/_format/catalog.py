@@ -113,13 +113,15 @@ class Catalog(Sequence[Entry]):
         return out
 
     def _append(self, texts: Sequence[object], file: str | None) -> None:
+        # Summed as they come: how many there are is chosen by whoever holds the vault.
+        size, values = sum(page.size for page in self._pages), sum(page.values for page in self._pages)
         for place, text in enumerate(texts, len(self._pages) + 1):
             head = _HEAD.match(text) if isinstance(text, str) and _is_plain(text) else None
             if head is not None:
-                self._pages.append(_Page(str(text), int(head[1]), int(head[2]), file))
-            if head is None or _share(self._pages) > (1 if file is None else IN_FILES):
-                del self._pages[place - 1 :]
+                size, values = size + int(head[1]), values + int(head[2])
+            if head is None or max(size / MAX_WEIGHT, values / MAX_VALUES) > (1 if file is None else IN_FILES):
                 raise ValueError(f"page {place} is malformed, or larger than a catalogue may be")
+            self._pages.append(_Page(str(text), int(head[1]), int(head[2]), file))
 
     @property
     def unread(self) -> tuple[str, ...]:
@@ -181,8 +183,11 @@ class Catalog(Sequence[Entry]):
         what changed in those and is in no new one is left out, with all behind it.
         """
         (_, own), *runs = self._runs()
-        fit = 0
-        while fit < len(own) and _chars(own[: fit + 1]) <= MAX_CATALOG_CHARS and _share(own[: fit + 1]) <= 1:
+        fit = chars = size = values = 0
+        for page in own:
+            chars, size, values = chars + len(page.text), size + page.size, values + page.values
+            if chars > MAX_CATALOG_CHARS or max(size / MAX_WEIGHT, values / MAX_VALUES) > 1:
+                break
             fit += 1
         out, older, seen = [page.text for page in own[:fit]], list[dict[str, Any]](), [*own]
         if fit < len(own):
