@@ -189,12 +189,12 @@ class Catalog(Sequence[Entry]):
             if chars > MAX_CATALOG_CHARS or max(size / MAX_WEIGHT, values / MAX_VALUES) > 1:
                 break
             fit += 1
-        out, older, seen = [page.text for page in own[:fit]], list[dict[str, Any]](), [*own]
+        out, older = [page.text for page in own[:fit]], list[dict[str, Any]]()
         if fit < len(own):
             return out, []
         for file, pages in runs:
-            seen += pages
-            if file is None or _share(seen) > IN_FILES:
+            size, values = size + sum(page.size for page in pages), values + sum(page.values for page in pages)
+            if file is None or max(size / MAX_WEIGHT, values / MAX_VALUES) > IN_FILES:
                 return out, older[:MAX_FILES]
             older.append(file._asdict())
         return out, [*older, *(file._asdict() for file in self._unread)][:MAX_FILES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import LATEST_FORMAT
@@ -45,6 +46,9 @@ class _Entry:
     etag: str
     created_at: float
     updated_at: float
+
+
+_CONTENT, _SIZE = attrgetter("content"), attrgetter("size")
 
 
 class MemoryVault:
@@ -170,7 +174,11 @@ class MemoryVault:
     # Shared with subclasses.
 
     def _used_bytes(self) -> int:
-        return sum(self._find(name).size for name in self.files)
+        # Whatever was changed from outside is another object, or in another place. This is asked at every call.
+        known = self._known.values()
+        if len(known) != len(self.files) or not all(map(is_, map(_CONTENT, known), self.files.values())):
+            self._known = {name: self._find(name) for name in self.files}
+        return sum(map(_SIZE, self._known.values()))
 
     def _listing(self, prefix: str) -> dict[str, Any]:
         names = sorted(name for name in self.files if name.startswith(prefix))
