@@ -17,7 +17,6 @@ from colony_memory._os.paths import decode_name, is_directory, is_file, is_link,
 from colony_memory._values import dataclass, field
 from colony_memory._values import pattern as compiled
 from colony_memory.capture._filenames import LONGEST_NAME, depth_problem, is_staging, name_problem, parents_of
-from colony_memory.capture.git import GIT_NAME
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-IGNORE_NAME = ".cmemignore"
+GIT_NAME, IGNORE_NAME = ".git", ".cmemignore"
 LARGEST = 1 << 16  # bytes of a file of rules: each name is held against each rule
 
 _LONGEST = 4096  # bytes of a rule: no path is longer

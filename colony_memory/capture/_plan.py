@@ -259,7 +259,7 @@ class _Comparison:
             *stays,
         ]
         left += [entry.name for entry in tree.left_out]
-        left += [entry.name for entry in tree.repositories]
+        left += tree.repositories
         needed = {parent for name in left for parent in parents_of(name)} | {*self._metadata.empty_dirs, *stays}
         emptied = {parent for name in plan.removed for parent in parents_of(name)}
         for name in sorted(tree.directories.keys() - needed, reverse=True):

@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
-from colony_memory._os.paths import local_name
 from colony_memory._values import replace
 from colony_memory.capture._filenames import JOURNAL, LOG, parents_of, whole_of
 from colony_memory.capture._ignore import IGNORE_NAME
@@ -23,7 +22,6 @@ from colony_memory.capture._steady import (
     Contents,
     NotSaved,
     TooLarge,
-    as_bytes,
     as_content,
     companions_of,
     has_file,
@@ -34,7 +32,6 @@ from colony_memory.capture._steady import (
     room_of,
 )
 from colony_memory.capture._tree import PART, LeftOut, Note, Tree, cost_of, encoded_size, is_same, shown_size
-from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -74,7 +71,6 @@ class Found:
         # By directory and name, what is a part of which database, and why that is left out, or nothing
         self._parts: dict[tuple[str, str], tuple[str, str]] = {}
         self._failed: dict[str, tuple[os.stat_result, LeftOut]] = {}
-        self._bundles: set[str] = set()
         self._measured = self._size = self._steps = 0
         self._at, self._called_off = "", False
 
@@ -170,37 +166,15 @@ class Found:
         chosen = self._choose()
         held = {entry.name for entry in chosen if entry.name not in torn and self._is_held(entry.name, there)}
         held -= {name for name, size in self.sizes.items() if name in held and size != self.status[name].st_size}
-        held |= self._bundles
         for name in [name for name in (*self.contents, *self.unread) if name not in held]:
             self._drop(name)
         self._parts = {key: part for key, part in self._parts.items() if part[0] in held and not part[1]}
         self.parts = {name: status for name, status in self.parts.items() if whole_of(name) in held}
-        there |= {entry.name: entry for entry in self.tree.repositories}
         same = {name for name, (then, _) in self._failed.items() if name in there and is_same(then, there[name].status)}
         self._failed = {name: self._failed[name] for name in same - self.restless}
         self.tree.left_out += [why for _, why in self._failed.values()]
         held |= self._failed.keys()
         self._read_all([entry for entry in chosen if entry.name not in held])
-
-    def take_repositories(self) -> None:
-        for entry in self.tree.repositories:
-            path = entry.root.joinpath(*map(local_name, entry.inside), GIT_NAME)
-            name = entry.name.removesuffix(GIT_NAME) + BUNDLE_NAME
-            try:
-                bundle = make_bundle(path, within=entry.root, limit=self.room.size)
-                if bundle is None:
-                    self.note(entry.name, "git repository without a commit: there is nothing to save")
-                    continue
-                beside = self.contents.get(name)
-                if beside is not None and not holds_bundle(path, as_bytes(beside)):
-                    raise NotBundled(f"{BUNDLE_NAME!r} beside it is another: fetch from it or rename it")
-                if not self.room.has(encoded_size(len(bundle))):
-                    raise NotBundled(f"its bundle is {shown_size(len(bundle))}, {self.room.exceeded}")
-            except NotBundled as error:
-                self._leave([entry], str(error), unread=False)
-            else:
-                self.add(name, bundle)
-                self._bundles.add(name)
 
     def add(self, name: str, content: str | bytes) -> None:
         """Let a file that was read be this."""
@@ -223,7 +197,7 @@ class Found:
             self._drop(name)
         self.parts = {name: status for name, status in self.parts.items() if not inside(name)}
         tree.files = [entry for entry in tree.files if not inside(entry.name)]
-        tree.repositories = [entry for entry in tree.repositories if not inside(entry.name)]
+        tree.repositories = [name for name in tree.repositories if not inside(name)]
         tree.directories = {name: each for name, each in tree.directories.items() if not inside(f"{name}/.")}
         tree.links = {name: target for name, target in tree.links.items() if not inside(name)}
         tree.left_out = [entry for entry in tree.left_out if not inside(entry.name.rstrip("/"))]

@@ -59,7 +59,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file that was found, or a git repository."""
+    """A file that was found."""
 
     root: Path  # a directory from which no link leads on to it
     inside: tuple[str, ...]  # the directories that lead to it from there
@@ -78,7 +78,7 @@ class Tree:
     """Everything that was found so far."""
 
     files: list[Entry] = field(default_factory=list)  # a database before what is beside it
-    repositories: list[Entry] = field(default_factory=list)  # the .git of each
+    repositories: list[str] = field(default_factory=list)  # the .git of each, by name
     directories: dict[str, os.stat_result] = field(default_factory=dict)  # but for those where a walk began
     links: dict[str, str] = field(default_factory=dict)  # with what they say
     left_out: list[LeftOut] = field(default_factory=list)  # of a walk, what cannot be looked at, or into, is `unread`
@@ -184,7 +184,6 @@ class Known:
 
     rows: Mapping[str, Row]
     rules: str | None  # the version of the rules by which they have to be clean, None where nobody asks for that
-    unless: tuple[str, ...] = ()  # what is to be read all the same, by the end of its name
 
     def find(self, name: str, there: Mapping[str, os.stat_result]) -> Row | None:
         """The row of a file that need not be read, or is a part of one that need not be, by all that is there."""
@@ -195,9 +194,7 @@ class Known:
             if found is None or not found.is_database:
                 return None
             return row or Row.of(there[name], PART, began=sys.maxsize, is_text=False)
-        if not row.digest or not row.is_of(there[name]) or name.endswith(self.unless):
-            return None
-        if self.rules not in (None, row.clean):
+        if not row.digest or not row.is_of(there[name]) or self.rules not in (None, row.clean):
             return None
         # A database changes by its log alone. The index beside it is the readers', who may come and go.
         same = all(self._is_same(name + suffix, there, of=row) for suffix in (LOG, JOURNAL))

@@ -19,6 +19,7 @@ from colony_memory._values import dataclass, field
 from colony_memory.capture import _steady as steady
 from colony_memory.capture._filenames import link_problem
 from colony_memory.capture._ignore import (
+    GIT_NAME,
     IGNORE_NAME,
     LARGEST,
     VAULT,
@@ -31,7 +32,6 @@ from colony_memory.capture._ignore import (
 )
 from colony_memory.capture._steady import reason_of
 from colony_memory.capture._tree import Change, Entry, LeftOut, Look, Tree, changed_at, is_same
-from colony_memory.capture.git import GIT_NAME, is_repository
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._ignore import Following
 
 _LOOKS = 3
+_LEADS = b"gitdir: "
 NOT_FOLLOWED = "it is not followed"
 
 
@@ -284,8 +285,8 @@ class Walk:
                     tree.ignored += [f"{self.prefix}{below}{part}" for part in sorted(parts)]
                 continue
             place.counts[own] = status
-            if own == GIT_NAME and is_repository(directory):
-                tree.repositories.append(Entry(self.root, inside, own, self.prefix + name, status))
+            if own == GIT_NAME and _is_repository(directory):
+                tree.repositories.append(self.prefix + name)
             elif reason := why_unsaved(own, self.prefix + name, status):
                 self._leave(tree, shown, reason)
             elif own in links:
@@ -363,3 +364,15 @@ def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, 
         names = [*gone.intersection(place.names())] if gone else []
     lost |= dict.fromkeys(names, steady.VANISHED)
     return entries, links, lost
+
+
+def _is_repository(place: Directory) -> bool:
+    """The ``.git`` in a directory is git's: a directory of a repository, or a file that leads to one."""
+    try:
+        if is_file(place.look(GIT_NAME)):
+            with place.file(GIT_NAME) as (descriptor, _):
+                return steady.read_start(descriptor, len(_LEADS)) == _LEADS
+        with place.enter(GIT_NAME) as inner:
+            return is_file(inner.look("HEAD")) and paths.is_directory(inner.look("objects"))
+    except OSError:
+        return False

@@ -30,7 +30,6 @@ from colony_memory.capture._steady import Sparse, reason_of
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._tree import Known, LeftOut, Note, Room, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
-from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import masked_names, read_allowed
 from colony_memory.exceptions import passing
 
@@ -58,7 +57,7 @@ class Capture:
         left_out: What is on disk and not in ``documents`` although it should be, by name. Empty if all was saved.
         ignored: Names that ``exclude`` or ``.cmemignore`` files exclude, sorted; a directory ends with a slash, for all
             that is in it.
-        notes: What else is good to know, by name, such as a git repository that was not asked for.
+        notes: What else is good to know, by name, such as a git repository, which is not saved.
         secrets: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
         allowed: Those that were allowed by name, and are saved as they are.
         survey: Of a folder that has an index, what is known of it. What has not changed since the last save is not
@@ -104,7 +103,6 @@ class Capture:
 def read_folder(
     path: str | os.PathLike[str],
     *,
-    git: bool = False,
     exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
     allow_secrets: str | Iterable[str] = (),
@@ -122,8 +120,6 @@ def read_folder(
 
     Args:
         path: The directory.
-        git: Take git repositories along, each as a bundle ``.git.bundle`` beside its ``.git``. Without it they are left
-            out, which is noted; the files checked out are saved in any case.
         exclude: What to leave out beside that: rules of gitignore, as in a file at the top of all that is saved. They
             come before those of the files, which can neither bring back what these exclude nor exclude what ``!``
             brings back here.
@@ -152,7 +148,6 @@ def read_folder(
 def read_paths(
     paths: Iterable[str | os.PathLike[str]],
     *,
-    git: bool = False,
     exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
     allow_secrets: str | Iterable[str] = (),
@@ -191,7 +186,6 @@ def read_by_index(
 def _read(
     sources: list[Source],
     *,
-    git: bool = False,
     exclude: str | Iterable[str] = (),
     secrets: str = "warn",
     allow_secrets: str | Iterable[str] = (),
@@ -215,16 +209,13 @@ def _read(
         if index is not None and index.rows and not any(entry.name in index.rows for entry in found.tree.files):
             # Somebody began it anew: it is based on nothing that it holds nothing of.
             index.forget()
-        rules, unless = None if secrets == "allow" else RULES, (BUNDLE_NAME,) if git else ()
-        found.read(None if index is None or anew else Known(index.rows, rules, unless))
+        rules = None if secrets == "allow" else RULES
+        found.read(None if index is None or anew else Known(index.rows, rules))
 
     with settling():
         found.within_reach(work, on_progress)
-    if git:
-        found.take_repositories()
-    else:
-        for entry in found.tree.repositories:
-            found.note(entry.name, "git repository, not saved unless git is asked for")
+    for name in found.tree.repositories:
+        found.note(name, "git repository, not saved")
     found.report(on_progress)
     if not found:
         _refuse_nothing(sources, found)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from colony_memory import ColonyMemory, open_vault, restore_folder, save_folder
 
+BUNDLE = "git -C notes -c pack.threads=1 bundle create -q ../notes.bundle --all"
+
 
 def git(folder: Path, *arguments: str) -> str:
     command = ["git", "-C", str(folder), "-c", "user.name=agent", "-c", "user.email=agent@example.org", *arguments]
@@ -37,14 +39,13 @@ if __name__ == "__main__":
         mem = ColonyMemory(backend=open_vault("memory:"))
         for text in ("it rained", "it stopped"):
             work(here, text)
-            save_folder(mem, here, git=True)
+            save_folder(mem, here, before=BUNDLE)
 
         print(*restore_folder(mem, there).written.created)
         notes = there / "notes"
         git(notes, "init", "-q", "-b", "main")
-        git(notes, "fetch", "-q", "--update-head-ok", ".git.bundle", "refs/*:refs/*")
+        git(notes, "fetch", "-q", "--update-head-ok", "../notes.bundle", "refs/*:refs/*")
         git(notes, "reset", "-q")
-        (notes / ".git.bundle").unlink()
         event = json.loads((there / "cursor.json").read_text())["event"]
         with closing(sqlite3.connect(there / "state.db")) as database:
             ((commit,),) = database.execute("SELECT written_in FROM events WHERE id = ?", (event,))

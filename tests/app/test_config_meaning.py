@@ -79,7 +79,6 @@ def test_everything_that_may_stand_in_one():
         ({"on_error": "tell 'x"}, "on_error: is no command: No closing quotation"),
         ({"secrets": "ask"}, "secrets: must be stop, warn, mask or allow, not 'ask'"),
         ({"format": 3}, "format: must be 1 or 2, not '3'"),
-        ({"git": "yes"}, "git: must be true or false"),
         ({"every": "15"}, "every: '15' is not a length"),
         ({"exclude": ["!"]}, "exclude: '!' is not a rule of gitignore"),
     ],

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colony_memory._os.directory import Directory
-from colony_memory.capture import LeftOut, _filenames, _ignore, read_folder, read_paths, recover, write_folder
+from colony_memory.capture import LeftOut, Note, _filenames, _ignore, read_folder, read_paths, recover, write_folder
 from colony_memory.capture import folder as reading
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
 from colony_memory.exceptions import ColonyMemoryError
@@ -399,3 +399,20 @@ def test_a_file_that_goes_after_it_was_named_is_left_out(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"b\.md' was left out"):
         make(tmp_path, {"b.md": b"b"})
         read_paths([tmp_path / "b.md"])
+
+
+@posix
+def test_a_repository_is_noted_and_what_only_bears_its_name_is_left_out(tmp_path):
+    make(tmp_path, {f"{name}/a.md": b"a" for name in ("repo", "tree", "link", "odd", "file")})
+    make(tmp_path, {"repo/.git/HEAD": b"ref: x\n", "repo/.git/objects/x": b"x", "odd/.git/x": b"x"})
+    make(tmp_path, {"tree/.git": b"gitdir: ../repo/.git/worktrees/tree\n", "file/.git": b"mine\n"})
+    (tmp_path / "link/.git").symlink_to("../repo/.git")
+    capture = read_folder(tmp_path)
+    assert set(contents(capture)) == {f"{name}/a.md" for name in ("repo", "tree", "link", "odd", "file")}
+    assert capture.notes == tuple(Note(f"{name}/.git", "git repository, not saved") for name in ("repo", "tree"))
+    unfit = "has the path component '.git' in its name, in which git looks for programs to run; rename it"
+    assert [(each.name, each.reason) for each in capture.left_out] == [
+        ("file/.git", unfit),
+        ("link/.git", "a link in the place of a git repository, which is not followed"),
+        ("odd/.git/", unfit),
+    ]

@@ -39,9 +39,9 @@ def everything(folder):
     return found
 
 
-def read(folder, *, git):
+def read(folder):
     try:
-        return read_folder(folder, git=git, secrets="allow")
+        return read_folder(folder, secrets="allow")
     except (ValueError, ColonyMemoryError):  # nothing to save, or rules that cannot be read
         return None
 
@@ -54,7 +54,7 @@ def holds_secret(capture):
 
 def check_at_rest(folder, outside):
     before, beyond = state(folder), state(outside)
-    capture = read(folder, git=True)
+    capture = read(folder)
     assert state(folder) == before
     assert state(outside) == beyond
     if capture is None:
@@ -68,18 +68,12 @@ def check_at_rest(folder, outside):
             each.name.endswith("cmem.*.json") and name.startswith(each.name.removesuffix("cmem.*.json"))
             for each in capture.left_out
         )
-        bundled = any(
-            each.rpartition("/")[0] == name.rpartition(".git")[0].rstrip("/")
-            for each in contents
-            if ".git.bundle" in each
-        )
         assert (
             is_told(capture, name)
             or name in metadata.links
             or database in contents
             or in_repository
             or (in_vault and Path(name).name.startswith((".cmem", "cmem.")))
-            or (bundled and ".git" in name)
         ), name
 
 
@@ -103,7 +97,7 @@ def check_while_it_changes(folder, outside, seed, readings):
     with subprocess.Popen([sys.executable, PROGRAM, folder, outside, str(seed)]) as other:
         try:
             for _ in range(readings):
-                capture = read(folder, git=False)
+                capture = read(folder)
                 if capture is not None:
                     saved += 1
                     assert not holds_secret(capture)

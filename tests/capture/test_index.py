@@ -30,7 +30,7 @@ def folder(tmp_path):
 def filled(folder, *, vault="v", label="default"):
     with open_index([folder], vault=vault, label=label) as index:
         index.write(BASIS)
-        index.update(rows=ROWS, described="is", options={"git": True}, proven=PROVEN)
+        index.update(rows=ROWS, described="is", options={"exclude": []}, proven=PROVEN)
 
 
 def kept():
@@ -42,7 +42,7 @@ def test_what_is_kept_comes_back_whole(folder):
     with open_index([folder], vault="v", label="default") as opened:
         for found in (opened, peek_index([folder], vault="v", label="default")):
             assert (found.read(), dict(found.rows), found.described) == (BASIS, ROWS, "is")
-            assert (found.options, found.proven) == ({"git": True}, PROVEN)
+            assert (found.options, found.proven) == ({"exclude": []}, PROVEN)
             assert found.problem is None
     assert all(each.stat().st_mode & 0o777 == 0o600 for each in (state_directory() / "folders").iterdir())
     assert (state_directory() / "folders").stat().st_mode & 0o777 == 0o700

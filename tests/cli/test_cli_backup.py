@@ -101,17 +101,18 @@ def test_masked_secrets_are_told(folder, vault, cli, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="needs git")
-def test_a_repository_is_noted_or_taken(folder, vault, cli, tmp_path):
+def test_a_repository_is_noted_and_taken_as_a_bundle(folder, vault, cli, tmp_path):
     subprocess.run(["git", "init", "-q", folder], check=True)
     commit = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q"]
     subprocess.run([*commit, "--allow-empty", "-m", "first"], check=True)
     code, _, err = cli("backup", folder)
-    assert (code, err) == (0, ".git: git repository, not saved unless git is asked for\n")
+    assert (code, err) == (0, ".git: git repository, not saved\n")
     assert json.loads(cli("backup", folder, "--json")[1])["notes"][0]["name"] == ".git"
-    assert cli("backup", folder, "--git")[::2] == (0, "")
-    assert "unchanged" in cli("backup", folder, "--git")[1]
+    bundle = "--before", "git -c pack.threads=1 bundle create -q memory.bundle --all"
+    assert "unchanged" not in cli("backup", folder, *bundle)[1]
+    assert "unchanged" in cli("backup", folder, *bundle)[1]
     assert cli("restore", tmp_path / "dst")[0] == 0
-    assert (tmp_path / "dst/.git.bundle").read_bytes().startswith(b"# v")
+    assert (tmp_path / "dst/memory.bundle").read_bytes().startswith(b"# v")
 
 
 def test_options_are_parsed_into_those_of_every_face():
@@ -120,13 +121,12 @@ def test_options_are_parsed_into_those_of_every_face():
         exclude=["*.log"],
         keep=3,
         secrets="mask",
-        git=True,
         note="why",
         tag=["b", "a"],
         on_conflict="merge",
     )
     assert given.parsed() == BackupOptions(
-        label="notes", exclude=("*.log",), prune_keep=3, secrets="mask", git=True, note="why", tags=("a", "b"),
+        label="notes", exclude=("*.log",), prune_keep=3, secrets="mask", note="why", tags=("a", "b"),
         on_conflict="merge",
     )  # fmt: skip
     assert SavingOptions().parsed() == BackupOptions()

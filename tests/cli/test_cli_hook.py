@@ -267,7 +267,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
         encrypt_to=["age1x"], identity=["i"], passphrase_file="p", config="c",
     )  # fmt: skip
     saving = SavingOptions(
-        3, 1, 2, 3, 4, 5, "6d", "notes", ["*.log"], "mask", ["a.md:github-token"], "./copy", git=True,
+        3, 1, 2, 3, 4, 5, "6d", "notes", ["*.log"], "mask", ["a.md:github-token"], "./copy",
         on_conflict="continue",
     )  # fmt: skip
     call = hook_verb.Call("m", "codex", 9.5, saving, on_error="o", common=common)
@@ -277,7 +277,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
     not_said = {"as_json", "quiet", "agent", "kinds", "vault", "config"}
     assert {each.name for each in dataclasses.fields(CommonOptions)} == {*commands._CARRIED, *not_said}
     assert flags == {
-        *commands.WHERE, "--config", "--format", "--label", "--timeout", "--git", "--exclude", "--keep",
+        *commands.WHERE, "--config", "--format", "--label", "--timeout", "--exclude", "--keep",
         "--keep-hourly", "--keep-daily", "--keep-weekly", "--keep-monthly", "--keep-yearly", "--keep-within",
         "--secrets", "--allow-secret", "--before", "--on-conflict", "--on-error",
     }  # fmt: skip

@@ -84,7 +84,7 @@ def messages(*, face):
 
 @pytest.mark.parametrize(
     ("face", "speaks", "excepted"),
-    [(False, PYTHON, TO_PYTHON), (False, COMMAND, ("git fetch", "diff --git ")), (True, PYTHON, ())],
+    [(False, PYTHON, TO_PYTHON), (False, COMMAND, ("diff --git ",)), (True, PYTHON, ())],
     ids=["the library, Python", "the library, commands", "a face, Python"],
 )
 def test_no_message_speaks_to_one_face_alone(face, speaks, excepted):

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
@@ -476,22 +475,13 @@ def test_what_is_not_saved_yet_is_told_beside_the_verdict(folder, vault, cli):
     assert cli("status", folder, "--max-age", "1h", "--quiet") == (0, "", "")
 
 
-def test_masked_secrets_and_repositories_are_compared_as_they_were_saved(folder, vault, cli):
+def test_masked_secrets_are_compared_as_they_were_saved(folder, vault, cli):
     (folder / "keys.md").write_text(f"x\n{TOKEN}\n")
     (folder / "open.md").write_text(f"{TOKEN}\n")
     cli("backup", folder, "--secrets", "mask", "--allow-secret", "open.md:github-token")
     assert unsaved(cli, folder)[0].startswith("nothing, since ")
     (folder / "keys.md").write_text(f"y\n{TOKEN}\n")
     assert unsaved(cli, folder)[1:] == ["~ keys.md  +1 -1 lines"]
-    if not shutil.which("git"):
-        return
-    subprocess.run(["git", "init", "-q", folder], check=True)
-    commit = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q"]
-    subprocess.run([*commit, "--allow-empty", "-m", "first"], check=True)
-    cli("backup", folder, "--secrets", "allow", "--git")
-    assert unsaved(cli, folder)[0].startswith("nothing, since ")
-    subprocess.run([*commit, "--allow-empty", "-m", "second"], check=True)
-    assert unsaved(cli, folder)[1].startswith("~ .git.bundle ")
 
 
 @POSIX

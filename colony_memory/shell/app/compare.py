@@ -19,7 +19,6 @@ from colony_memory.capture._metadata import (
     split_documents,
     view_files,
 )
-from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.index import kept_of, peek_index
 from colony_memory.capture.secrets import mask_contents, masked_names
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, message_of
@@ -125,13 +124,10 @@ def find_unsaved(
 ) -> Unsaved:
     """Compare files and directories, as a backup would read them, with the latest snapshot of a label.
 
-    Git repositories are read where the snapshot has their bundles, and a file whose secrets were masked counts as saved
-    where it is the same once they are.
+    A file whose secrets were masked counts as saved where it is the same once they are.
     """
     latest = _read_latest(memory, label)
-    saved = split_documents(latest.documents or {})[0]
-    git = any(name.rpartition("/")[2] == BUNDLE_NAME for name in saved)
-    options = BackupOptions(label=label, git=git, exclude=exclude, secrets="allow", agent=agent)
+    options = BackupOptions(label=label, exclude=exclude, secrets="allow", agent=agent)
     return _compare(latest, read_for(memory, listed_paths(paths), options), masking=True)
 
 

@@ -99,12 +99,6 @@ def texts(value: object) -> list[str]:
     return found
 
 
-def flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("must be true or false")  # noqa: TRY004 - one type of error
-    return value
-
-
 def number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError("must be a whole number from 1 up")
@@ -205,7 +199,6 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "exclude": rules,
     "secrets": choice("stop", "warn", "mask", "allow"),
     "allow_secret": texts,
-    "git": flag,
     "on_conflict": choice("raise", "continue", "merge"),
     "format": lambda given: choice("1", "2")(str(given) if type(given) is int else given),
     **dict.fromkeys(("keep", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"), number),

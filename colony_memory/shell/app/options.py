@@ -82,7 +82,7 @@ def run_before(command: str, folder: Path) -> None:
             raise passing(f"{named} failed with exit code {code}{last}; nothing was saved")
 
 
-_OF_FOLDER = ("git", "exclude", "secrets", "allow_secrets", "agent")
+_OF_FOLDER = ("exclude", "secrets", "allow_secrets", "agent")
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,7 @@ class BackupOptions:
     on_conflict: str = "raise"  # what to do where another client saves in between
     note: str | None = None  # what to say of the snapshot
     tags: str | Iterable[str] = ()  # what to file it under
-    git: bool = False  # of :func:`colony_memory.capture.read_folder`, as are those up to ``allow_secrets``
-    exclude: str | Iterable[str] = ()  # what to leave out
+    exclude: str | Iterable[str] = ()  # of :func:`colony_memory.capture.read_folder`, as are the next two
     secrets: str = "stop"  # what to do about likely secrets
     allow_secrets: str | Iterable[str] = ()  # findings that may be saved
     before: str | None = None  # A command that is run in the folder before it is read, of several in the first

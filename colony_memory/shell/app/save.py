@@ -84,7 +84,6 @@ def save_folder(
     on_conflict: Literal["raise", "continue", "merge"] = "raise",
     note: str | None = None,
     tags: str | Iterable[str] = (),
-    git: bool = False,
     exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
     allow_secrets: str | Iterable[str] = (),
@@ -117,8 +116,7 @@ def save_folder(
         on_conflict: As for :meth:`ColonyMemory.backup`.
         note: As for :meth:`ColonyMemory.backup`.
         tags: As for :meth:`ColonyMemory.backup`.
-        git: As for :func:`colony_memory.capture.read_folder`: take git repositories along, each as a bundle.
-        exclude: As there: what to leave out, by the rules of gitignore.
+        exclude: As for :func:`colony_memory.capture.read_folder`: what to leave out, by the rules of gitignore.
         secrets: As there: what to do about likely secrets, ``"stop"``, ``"warn"``, ``"mask"`` or ``"allow"``.
         allow_secrets: As there: findings that may be saved, by their ``id``.
         before: A command that is run first, in the directory, split as a shell would and run without one: for a store
@@ -145,7 +143,6 @@ def save_paths(
     on_conflict: Literal["raise", "continue", "merge"] = "raise",
     note: str | None = None,
     tags: str | Iterable[str] = (),
-    git: bool = False,
     exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
     allow_secrets: str | Iterable[str] = (),

@@ -55,7 +55,6 @@ OPTIONS = {
     "secrets": ("--secrets stop|warn|mask|allow", "Likely secrets: save nothing, warn, replace them, or don't look."),
     "allow_secret": ("--allow-secret NAME...", "Save this one, as it was reported: FILE:KIND:DIGEST, or FILE:KIND."),
     "before": ("--before COMMAND", "First run this in the folder, for a store to copy itself; else nothing is saved."),
-    "git": ("--git", "Save git repositories too, each as a bundle beside its files."),
     "on_conflict": ("--on-conflict raise|continue|merge", "Another saved: keep both and fail, be the latest, or join."),
     "note": ("--note TEXT", "A remark, which 'list' and 'show' print."),
     "tag": ("--tag NAME...", "File it under this, for 'list'."),
@@ -174,7 +173,6 @@ class SavingOptions(RetentionOptions):
     secrets: str = "stop"
     allow_secret: list[str] | None = None
     before: str | None = None
-    git: bool = False
     on_conflict: str = "raise"
     note: str | None = None
     tag: list[str] | None = None
@@ -194,7 +192,6 @@ class SavingOptions(RetentionOptions):
             on_conflict=self.on_conflict,
             note=self.note,
             tags=self.tag or (),
-            git=self.git,
             exclude=self.exclude or (),
             secrets=self.secrets,
             allow_secrets=self.allow_secret or (),

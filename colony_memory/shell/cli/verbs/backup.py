@@ -48,7 +48,7 @@ def run_backup(
     colony-memory backup ~/agent/memory
     colony-memory backup --dry-run --exclude '*.log' ~/agent/memory
     colony-memory backup --label research --keep 10 MEMORY.md notes/
-    colony-memory backup --git --secrets mask ~/agent/workspace
+    colony-memory backup --secrets mask ~/agent/workspace
     colony-memory backup --note 'before the move' --tag move ~/agent/memory
     colony-memory backup --agent claude-code
     colony-memory backup --quiet --on-error "logger -t memory failed" ~/agent/memory
