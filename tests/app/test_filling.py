@@ -267,21 +267,20 @@ def test_what_was_written_after_it_was_filled_is_never_lost(world):
     assert world.files()["store/x"] == "mine"
 
 
-def test_a_host_with_a_shape_of_its_own(world):
-    from colony_memory.shell.app.content import reshape
+def test_of_a_host_s_memory_no_set_takes_the_place_of_another(world):
+    from colony_memory.shell.app.agents import AGENTS, Host
 
-    def shape(documents):
-        return reshape(documents, rename=lambda name: f"host/{name}")
+    def restore(folder):
+        return restore_folder(world.memory, folder, host=Host(AGENTS["openclaw"], str(folder)))
 
     world.saved(ONE)
-    restore_folder(world.memory, world.here, shape=shape)
+    restore(world.here)
     world.saved(TWO)
     world.saved(LATEST, unread=["store/"])
-    assert restore_folder(world.memory, world.here, shape=shape).filled[0].left == "another is here"
-    assert world.files()["host/store/x"] == "x1"
-    other = restore_folder(world.memory, world.path / "other", shape=shape)
-    assert other.filled[0].left == ""
-    assert (world.path / "other/host/store/z").exists()
+    assert restore(world.here).filled[0].left == "another is here"
+    assert world.files()["store/x"] == "x1"
+    assert restore(world.path / "other").filled[0].left == ""
+    assert (world.path / "other/store/z").exists()
 
 
 @pytest.mark.parametrize(

@@ -54,36 +54,14 @@ def test_it_is_saved_and_comes_back_on_another_machine(cli, vault, home, another
     assert set(tree(there)) == HOSTS[name][2]
 
 
-def test_the_only_project_is_named_anew_where_it_lies_elsewhere(cli, vault, home, another_machine):
-    make_host(home, "claude-code")
-    cli("backup", "--agent", "claude-code")
-    there = another_machine()
-    project = there / "code" / "my_app"
-    project.mkdir(parents=True)
-    new = "projects/" + "".join(char if char.isalnum() else "-" for char in str(project))
-    code, out, err = cli("restore", "--agent", "claude-code", "--project", project, "--dry-run")
-    assert code == 0
-    assert f"would create  {new}/memory/MEMORY.md" in out
-    assert f"projects/-home-ada-work-app is {new} here" in err
-    assert not (there / ".claude").exists()
-    code, out, _ = cli("restore", "--agent", "claude-code", "--project", project, "--json")
-    assert (code, json.loads(out)["renamed"]) == (0, {"-home-ada-work-app": new.partition("/")[2]})
-    assert (there / ".claude" / new / "memory" / "deploy.md").read_text() == "make deploy\n"
-    assert not (there / ".claude" / "projects" / "-home-ada-work-app").exists()
-    assert cli("backup", "--agent", "claude-code", "--quiet")[0] == 0
-    assert cli("restore", "--agent", "claude-code", "--project", project)[0] == 0  # it is there already
-
-
 def test_what_another_machine_has_learned_of_a_project_is_not_replaced(cli, vault, home, refused, another_machine):
-    there = another_machine()
-    project = there / "app"
-    own = there / ".claude/projects" / "".join(char if char.isalnum() else "-" for char in str(project)) / "memory"
+    own = another_machine() / ".claude" / MEMORY
     own.mkdir(parents=True)
     (own / "MEMORY.md").write_text("learned here, and saved nowhere\n")
     (own / "deploy.md").write_text("make deploy\n")
     make_host(home, "claude-code")
     cli("backup", home / ".claude", "--agent", "claude-code")
-    arguments = ("restore", "--agent", "claude-code", "--project", project)
+    arguments = ("restore", "--agent", "claude-code")
     line = refused(1, *arguments)
     assert re.search(r"/memory/MEMORY.md' in .* is saved nowhere", line)
     assert cli(*arguments, "--dry-run")[0] == 1
@@ -94,22 +72,13 @@ def test_what_another_machine_has_learned_of_a_project_is_not_replaced(cli, vaul
     assert "learned here, and saved nowhere\n" in kept.values()
 
 
-def test_of_several_projects_none_is_guessed(cli, vault, home, refused, another_machine):
-    folder = make_host(home, "claude-code")
-    (folder / "projects/-home-ada-api/memory").mkdir(parents=True)
-    (folder / "projects/-home-ada-api/memory/MEMORY.md").write_text("api\n")
+def test_a_project_that_is_new_here_is_told(cli, vault, home, another_machine):
+    make_host(home, "claude-code")
     cli("backup", "--agent", "claude-code")
-    there = another_machine()
-    line = refused(2, "restore", "--agent", "claude-code", "--project", there / "app")
-    assert "there are -home-ada-api, -home-ada-work-app: say which goes where, as OLD=NEW" in line
-    assert not (there / ".claude").exists()
-    code, _, err = cli("restore", "--agent", "claude-code", "--map", f"/home/ada/work/app={there}/app")
-    assert code == 0
-    assert "new here: the memory of -home-ada-api; " in err
-    assert (there / ".claude/projects/-home-ada-api/memory/MEMORY.md").exists()
-    assert not (there / ".claude/projects/-home-ada-work-app").exists()
-    code, _, err = cli("restore", "--agent", "claude-code", "--map", f"/home/ada/work/app={there}/app")
-    assert (code, "new here" in err) == (0, False)
+    another_machine()
+    for known in (False, True):
+        code, _, err = cli("restore", "--agent", "claude-code")
+        assert (code, "new here: the memory of -home-ada-work-app; " in err) == (0, not known)
 
 
 def test_a_snapshot_that_holds_settings_gets_none_of_them_in(cli, vault, home):
@@ -163,13 +132,12 @@ def test_run_restores_and_saves_the_host_s_memory(cli, vault, home, another_mach
     make_host(home, "claude-code")
     cli("backup", "--agent", "claude-code")
     there = another_machine()
-    project = there / "app"
-    new = there / ".claude/projects" / "".join(char if char.isalnum() else "-" for char in str(project))
+    new = there / ".claude" / MEMORY.removesuffix("/memory")
     script = f"test -f {new}/memory/MEMORY.md && echo learned > {new}/memory/new.md && echo x > {there}/.claude/x.json"
-    code, _, err = cli("run", "--agent", "claude-code", "--project", project, "--", "sh", "-c", script)
+    code, _, err = cli("run", "--agent", "claude-code", "--", "sh", "-c", script)
     assert code == 0, err
     latest = ColonyMemory(backend=vault).restore(label="claude-code")
-    assert latest[f"projects/{new.name}/memory/new.md"] == "learned\n"
+    assert latest[f"{MEMORY}/new.md"] == "learned\n"
     assert "x.json" not in latest
 
 

@@ -43,7 +43,6 @@ def furnished(server, tmp_path, monkeypatch):
     save_export(ColonyMemory(backend=server.vault).export_snapshot(label="research"), tmp_path / "research.json")
     claude = home / ".claude/projects/-before/memory"
     claude.mkdir(parents=True)
-    (home / "work/app").mkdir(parents=True)
     (claude / "MEMORY.md").write_text("two years\n")
     os.utime(claude / "MEMORY.md", (0, 0))
     save(server.vault, {"projects/-before/memory/MEMORY.md": "two years\n"}, at=now, label="claude-code")

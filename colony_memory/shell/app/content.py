@@ -62,45 +62,32 @@ def near(name: str, names: Collection[str]) -> str:
 
 def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
     """The files, links and directories whose name matches one of the globs, with all that is known of them."""
-    kept = reshape(documents, wanted=lambda name: any(fnmatchcase(name, glob) for glob in globs))
+    kept = reshape(documents, lambda name: any(fnmatchcase(name, glob) for glob in globs))
     if not kept:
         raise ValueError(f"nothing in the snapshot matches {', '.join(map(repr, globs))}")
     return kept
 
 
-def reshape(
-    documents: Mapping[str, str],
-    *,
-    wanted: Callable[[str], bool] = bool,
-    rename: Callable[[str], str] = str,
-    lead: Callable[[str], str] = str,
-) -> dict[str, str]:
-    """The documents that are wanted, under other names, with all that is known of them."""
+def reshape(documents: Mapping[str, str], wanted: Callable[[str], bool]) -> dict[str, str]:
+    """The documents that are wanted, with all that is known of them."""
     _, before = split_documents(documents)
 
-    def kept(names: Iterable[str]) -> list[str]:
-        return [rename(name) for name in names if wanted(name)]
-
-    def keyed(known: Mapping[str, _Value]) -> dict[str, _Value]:
+    def among(known: Mapping[str, _Value]) -> dict[str, _Value]:
         # Directories have a slash at the end there.
-        return {
-            rename(name.rstrip("/")) + name[len(name.rstrip("/")) :]: value
-            for name, value in known.items()
-            if wanted(name.rstrip("/"))
-        }
+        return {name: value for name, value in known.items() if wanted(name.rstrip("/"))}
 
     after = Metadata(
-        files=keyed(before.files),
-        empty_dirs=tuple(kept(before.empty_dirs)),
-        executable=frozenset(kept(before.executable)),
-        masked=tuple(kept(before.masked)),
-        links={name: lead(target) for name, target in keyed(before.links).items()},
-        modes=keyed(before.modes),
-        times=keyed(before.times),
-        left_out=keyed(before.left_out),
-        unread=frozenset(keyed(dict.fromkeys(before.unread, True))),
+        files=among(before.files),
+        empty_dirs=tuple(filter(wanted, before.empty_dirs)),
+        executable=frozenset(filter(wanted, before.executable)),
+        masked=tuple(filter(wanted, before.masked)),
+        links=among(before.links),
+        modes=among(before.modes),
+        times=among(before.times),
+        left_out=among(before.left_out),
+        unread=frozenset(among(dict.fromkeys(before.unread))),
     )
-    found = {rename(name): text for name, text in documents.items() if name not in METADATA_NAMES and wanted(name)}
+    found = {name: text for name, text in documents.items() if name not in METADATA_NAMES and wanted(name)}
     return {**found, **describe(after)}
 
 
@@ -201,7 +188,7 @@ def _is_part(name: str, names: tuple[str, ...]) -> bool:
 
 def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     """The documents of a set in a snapshot; none where it has no file of it."""
-    part = reshape(source, wanted=lambda name: _is_part(name, names))
+    part = reshape(source, lambda name: _is_part(name, names))
     contents, metadata = split_documents(part)
     return part if contents or metadata.links else {}
 
@@ -209,7 +196,7 @@ def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
 def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     """The documents with a set of another snapshot, which they lack no more."""
     if _held_of(documents, names):
-        part = reshape(part, wanted=lambda name: name in names)
+        part = reshape(part, lambda name: name in names)
     (_, ours), (_, more) = split_documents(documents), split_documents(part)
     described = replace(
         ours,

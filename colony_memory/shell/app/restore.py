@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from colony_memory.capture.folder import Capture
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Salvaged
+    from colony_memory.shell.app.agents import Host
     from colony_memory.shell.app.content import Filled
     from colony_memory.shell.app.save import Saved
     from colony_memory.snapshot import SnapshotInfo
@@ -150,7 +151,7 @@ def restore_folder(
     fill: bool = True,
     exclude: str | Iterable[str] = (),
     allow_secrets: str | Iterable[str] = (),
-    shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
+    host: Host | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> RestoredFolder:
     """Write a snapshot's files into a folder, all or none, and never unasked over what is saved nowhere.
@@ -183,7 +184,7 @@ def restore_folder(
             ``delete`` it is refused: what no backup saves would be removed.
         allow_secrets: With ``snapshot_first``, likely secrets that are saved, besides those that the last save of the
             folder allowed.
-        shape: Makes of the documents that are wanted those that are written, under other names for one.
+        host: The host of agents whose folder it is: its memory alone is written.
         on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready.
 
     Raises:
@@ -200,7 +201,7 @@ def restore_folder(
         raise ValueError("snapshot and at each name a snapshot: give one of them")
     if delete and globs:
         raise ValueError("delete would remove all that only does not choose: give one of them")
-    if delete and (shape is not None or several("exclude", exclude)):
+    if delete and (host is not None or several("exclude", exclude)):
         raise ValueError("delete would remove what a backup of this folder leaves out")
     if merge and (delete or globs or snapshot_first):
         raise ValueError("merge joins all of two memories, and takes nothing away: give it alone")
@@ -210,7 +211,7 @@ def restore_folder(
         refuse_vault_inside(memory, [directory])
     if at is not None:
         snapshot = find_at(memory, at, label=label).snapshot_id
-    with Target(memory, directory, label=label, looking=dry_run, shape=shape) as target:
+    with Target(memory, directory, label=label, looking=dry_run, host=host) as target:
         salvaged = None
         if salvage:  # which takes the place of a fallback
             found, salvaged = target.salvage(_id_of(memory, snapshot, label=label))
@@ -221,7 +222,7 @@ def restore_folder(
         if fill and described_by(whole).unread:
             whole, filled = take_lacking(target, found, whole)
         documents = narrow(whole, globs) if globs else whole
-        documents = documents if shape is None else shape(documents)
+        documents = documents if host is None else host.memory_of(documents)
         basis = None if globs else target.based_on(found)
         if merge:
             documents = target.merge(found, documents)
@@ -312,7 +313,7 @@ def _without_linked(target: Target, documents: dict[str, str]) -> dict[str, str]
             f"is not as it was saved: {quoted(differing)}; nothing was written; restore into another directory, or "
             "take the link away"
         )
-    return reshape(documents, wanted=lambda name: not is_linked(name)) if links else documents
+    return reshape(documents, lambda name: not is_linked(name)) if links else documents
 
 
 def fetch(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.restore import Restored
     from colony_memory.client import ColonyMemory
+    from colony_memory.shell.app.agents import Host
     from colony_memory.shell.app.save import Saved
     from colony_memory.snapshot import SnapshotInfo
 
@@ -60,7 +61,7 @@ def begin(
     fill: bool = True,
     dry_run: bool = False,
     options: BackupOptions | None = None,
-    shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
+    host: Host | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Begun:
     """Bring a folder to the latest snapshot, by the table of ``docs/running.md``; where it is proven that none was ever
@@ -70,9 +71,9 @@ def begin(
     refuse_vault_inside(memory, [directory])
     try:
         with Target(
-            memory, directory, label=label, looking=dry_run, shape=shape, options=options, unattended=True
+            memory, directory, label=label, looking=dry_run, host=host, options=options, unattended=True
         ) as target:
-            return _Start(target, fallback, fill, dry_run, shape, on_progress).begin()
+            return _Start(target, fallback, fill, dry_run, host, on_progress).begin()
     except Unsettled as error:
         latest = memory.latest(label=label)
         return Begun(latest="" if latest is None else latest.snapshot_id, failed=message_of(error))
@@ -86,7 +87,7 @@ class _Start:
     fallback: bool
     fill: bool
     dry_run: bool
-    shape: Callable[[dict[str, str]], dict[str, str]] | None
+    host: Host | None
     on_progress: Callable[[int, int, str], None] | None
     filled: tuple[Filled, ...] = ()
 
@@ -155,7 +156,7 @@ class _Start:
         documents = found.documents
         if self.fill:
             documents, self.filled = take_lacking(self.target, found, documents)
-        return documents if self.shape is None else self.shape(documents)
+        return documents if self.host is None else self.host.memory_of(documents)
 
     def _adopt(self, found: Restored, told: str | None = None) -> Begun:
         """The folder stays, and is based on the latest from now on."""

@@ -25,7 +25,6 @@ from colony_memory.capture._tree import PART
 from colony_memory.capture.folder import NothingToSave
 from colony_memory.capture.index import end_others, open_index, peek_index
 from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, SnapshotNotFound
-from colony_memory.shell.app.agents import Host
 from colony_memory.shell.app.content import filled_from
 from colony_memory.shell.app.open import identify_vault
 from colony_memory.shell.app.options import BackupOptions
@@ -34,7 +33,7 @@ from colony_memory.shell.app.save import read_for
 from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
     from typing_extensions import Self
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
     from colony_memory.capture.index import FolderIndex
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Salvaged
-
-    Shape = Callable[[dict[str, str]], dict[str, str]]
+    from colony_memory.shell.app.agents import Host
 
 
 def same_files(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
@@ -71,14 +69,14 @@ class Target:
         *,
         label: str,
         looking: bool = False,
-        shape: Shape | None = None,
+        host: Host | None = None,
         options: BackupOptions | None = None,
         unattended: bool = False,
     ) -> None:
         self.memory, self.directory, self._unattended = memory, directory, unattended
-        self._looking, self._shape, self._options = looking, shape, options
+        self._looking, self._host, self._options = looking, host, options
         self.label, self.session = label, memory._session
-        self.is_shaped = shape is not None  # a snapshot's documents are others in this folder
+        self.is_shaped = host is not None  # a snapshot's documents are others in this folder
         # What was saved before a restore is of the same memory: to go back to it is what any older snapshot is.
         self._home_label = label.removesuffix(BEFORE_RESTORE) or label
         self._stack = ExitStack()
@@ -96,7 +94,7 @@ class Target:
     @property
     def usual(self) -> Mapping[str, Any]:
         usual = self.index.options if self._options is None else self._options.of_folder
-        return {**usual, "agent": self._shape.agent.name} if isinstance(self._shape, Host) else usual
+        return usual if self._host is None else {**usual, "agent": self._host.agent.name}
 
     def __enter__(self) -> Self:
         if not self._looking:
@@ -254,10 +252,10 @@ class Target:
 
     def shaped(self, documents: dict[str, str]) -> dict[str, str]:
         """Documents as this folder has them; none where they cannot be there."""
-        if not documents or self._shape is None:
+        if not documents or self._host is None:
             return documents
         try:
-            return self._shape(documents)
+            return self._host.memory_of(documents)
         except (ValueError, ColonyMemoryError):
             return {}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from colony_memory._values import dataclass, field
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
-from colony_memory.shell.app.agents import AGENTS, Host, locate_project, read_maps
+from colony_memory.shell.app.agents import AGENTS, Host
 from colony_memory.shell.app.keys import client_arguments
 from colony_memory.shell.app.open import choose_place
 from colony_memory.shell.cli.app import CURRENT
@@ -155,27 +155,18 @@ def make_unchosen(place: Place) -> None:
         )
 
 
-def host_of(
-    name: str | None, directory: str, *, kinds: Iterable[str] | None, project: str | None, maps: Iterable[str] | None
-) -> Host | None:
+def host_of(name: str | None, directory: str, *, kinds: Iterable[str] | None) -> Host | None:
     """The host of that name, None where none is meant."""
-    if not (name or project or maps):
-        return None
-    if (project or maps) and not (name and AGENTS[name].has_projects):
-        raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
-    here = None if project is None else locate_project(project)
-    return None if name is None else Host(AGENTS[name], directory, here, read_maps(maps or ()), tuple(kinds or ()))
+    return None if name is None else Host(AGENTS[name], directory, tuple(kinds or ()))
 
 
 def tell_host(host: Host, output: Output) -> None:
-    """Say of a host's memory that was restored what was left, and what was named anew or may have to be."""
-    for old, new in host.renamed.items():
-        output.note(f"projects/{old} is projects/{new} here")
+    """Say of a host's memory that was restored what was left, and what may have to be named anew."""
     if host.strange:
         more = f" and {len(host.strange) - FEW} more" if len(host.strange) > FEW else ""
         output.note(
             f"new here: the memory of {', '.join(host.strange[:FEW])}{more}; each name stands for the path of a "
-            "project, and where that lies elsewhere on this machine, --map OLD=NEW says so"
+            "project: where that lies elsewhere on this machine, rename the folder"
         )
     for name in host.left[:FEW]:
         output.warn(f"not written: {name}: no memory of {host.agent.title}")

@@ -72,8 +72,6 @@ OPTIONS = {
     "snapshot": ("--snapshot ID", "The same as ID."),
     "at": ("--at TIME", "The newest not after this time: 2026-11-01T12:00 (local; Z for UTC), a day, 3h ago."),
     "only": ("--only GLOB...", "Only files whose path matches; * matches / too."),
-    "project": ("--project PATH", "With --agent claude-code: the path here of the snapshot's only project."),
-    "move": ("--map OLD=NEW...", "The same for one of several: its old path or its folder's name, and its path here."),
     "force": ("--force", "Replace FILE if it is there."),
     "restore.force": ("--force", "Replace what is saved nowhere or open in a program, and secrets by masked ones."),
     "merge": ("--merge", "Join the snapshot with what DIR holds, and take nothing away."),

@@ -35,8 +35,6 @@ def run_restore(
     snapshot: str | None = None,
     at: str | None = None,
     only: list[str] | None = None,
-    project: str | None = None,
-    move: list[str] | None = None,
     force: bool = False,
     merge: bool = False,
     delete: bool = False,
@@ -60,7 +58,7 @@ def run_restore(
     colony-memory restore latest~1 ./before
     colony-memory restore --dry-run --only 'notes/*' ~/agent/memory
     colony-memory restore --at '3h ago' --snapshot-first ~/agent/memory
-    colony-memory restore --dry-run --agent claude-code --project ~/work/app
+    colony-memory restore --dry-run --agent claude-code
     """
     from colony_memory.shell.app.restore import restore_folder
 
@@ -77,7 +75,7 @@ def run_restore(
     ):
         if is_wrong:
             raise ValueError(why)
-    host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
+    host = host_of(common.agent, directory, kinds=common.kinds)
     with open_memory(common) as opened:
         with opened.working("Restoring from"), first_interrupt_only():
             restored = restore_folder(
@@ -97,7 +95,7 @@ def run_restore(
                 fill=not no_fill,
                 exclude=exclude or (),
                 allow_secrets=allow_secret or (),
-                shape=host,
+                host=host,
                 on_progress=opened.steps("writing"),
             )
         info, written, before, left = restored.info, restored.written, restored.before, restored.salvaged
@@ -109,7 +107,7 @@ def run_restore(
             "filled": [asdict(each) for each in restored.filled],
             "salvaged": left if left is None else {name: getattr(left, name) for name in _SALVAGED},
             **asdict(written),
-            **({} if host is None else {"renamed": host.renamed, "not_written": host.left}),
+            **({} if host is None else {"not_written": host.left}),
         }
         if before is not None:
             opened.output.report(f"saved what was here as {before.info.snapshot_id} of label {before.info.label}")

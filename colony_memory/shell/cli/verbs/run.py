@@ -66,8 +66,6 @@ def run_run(
     every: str = "15m",
     final_timeout: str = "10s",
     on_error: str | None = None,
-    project: str | None = None,
-    move: list[str] | None = None,
     fallback: bool = False,
     no_fill: bool = False,
     dry_run: bool = False,
@@ -96,9 +94,9 @@ def run_run(
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     # What every backup would be refused for is refused before the first.
     options, label, output = saving.parsed(common.agent), saving.label, common.output
-    host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
+    host = host_of(common.agent, directory, kinds=common.kinds)
     start = partial(
-        begin, directory=directory, label=label, fallback=fallback, fill=not no_fill, options=options, shape=host
+        begin, directory=directory, label=label, fallback=fallback, fill=not no_fill, options=options, host=host
     )
     if dry_run:
         with open_memory(common) as opened, outputs.first_interrupt_only():
