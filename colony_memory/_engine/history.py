@@ -55,7 +55,7 @@ async def walk(
         each = known.snapshot_id if known is not None and known.snapshot_id is not None else file
         passed[each] = why
         _pass_over(label, each, why)
-    infos, error = decision.listed, next(iter(decision.untrusted.values()), None) or decision.refusal
+    infos, error = decision.summaries, next(iter(decision.untrusted.values()), None) or decision.refusal
     reading = _Reading(session, state, infos)
     for info in infos:
         if (spent := spent_by(session)) is not None:

@@ -36,7 +36,6 @@ from colony_memory.trust import OPEN, lacks_signature, previous_of
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from colony_memory._engine.judge import Decision
     from colony_memory._engine.label import LabelFiles
     from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
@@ -216,7 +215,7 @@ async def _removed(session: Session, state: State, there: Iterable[str]) -> tupl
     return tuple(each for each in gone if each in still and again.listed.complete)
 
 
-def _listed_and_gone(session: Session, decision: Decision, there: Container[str]) -> tuple[str, ...]:
+def _listed_and_gone(session: Session, decision: State, there: Container[str]) -> tuple[str, ...]:
     # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
     rows = decision.pointer.entries if decision.proven or session.vault.conditional else ()
     return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in there)
@@ -332,7 +331,7 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
     except Unreadable as error:
         return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
     decision, files = state.decision, state.listed
-    whole = decision.listed
+    whole = decision.summaries
     best = decision.newest
     newest = None if best is None else next(info for info in whole if info.snapshot_id == best.snapshot_id)
     named = decision.written or None

@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.decision import Asked, Decision, Finding, Wants
 from colony_memory._engine.label import has_pointer
 from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory._format.v2.manifest import ChainManifest
-from colony_memory._values import replace
+from colony_memory._values import NamedTuple, replace
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     Hint,
@@ -32,64 +31,65 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from colony_memory._engine.label import LabelFiles
+    from colony_memory._engine.state import State
 
-__all__ = ["Asked", "Decision", "Finding", "Wants", "judge"]
+#: What reading a manifest gave: the manifest, why it is none or is not trusted, or None where it is not there.
+Finding = Manifest | SnapshotCorrupt | UntrustedSnapshot | None
 
 
-def judge(
-    asked: Asked,
-    text: str | None,
-    files: LabelFiles | None,
-    manifests: Mapping[str, Finding],
-    pages: Mapping[str, str | None] | None = None,
-) -> Decision:
-    """Decide. ``pages`` are texts of page files of the catalogue by name, None for one that is not there."""
-    base = believe(asked, text, pages)
-    if files is None:
+class Wants(NamedTuple):
+    listing: bool = False
+    manifests: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+
+
+def judge(seen: State) -> State:
+    """Decide: what was read goes in, in a state that concludes nothing yet."""
+    base, asked = believe(seen), seen.asked
+    if seen.files is None:
         named = base.pointer.snapshot_id is not None and base.refusal is None
         if named and not asked.everything and not (asked.pins and asked.newer):
             return base
         return replace(base, wants=Wants(listing=True))
     if base.pointer.catalog.unread:  # who looks at all files, or writes what they are, needs all rows
         return replace(base, wants=Wants(pages=base.pointer.catalog.unread))
-    unread = tuple(each for each in to_read(asked, base, files, manifests) if each not in manifests)
+    unread = tuple(each for each in to_read(base) if each not in base.manifests)
     if unread:
         return replace(base, wants=Wants(manifests=unread))
-    found = find_snapshots(asked, base, files, manifests)
-    if base.refusal is not None:
-        return latest_without_pointer(asked, found, files, manifests)
-    return latest_by_pointer(asked, found, files, manifests)
+    found = find_snapshots(base)
+    return latest_by_pointer(found) if base.refusal is None else latest_without_pointer(found)
 
 
-def believe(asked: Asked, text: str | None, pages: Mapping[str, str | None] | None = None) -> Decision:
+def believe(seen: State) -> State:
     """The decision by the pointer alone. ``refusal`` is why it is not followed."""
-    label, blank = asked.label, Pointer(asked.label, None)
+    label, asked = seen.label, seen.asked
     try:
-        if text is None:
+        if seen.text is None:
             raise SnapshotCorrupt(f"there is no pointer {latest_filename(label)}")
-        pointer = read_pointer(text, label=label, files=pages)
+        pointer = read_pointer(seen.text, label=label, files=seen.pages)
     except SnapshotCorrupt as error:
-        return _compare(asked, Decision(label, None, blank, problem=message_of(error), refusal=error))
+        return _compare(replace(seen, problem=message_of(error), refusal=error))
     pointer = replace(pointer, removed=tuple(each for each in pointer.removed if each not in asked.unremoved))
-    decision = Decision(label, pointer.snapshot_id, pointer, written=pointer.snapshot_id or "", signed=pointer.signed)
+    named = pointer.snapshot_id
+    found = replace(seen, follow=named, pointer=pointer, written=named or "", signed=pointer.signed)
     if asked.pins:
         try:
-            decision = replace(decision, issuer=asked.trust.judge_pointer(pointer.raw))
+            found = replace(found, issuer=asked.trust.judge_pointer(pointer.raw))
         except UntrustedSnapshot as error:
-            decision = replace(decision, follow=None, pointer=blank, problem=message_of(error), refusal=error)
-    return _compare(asked, decision)
+            found = replace(found, follow=None, pointer=seen.pointer, problem=message_of(error), refusal=error)
+    return _compare(found)
 
 
-def _compare(asked: Asked, decision: Decision) -> Decision:
+def _compare(found: State) -> State:
     """Compare the pointer with the heads that were seen before, which also tell the stream, and better than it does."""
-    label, pointer, compared = asked.label, decision.pointer, False
+    asked, label, pointer, compared = found.asked, found.label, found.pointer, False
     known = (*(read_head(seen).stream for seen in asked.seen), pointer.stream)
-    decision = replace(decision, stream=next(filter(None, known), None))
+    found = replace(found, stream=next(filter(None, known), None))
     head = pointer.head or (f"{pointer.generation}:{'0' * 16}" if pointer.generation else "")
-    if asked.seen and not head and decision.written and asked.trust.accept_legacy_pointer:
+    if asked.seen and not head and found.written and asked.trust.accept_legacy_pointer:
         # A pointer that names nothing is never the work of 0.1.1.
         return _warned(
-            decision,
+            found,
             f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: a rollback of the label would "
             "not be noticed",
         )
@@ -102,27 +102,27 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
                 label, before, head=head, stream=pointer.stream, listed=listed, conditional=asked.conditional
             )
         except RollbackDetected as error:
-            return replace(decision, rollback=error, compared=True)
-    return replace(decision, compared=compared)
+            return replace(found, rollback=error, compared=True)
+    return replace(found, compared=compared)
 
 
-def rows_of(asked: Asked, base: Decision) -> Mapping[str, Entry]:
+def rows_of(base: State) -> Mapping[str, Entry]:
     """The rows of the pointer by id. A key that is trusted up to a snapshot has no say about later ones."""
-    rows, issuer = base.pointer.rows, base.issuer
-    return rows if issuer is None else {each: row for each, row in rows.items() if asked.trust.accepts(issuer, each)}
+    rows, issuer, accepts = base.pointer.rows, base.issuer, base.asked.trust.accepts
+    return rows if issuer is None else {each: row for each, row in rows.items() if accepts(issuer, each)}
 
 
-def suffices(asked: Asked, base: Decision, entry: Entry) -> bool:
+def suffices(base: State, entry: Entry) -> bool:
     """True if a row is enough without its manifest: who pins takes a trusted signer's word only, and where every
     snapshot is looked at, a chain has to name its packs and to count its documents.
     """
-    counted = entry.info.doc_count is not None or entry.info.encrypted
+    asked, counted = base.asked, entry.info.doc_count is not None or entry.info.encrypted
     if asked.everything and entry.info.format == FORMAT_2 and not (entry.packs and counted):
         return False
     return not asked.pins or (base.proven and asked.trust.accepts(entry.info.issuer, entry.snapshot_id))
 
 
-def mark_committed(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
+def mark_committed(found: State) -> State:
     """Tell what is committed from what may be under way.
 
     Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, is a
@@ -130,27 +130,27 @@ def mark_committed(asked: Asked, found: Decision, files: LabelFiles, manifests: 
     Where 0.1.1 wrote the pointer, what is older than its latest is no backup under way of that client, and one of ours
     finds out that its snapshot went before it says that it is done.
     """
-    pointer = found.pointer
-    listed = {*rows_of(asked, found), pointer.snapshot_id, found.written}
+    pointer, files = found.pointer, found.listed
+    listed = {*rows_of(found), pointer.snapshot_id, found.written}
     legacy, written = bool(found.written) and not pointer.generation, id_order(found.written or "")
     # Nor is what began elsewhere, which that pointer may have covered: not to list it would be to disown it.
-    streams = {each: read.stream for each, read in manifests.items() if isinstance(read, Manifest)}
+    streams = {each: read.stream for each, read in found.manifests.items() if isinstance(read, Manifest)}
     elsewhere = {each for each, stream in streams.items() if stream not in (None, found.stream)}
-    committed, waiting, unproven = set[str](), set[str](), _unproven(found, files, listed)
+    committed, waiting, unproven = set[str](), set[str](), _unproven(found, listed)
     for entry in found.entries:
         each = entry.snapshot_id
         if each in listed:
             committed.add(each)
         elif pointer.took_out(each):
             continue  # it was deleted, and its manifest is still there or was put back
-        elif not files.is_old(each, now=asked.now):
+        elif not files.is_old(each, now=found.asked.now):
             (committed if legacy and (each in elsewhere or id_order(each) < written) else waiting).add(each)
         elif each not in unproven:  # else its writer died before it could tell that nobody was deleting what it needs
             committed.add(each)
     return replace(found, committed=frozenset(committed), waiting=frozenset(waiting), unproven=frozenset(unproven))
 
 
-def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]) -> set[str]:
+def _unproven(found: State, listed: Collection[str | None]) -> set[str]:
     """Chains beside a catalogue that need what may be on its way out.
 
     Who deletes a pack has seen in a listing that no manifest needs it and that it is a grace period old. So a chain is
@@ -158,7 +158,7 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
     catalogue lists, or by another chain that is safe. So are all that stand on each other where a copy of an older
     pointer was put over the one that listed them.
     """
-    rows = found.pointer.entries
+    rows, files = found.pointer.entries, found.listed
     if rows is None or (not rows and found.pointer.snapshot_id is not None):
         return set()  # a pointer that was lost, or that 0.1.1 wrote, says nothing of what is there
     # What is older than every row may have been left out of a catalogue that grew too long, or that was written whole.
@@ -179,15 +179,15 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
     return out
 
 
-def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
-    label, named = asked.label, found.pointer.snapshot_id
-    found = mark_committed(asked, found, files, manifests)
+def latest_by_pointer(found: State) -> State:
+    label, named, files = found.label, found.pointer.snapshot_id, found.listed
+    found = mark_committed(found)
     left = [each for each in files.manifests if each not in found.pointer.gone]
     if found.proven:
-        found = _check_unlisted(asked, found, files, manifests)
-    if named is None and not asked.conditional and found.counted:
+        found = _check_unlisted(found)
+    if named is None and not found.asked.conditional and found.counted:
         problem = "the pointer names nothing, and may have replaced the pointer of a save at the same moment"
-        return _follow_newest(asked, replace(found, problem=problem), files, manifests)
+        return _follow_newest(replace(found, problem=problem))
     if not found.proven and named is None and left:
         # What was deleted on purpose is either gone or named by the pointer.
         found = _warned(found, f"the pointer of label {label!r} names nothing, and snapshot {left[0]} is there")
@@ -200,18 +200,14 @@ def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifest
             "by its id and back it up again"
         )
         found = replace(found, rollback=RollbackDetected(msg, hint=Hint("list_snapshots", label=label)))
-    return _follow_newest(asked, replace(found, problem=problem), files, manifests)
+    return _follow_newest(replace(found, problem=problem))
 
 
-def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
+def _check_unlisted(found: State) -> State:
     """Hear the trusted snapshots that a proven pointer does not list."""
-    label, pointer, rows = asked.label, found.pointer, rows_of(asked, found)
+    label, pointer, rows = found.label, found.pointer, rows_of(found)
     named = pointer.snapshot_id or ""
-    strange = {
-        each: read for each in files.manifests
-        if each not in rows and each not in found.untrusted and each != named
-        and isinstance(read := manifests.get(each), Manifest)
-    }  # fmt: skip
+    strange = {each: read for each, read in found.trusted.items() if each not in rows and each != named}
     error = set_back(pointer, strange.values())
     if error is not None:
         return replace(found, rollback=found.rollback or error)
@@ -244,24 +240,17 @@ def set_back(pointer: Pointer, manifests: Iterable[Manifest]) -> RollbackDetecte
     return None
 
 
-def latest_without_pointer(
-    asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]
-) -> Decision:
+def latest_without_pointer(found: State) -> State:
     """The newest whole snapshot, if it may be the latest. Where a trusted manifest names the one before it, its writer
     also signed the pointer: with that signature the proof is gone that nothing newer was removed.
     """
-    label, trust = asked.label, asked.trust
+    label, trust = found.label, found.asked.trust
     distrusted = trust.require_signature or isinstance(found.refusal, UntrustedSnapshot)
     why, found = found.problem, replace(found, refusal=None)
-    found = mark_committed(asked, found, files, manifests)
-    signs = [
-        each for each in files.manifests
-        if each not in found.untrusted
-        and isinstance(read := manifests.get(each), Manifest)
-        and follows_signed_pointer(read.raw)
-    ]  # fmt: skip
-    found = _follow_newest(asked, replace(found, signs=bool(signs)), files, manifests)
-    if asked.pins and distrusted and signs and not trust.accept_legacy_pointer:
+    found = mark_committed(found)
+    signs = [each for each, read in found.trusted.items() if follows_signed_pointer(read.raw)]
+    found = _follow_newest(replace(found, signs=bool(signs)))
+    if found.asked.pins and distrusted and signs and not trust.accept_legacy_pointer:
         newest = found.follow or signs[0]
         msg = (
             f"{why}, and it was signed when snapshot {signs[0]} was made: newer memory may have been removed or "
@@ -276,11 +265,11 @@ def latest_without_pointer(
     return found
 
 
-def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
+def _follow_newest(found: State) -> State:
     """Follow the newest whole snapshot in the list, and say why, unless the pointer of an old client names just that.
     What is newer, and of a newer format or signed by a stranger, is not damage, and not passed over.
     """
-    label, problem = found.label, found.problem or ""
+    asked, files, label, problem = found.asked, found.listed, found.label, found.problem or ""
     if not files.complete:
         msg = f"{problem}, and the vault's list of label {label!r} is cut short, so the newest snapshot is not known"
         return replace(found, follow=None, refusal=VaultError(msg))
@@ -289,7 +278,7 @@ def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: 
     if newest is not None and not (asked.trust.accept_legacy_pointer and found.written == newest):
         found = _warned(found, f"taking the newest whole snapshot {newest} of label {label!r}: {problem}")
     for each in files.manifests[: files.manifests.index(newest) if newest else None]:
-        read = manifests.get(each)
+        read = found.manifests.get(each)
         if isinstance(read, UnsupportedFormat) or (isinstance(read, UntrustedSnapshot) and not asked.trust.pins):
             return replace(found, refusal=read)
     if newest is not None:
@@ -308,12 +297,13 @@ def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: 
     return found
 
 
-def _warned(found: Decision, message: str) -> Decision:
+def _warned(found: State, message: str) -> State:
     return replace(found, warnings=(*found.warnings, ColonyMemoryWarning(message)))
 
 
-def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> tuple[str, ...]:
-    listed = {each for each, entry in rows_of(asked, base).items() if suffices(asked, base, entry)}
+def to_read(base: State) -> tuple[str, ...]:
+    asked, files = base.asked, base.listed
+    listed = {each for each, entry in rows_of(base).items() if suffices(base, entry)}
     unlisted = tuple(each for each in files.manifests if each not in listed)
     named = base.pointer.snapshot_id
     lost = base.refusal is not None or (named is not None and named not in files.manifests)
@@ -321,7 +311,7 @@ def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[
     if asked.everything or (lost and asked.pins):
         return unlisted
     if not asked.pins:
-        return _newest_to_read(unlisted, files, manifests) if lost else ()
+        return _newest_to_read(unlisted, files, base.manifests) if lost else ()
     # What is newer than the latest, and not listed, may show that the pointer is an older one; and the latest, where a
     # proven pointer does not list it, that it is of another history.
     own = named if base.proven else None
@@ -340,16 +330,17 @@ def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Map
     return ()
 
 
-def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Finding]) -> Decision:
+def find_snapshots(base: State) -> State:
     """Every snapshot whose manifest is listed: whole, broken or not trusted."""
-    rows, entries, broken = rows_of(asked, base), list[Entry](), dict[str, str]()
+    asked, files, manifests = base.asked, base.listed, base.manifests
+    rows, entries, broken = rows_of(base), list[Entry](), dict[str, str]()
     untrusted: dict[str, UntrustedSnapshot] = {}
     # A race may refuse what its manifest could not say yet.
     told = (read.lineage.unmerged for read in manifests.values() if isinstance(read, Manifest))
     refused = {one.snapshot_id for unmerged in (base.pointer.unmerged, *told) for one in unmerged if one.refused}
     for each in files.manifests:
         read, row, file = manifests.get(each), rows.get(each), manifest_filename(asked.label, each)
-        error = _why_unusable(asked, base, read, row)
+        error = _why_unusable(base, read, row)
         if error is not None:
             broken[file] = message_of(error)
             if isinstance(error, UntrustedSnapshot):
@@ -363,7 +354,7 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
             if row is not None and (base.proven or not asked.pins):
                 info = replace(info, tags=row.info.tags)  # which may be given and taken afterwards
             entry = Entry(info, manifest.sha256, since, manifest.packs, spoiled, manifest.ruined, manifest.base_files)
-        elif row is not None and suffices(asked, base, row):
+        elif row is not None and suffices(base, row):
             entry = row
         else:
             continue  # gone since it was listed, or not asked for
@@ -375,26 +366,21 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
             entries.append(entry)
         else:
             broken[file] = problem
-    streams = [
-        read.stream for each in reversed(files.manifests)
-        if each not in untrusted and isinstance(read := manifests.get(each), Manifest) and read.stream
-    ]  # fmt: skip
-    stream = base.stream or next((each for each, _ in Counter(streams).most_common(1)), None)
-    return replace(base, entries=tuple(entries), broken=broken, untrusted=untrusted, stream=stream)
+    found = replace(base, entries=tuple(entries), broken=broken, untrusted=untrusted)
+    streams = [read.stream for read in reversed(found.trusted.values()) if read.stream]
+    return replace(found, stream=base.stream or next((each for each, _ in Counter(streams).most_common(1)), None))
 
 
-def _why_unusable(
-    asked: Asked, base: Decision, read: Finding, row: Entry | None
-) -> SnapshotCorrupt | UntrustedSnapshot | None:
+def _why_unusable(base: State, read: Finding, row: Entry | None) -> SnapshotCorrupt | UntrustedSnapshot | None:
     """The objection to a manifest: it is damaged or not trusted, or not the one that belongs there."""
     if not isinstance(read, Manifest):
         return read
-    label, snapshot_id = asked.label, read.info.snapshot_id
+    label, snapshot_id = base.label, read.info.snapshot_id
     named = f"snapshot {snapshot_id} of label {label!r}"
     if row is not None and base.proven and read.sha256 != row.manifest_sha256:
         msg = f"{named} is not the one that the signed pointer lists: its manifest was replaced"
         return UntrustedSnapshot(msg, hint=Hint("verify", label=label))
-    if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
+    if base.asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
         msg = (
             f"{named} belongs to another history than the label, although a trusted key signed it: if it is yours, "
             "restore it by its id, or export and import it to have it listed again"

@@ -50,10 +50,10 @@ class Planned:
         a shrink that no memory as large has made good, the latest, or the newest that is complete and restores.
         """
         _, newest = await newest_good(session, state)
-        safe = {state.decision.follow, newest}
+        safe = {state.follow, newest}
         spared = {"pinned", "before-shrink", "in-flight", "future", _UNMERGED}
         kept = [i.snapshot_id for i in reversed(self.plan.keep) if spared.isdisjoint(self.plan.reasons[i.snapshot_id])]
-        kept = [own for own in kept if state.decision.entry(own) is not None]
+        kept = [own for own in kept if state.entry(own) is not None]
         given_up = [info.snapshot_id for info in reversed(self.plan.remove)]
         order = (*self.leftovers, *given_up, *kept, *self.unmerged, *self._regained(state))
         return [own for own in order if own not in safe]
@@ -66,7 +66,7 @@ class Planned:
             as_large = size >= (info.byte_size or info.stored_bytes) and documents >= (info.doc_count or 0)
             if shrink is not None and not shrink.ruined and as_large and not {"pinned", _UNMERGED} & reasons:
                 out.insert(0, info.snapshot_id)
-            if state.decision.entry(info.snapshot_id) is not None:
+            if state.entry(info.snapshot_id) is not None:
                 size, documents = max(size, info.byte_size or info.stored_bytes), max(documents, info.doc_count or 0)
         return out
 
@@ -95,15 +95,15 @@ def note_shrink(entry: Entry, shrink: Shrink | None) -> Entry:
 
 def countable(state: State, new: SnapshotInfo | None) -> list[Entry]:
     """The snapshots that a retention counts beside a ``new`` one; unreadable ones are neither counted nor removed."""
-    counted = state.decision.counted - ({new.snapshot_id} if new else set())
-    return [row for row in state.decision.entries if row.snapshot_id in counted and is_readable(row.info.format)]
+    counted = state.counted - ({new.snapshot_id} if new else set())
+    return [row for row in state.entries if row.snapshot_id in counted and is_readable(row.info.format)]
 
 
 def shrunk_in(
     session: Session, state: State, *, new: SnapshotInfo | None = None, spoils: bool = False
 ) -> dict[str, Shrink]:
     """Which snapshots a backup keeps for what followed them, where ``new`` is about to, and ``spoils`` a document."""
-    decision, infos, noted = state.decision, list[SnapshotInfo](), dict[str, Shrink]()
+    infos, noted = list[SnapshotInfo](), dict[str, Shrink]()
     new = None if new is not None and new.refused else new
     spoilers = {new.snapshot_id} if new and spoils else set[str]()
     for entry in countable(state, new):
@@ -114,7 +114,7 @@ def shrunk_in(
         # What a patch stores says nothing of what it stands for.
         infos.append(replace(info, stored_bytes=0) if info.doc_count is None and len(entry.packs) > 1 else info)
         since = read_stamp(entry.shrunk_at)
-        again = new is not None and own == decision.follow and (spoils or is_much_smaller(new, infos[-1]))
+        again = new is not None and own == state.follow and (spoils or is_much_smaller(new, infos[-1]))
         if since is not None and not again:
             noted[own] = Shrink(since, entry.spoiled)
         opened = session.opened.get(entry.manifest_sha256)
@@ -125,15 +125,15 @@ def shrunk_in(
 
 async def open_shrunk(session: Session, state: State) -> None:
     """Open what tells the sizes of those that something much smaller followed, where that is encrypted."""
-    for entry in state.decision.entries:
+    for entry in state.entries:
         if entry.shrunk_at is not None and entry.info.encrypted:
             await unsealed_info(session, state.label, entry)
 
 
 def listed(session: Session, state: State) -> list[SnapshotInfo]:
     """Summaries of the restore points, newest first, with what this client knows and what is kept for a shrink."""
-    entries = {entry.snapshot_id: entry for entry in state.decision.entries}
-    infos = [session.known_info(entries[info.snapshot_id], info) for info in state.decision.listed]
+    entries = {entry.snapshot_id: entry for entry in state.entries}
+    infos = [session.known_info(entries[info.snapshot_id], info) for info in state.summaries]
     shrunk = shrunk_in(session, state)
     ids = [info.snapshot_id for info in infos]
     after = {newer: older for newer, older in pairwise(ids) if older in shrunk}
@@ -153,7 +153,7 @@ def plan_for(
     """Apply a retention to what is there, as a backup does where ``new`` is about to be written, and ``spoils`` a
     document of the one before, or is ``refused`` to be the latest; ``unmerged`` is what is so then.
     """
-    decision, now = state.decision, session.now()
+    now = session.now()
     infos = [session.known_info(entry) for entry in countable(state, new)] + ([new] if new else [])
     new = None if new is None else replace(new, refused=refused)
     shrunk = shrunk_in(session, state, new=new, spoils=spoils)
@@ -163,16 +163,16 @@ def plan_for(
         infos,
         retention=policy,
         now=now,
-        head=new.snapshot_id if new and not refused else decision.follow,
+        head=new.snapshot_id if new and not refused else state.follow,
         unmerged=[one.snapshot_id for one in unmerged],
-        in_flight=decision.waiting - ({new.snapshot_id} if new else set()),
+        in_flight=state.waiting - ({new.snapshot_id} if new else set()),
         shrunk=shrunk,
         keep_shrunk=new is not None,
     )
     leftovers = tuple(
         row.snapshot_id
-        for row in decision.entries
-        if row.snapshot_id not in decision.counted
+        for row in state.entries
+        if row.snapshot_id not in state.counted
         and is_readable(row.info.format)
         and not row.info.pinned
         and state.listed.is_old(row.snapshot_id, now=now)
@@ -182,20 +182,20 @@ def plan_for(
 
 def ages(session: Session, state: State) -> bool:
     """True if something is left over, and nothing in the label shows that it is a grace period old."""
-    files, counted = state.listed, state.decision.counted
-    needed = {pack for entry in state.decision.entries for pack in entry.packs if entry.snapshot_id in counted}
-    given_up = (entry.snapshot_id for entry in state.decision.entries if entry.snapshot_id not in counted)
+    files, counted = state.listed, state.counted
+    needed = {pack for entry in state.entries for pack in entry.packs if entry.snapshot_id in counted}
+    given_up = (entry.snapshot_id for entry in state.entries if entry.snapshot_id not in counted)
     left = (*files.orphans, *given_up, *(files.packs.keys() - needed))
     return any(not files.is_old(snapshot_id, now=session.now()) for snapshot_id in left)
 
 
 async def newest_good(session: Session, state: State, *, complete: bool = True) -> tuple[State, str | None]:
     """The newest committed snapshot, complete if any is, that restores just now; and the state without the bad."""
-    broken, shelf = dict[str, str](), Shelf(session.max_bytes, state.newest)
+    broken, shelf = dict[str, str](), Shelf(session.max_bytes, state.latest_files)
     for want_complete in (True, False) if complete else (False,):
-        for entry in state.decision.ranked:
+        for entry in state.ranked:
             own = entry.snapshot_id
-            if own in broken or own not in state.decision.committed:
+            if own in broken or own not in state.committed:
                 continue
             if (want_complete and entry.info.incomplete) or not is_readable(entry.info.format):
                 continue

@@ -29,7 +29,6 @@ from colony_memory.exceptions import UnsupportedFormat
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
     from colony_memory.reports import LifecycleEvent
@@ -51,12 +50,12 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     going = await deletable(session, files, planned.removed, needs=state.needs) if files.complete else ()
     own = {name for info in planned.plan.remove for name in files.owned(info.snapshot_id)}
     orphans = tuple(name for name in going if name not in own)
-    unread = (*state.decision.broken, *(manifest_filename(label, each) for each in _unreadable(state)))
+    unread = (*state.broken, *(manifest_filename(label, each) for each in _unreadable(state)))
     return replace(planned.plan, unread=tuple(sorted(unread)), orphans=orphans)
 
 
 def _unreadable(state: State) -> list[str]:
-    return [entry.snapshot_id for entry in state.decision.building if not is_readable(entry.info.format)]
+    return [entry.snapshot_id for entry in state.building if not is_readable(entry.info.format)]
 
 
 def _outcome(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
@@ -73,8 +72,8 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         state = await look(session, label, everything=True)
         if scratch is not None:
             await session.vault.delete(scratch)
-    if state.decision.proven:
-        tell(state.decision)  # the new pointer hides it
+    if state.proven:
+        tell(state)  # the new pointer hides it
     planned: Planned | None = None
 
     async def change(now: State) -> Move | None:
@@ -82,17 +81,17 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         require_listed(now, "pruning")
         require_believed(now)
         now, _ = await newest_good(session, now)
-        planned, decision = plan_for(session, now, policy), now.decision
+        planned = plan_for(session, now, policy)
         if unread := _unreadable(now):
             warn(
                 f"label {label!r} has {len(unread)} snapshots of a format that this client cannot read, such as "
                 f"{unread[0]}: they are neither counted nor removed"
             )
-        rows = planned.rows(decision.building)
-        dangling = decision.follow is not None and decision.written != decision.follow
-        listed = decision.pointer.entries
+        rows = planned.rows(now.building)
+        dangling = now.follow is not None and now.written != now.follow
+        listed = now.pointer.entries
         differs = listed is not None and [row.snapshot_id for row in listed] != [row.snapshot_id for row in rows]
-        if decision.follow not in decision.committed:
+        if now.follow not in now.committed:
             # A backup under way, perhaps: the pointer is its own to write. And one that names what is gone must not say
             # from now on that there is nothing.
             return None
@@ -101,8 +100,8 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         if not (planned.removed or dangling or differs) or not may_write(session, now):
             return None  # rows of what is gone do no harm, and a signature that is gone would
         if dangling:
-            warn(f"the pointer of label {label!r} named no snapshot that is there; it names {decision.follow} now")
-        return Move(decision.follow, rows, planned.removed)
+            warn(f"the pointer of label {label!r} named no snapshot that is there; it names {now.follow} now")
+        return Move(now.follow, rows, planned.removed)
 
     done = (await publish(session, state, change)).state
     return await remove_snapshots(session, done.listed, planned.removed if planned else (), needs=done.needs)
@@ -117,10 +116,10 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
     state = await look(session, label, everything=True)
 
     async def change(now: State) -> Move | None:
-        decision, files = now.decision, now.listed
-        dangles = bool(decision.written) and files.complete and decision.written not in files.manifests
-        listed = decision.pointer.entry(snapshot_id) is not None
-        named = snapshot_id in (decision.written, decision.follow)
+        files = now.listed
+        dangles = bool(now.written) and files.complete and now.written not in files.manifests
+        listed = now.pointer.entry(snapshot_id) is not None
+        named = snapshot_id in (now.written, now.follow)
         if not files.owned(snapshot_id) and not named and not dangles and not listed:  # its pack is of use to others
             require_listed(now, "deleting")
             raise not_found(label, snapshot_id)
@@ -129,16 +128,16 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
         if named:
             return await _move_away(session, now, snapshot_id)
         if dangles:
-            known = decision.entry(snapshot_id) is not None or snapshot_id in decision.pointer.gone
-            vain = decision.follow is None and not known  # what is lost was not deleted, and must not look so
+            known = now.entry(snapshot_id) is not None or snapshot_id in now.pointer.gone
+            vain = now.follow is None and not known  # what is lost was not deleted, and must not look so
         else:
-            unsure = decision.follow is not None and decision.follow not in decision.committed
-            vain = not listed and (decision.doubt is not None or unsure)
+            unsure = now.follow is not None and now.follow not in now.committed
+            vain = not listed and (now.doubt is not None or unsure)
         if vain or not may_write(session, now):
             return None
         # What is not listed is withdrawn too: a client that is about to list it has to meet another pointer.
-        left = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
-        return Move(decision.follow, left, [snapshot_id])
+        left = [entry for entry in now.building if entry.snapshot_id != snapshot_id]
+        return Move(now.follow, left, [snapshot_id])
 
     done = (await publish(session, state, change)).state
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
@@ -147,35 +146,34 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
 
 async def _move_away(session: Session, now: State, snapshot_id: str) -> Move:
     """Let the pointer name the newest good snapshot that is left, or nothing."""
-    decision = now.decision
     require_believed(now)
     require_signer(session, now, f"deleting its latest snapshot {snapshot_id} moves it")
-    rows, left = await _left(session, now, decision, snapshot_id)
+    rows, left = await _left(session, now, snapshot_id)
     # A chain that may lose what it needs is no place to go back to; its writer finds that out, and saves anew.
-    waiting = decision.waiting - decision.unproven - {snapshot_id}
+    waiting = now.waiting - now.unproven - {snapshot_id}
     if left is None and waiting:
         # A pointer that was lost, or that 0.1.1 wrote, listed nothing of what is young: that is memory, before there is
         # none.
-        decision = replace(decision, committed=decision.committed | waiting)
-        rows, left = await _left(session, now, decision, snapshot_id)
+        now = replace(now, committed=now.committed | waiting)
+        rows, left = await _left(session, now, snapshot_id)
     # Behind what the pointer goes back from, only what it lists counts as left.
-    beside = waiting - decision.committed
+    beside = waiting - now.committed
     rows += [
-        row for row in decision.entries
+        row for row in now.entries
         if row.snapshot_id in beside and id_order(row.snapshot_id) > id_order(left or "")
     ]  # fmt: skip
     if left is None and session.trust.pins:
         # What this client does not trust is still somebody's memory.
         other = session.open()
-        others = (await look(other, now.label, everything=True)).decision
-        rows, left = await _left(other, now, others, snapshot_id)
+        others = await look(other, now.label, everything=True)
+        rows, left = await _left(other, others, snapshot_id)
     return Move(left, rows if left is not None else (), [snapshot_id])
 
 
-async def _left(session: Session, now: State, decision: Decision, snapshot_id: str) -> tuple[list[Entry], str | None]:
+async def _left(session: Session, now: State, snapshot_id: str) -> tuple[list[Entry], str | None]:
     """The rows of a catalogue without a snapshot, and the newest of them that restores."""
-    rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
-    rest = replace(now, decision=replace(decision, entries=tuple(rows)))
+    rows = [entry for entry in now.building if entry.snapshot_id != snapshot_id]
+    rest = replace(now, entries=tuple(rows))
     _, left = await newest_good(session, rest, complete=False)
     newest = max(_unreadable(rest), key=id_order, default=None)
     if newest is not None and id_order(left or "") < id_order(newest):
@@ -230,16 +228,16 @@ async def tag(
         nonlocal tags
         require_listed(now, "tagging")
         require_believed(now)
-        row = now.decision.entry(snapshot_id)
+        row = now.entry(snapshot_id)
         if row is None:
             raise not_found(label, snapshot_id)
         tags = check_tags({*row.info.tags, *added} - {*removed})
         if tags == row.info.tags:
             return None
         require_signer(session, now, "its catalogue tells the tags of each snapshot")
-        rows = [entry for entry in now.decision.building if entry.snapshot_id != snapshot_id]
+        rows = [entry for entry in now.building if entry.snapshot_id != snapshot_id]
         own = replace(row, info=replace(row.info, tags=tags))
-        return Move(now.decision.follow, [own, *rows], doc_bytes=now.decision.pointer.doc_bytes)
+        return Move(now.follow, [own, *rows], doc_bytes=now.pointer.doc_bytes)
 
     await publish(session, state, change)
     return tags

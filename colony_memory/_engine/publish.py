@@ -74,7 +74,7 @@ async def publish(
     for _ in range(_TRIES):
         move = await change(state)
         if move is None:
-            return Published(state.decision.pointer, state)
+            return Published(state.pointer, state)
         if not doubted:
             require_believed(state)
         await _require_gone(session, state, move)
@@ -98,19 +98,19 @@ async def publish(
                 # what it took out is still there to take its place.
                 undone = frozenset(move.removed)
                 state = await look(session, label, everything=True, lenient=lenient, unremoved=undone)
-                state = replace(state, decision=replace(state.decision, rollback=None))
+                state = replace(state, rollback=None)
         else:
             await session.note(label, pointer, proven=session.trust.pins)
             return Published(pointer, state)
     msg = f"the pointer {latest_filename(label)} kept changing, so it was left as it is, and nothing was deleted"
-    raise ConflictDetected(msg, theirs=state.decision.follow)
+    raise ConflictDetected(msg, theirs=state.follow)
 
 
 async def _require_gone(session: Session, state: State, move: Move) -> None:
     """Raise a VaultError where the label would go back behind a snapshot that is there and is not what is deleted. One
     listing proves nothing: it may be of an earlier moment.
     """
-    pointer, label, there = state.decision.pointer, state.label, state.files.manifests if state.files else ()
+    pointer, label, there = state.pointer, state.label, state.files.manifests if state.files else ()
     latest = id_order(move.latest or "")
     rows = takewhile(lambda row: id_order(row.snapshot_id) > latest, pointer.entries or ())
     known = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *(row.snapshot_id for row in rows)))
@@ -150,7 +150,7 @@ async def show_time(session: Session, state: State) -> str | None:
 
 def may_write(session: Session, state: State) -> bool:
     """True if a pointer by this client is worth as much as the one that is there: signed, if that one is."""
-    return session.signer is not None or not (session.trust.require_signature or state.decision.signed)
+    return session.signer is not None or not (session.trust.require_signature or state.signed)
 
 
 def require_signer(session: Session, state: State, why: str, *, conflict: bool = False) -> None:
@@ -168,7 +168,7 @@ async def _write(session: Session, state: State, move: Move, signer: Signer | No
     """The pointer and its text, once the page files that it names are there."""
     if move.text is not None:
         return read_pointer(move.text, label=state.label), move.text
-    before = state.decision.pointer
+    before = state.pointer
     above = max((move.above, *(read_head(head).generation for head in state.asked.seen)))
     if not before.generation and not state.first and not move.first:
         # A pointer without a generation, or none that is believed, ends the count. The time takes it up above every
@@ -192,12 +192,12 @@ async def _write(session: Session, state: State, move: Move, signer: Signer | No
         move.latest,
         updated_at=session.stamp(),
         entries=catalog,
-        stream=state.decision.stream or move.stream or session.stream(state.label),
+        stream=state.stream or move.stream or session.stream(state.label),
         removed=removed,
         coming=move.coming,
         doc_bytes=move.doc_bytes,
         unmerged=unmerged,
-        before=state.decision.follow,
+        before=state.follow,
         above=above,
     )
     spilled, files = pointer.catalog.spilled(new_id(session.now(), session.token(), ()))

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from colony_memory._engine.basis import Basis
-    from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory.reports import LifecycleEvent
 
@@ -192,7 +191,7 @@ async def _restore_latest(
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there any more")
 
 
-def require_followed(state: State, *, fallback: bool) -> Decision:
+def require_followed(state: State, *, fallback: bool) -> State:
     """The decision, where it may be followed; a latest that is damaged or not trusted may be passed over."""
     decision = state.decision
     if fallback and decision.rollback is None and decision.follow is not None and not decision.signs:

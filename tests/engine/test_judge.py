@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from colony_memory._engine.judge import Asked, judge
+from colony_memory._engine.judge import judge
 from colony_memory._engine.label import ListedFile, Listing, read_label
+from colony_memory._engine.state import Asked, State
 from colony_memory._format.catalog import Entry
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat, UntrustedSnapshot, VaultError
@@ -128,17 +129,18 @@ class Scene:
         listing = Listing("cmem.default.", {n: self.listed(n) for n in self.files}, self.complete)
         files = read_label(listing, "default") if everything or listed else None
         manifests = dict(read)
-        decision = judge(asked, self.files.get(POINTER), files, manifests)
+        blank = State(asked, self.files.get(POINTER), Pointer("default", None), files=files, manifests=manifests)
+        decision = judge(blank)
         for _ in range(20):
             if decision.wants is None:
                 gone = decision.follow is not None and f"cmem.default.{decision.follow}.manifest.json" not in self.files
                 # A restore that does not find what the pointer names lists what there is.
                 return self.look(trust, *seen, listed=True, **options) if gone and not listed else decision
             if decision.wants.listing:
-                files = read_label(listing, "default")
+                blank = replace(blank, files=read_label(listing, "default"))
             for each in decision.wants.manifests:
                 manifests[each] = self.read(each, trust, verify=asked.verify)
-            decision = judge(asked, self.files.get(POINTER), files, manifests)
+            decision = judge(blank)
         raise AssertionError("it never comes to a decision")
 
     def listed(self, name):
@@ -357,7 +359,7 @@ def test_what_counts_as_a_restore_point(name):
     said = " ".join(map(str, decision.warnings))
     assert (told in said) if told else not said
     assert {entry.snapshot_id for entry in decision.building} == decision.committed
-    assert {info.snapshot_id for info in decision.listed} == decision.committed | decision.waiting
+    assert {info.snapshot_id for info in decision.summaries} == decision.committed | decision.waiting
 
 
 def numbers(ids):

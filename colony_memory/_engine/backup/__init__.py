@@ -49,7 +49,6 @@ from colony_memory.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
@@ -90,10 +89,10 @@ async def backup(
 async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
     session, label, policy = job.session, job.label, job.policy
     state = await look(session, label, everything=policy is not None, lenient=True, newer=False)
-    if policy is None and state.decision.pointer.entries is None and not state.first:
+    if policy is None and state.pointer.entries is None and not state.first:
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
     _tell_doubt(job, state)
-    _tell_weaker(job, state.decision)
+    _tell_weaker(job, state)
     if job.unread is not None:
         state, same = await _as_it_was(job, state) if skip_unchanged else (state, None)
         if same is not None:
@@ -104,7 +103,7 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
             session.parents[label] = parent
     for attempt in range(_TRIES):
         state = await compare(job, state)
-        if skip_unchanged and state.decision.doubt is None:
+        if skip_unchanged and state.doubt is None:
             state, same = await _unchanged(job, state)
             stored = same or await find_stored(job, state)
             if stored is not None:
@@ -123,14 +122,14 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
 
 async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
     """The basis of a memory that was not read, where it is just that, and nothing is to be saved."""
-    basis, latest = job.session.home(job.label).read(), state.decision.follow
-    if not job.tree or job.tree != basis.tree or basis.reverted or state.decision.doubt or latest is None:
+    basis, latest = job.session.home(job.label).read(), state.follow
+    if not job.tree or job.tree != basis.tree or basis.reverted or state.doubt or latest is None:
         return state, None
     if latest == basis.snapshot_id:
         return await _unchanged(job, state)
     state = await list_files(job.session, state)
-    listed, latest = state.lists(basis.snapshot_id), state.decision.follow
-    own, other = state.decision.entry(basis.snapshot_id), state.decision.entry(latest)
+    listed, latest = state.lists(basis.snapshot_id), state.follow
+    own, other = state.entry(basis.snapshot_id), state.entry(latest)
     if own is None or other is None or not listed or not is_conflict(basis, latest, listed=listed):
         return state, None
     if other.info.plaintext_sha256 in ("", own.info.plaintext_sha256):
@@ -141,7 +140,7 @@ async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None
 async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
     """Store this memory, over which the next merge is made, then what both are merged to; None to do it anew."""
     merged, equal = await merge_theirs(job, state)
-    latest = state.decision.entry(job.theirs)
+    latest = state.entry(job.theirs)
     if merged is None:
         return await save_snapshot(job, state)
     if latest is not None and equal:
@@ -156,7 +155,7 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
             return None
         job.stored = info.snapshot_id
         state = await look(job.session, job.label, everything=job.policy is not None, lenient=True, newer=False)
-        if state.decision.follow != job.theirs:
+        if state.follow != job.theirs:
             return None
     both = replace(job, documents=merged.documents, memory=None, merged=tuple(merged.copies.values()), tree="")
     return await save_snapshot(replace(both, combined=True, known={*known, job.stored}), state)
@@ -170,21 +169,21 @@ def _tell_doubt(job: Job, state: State) -> None:
     if why is not None:
         warn(f"{why}. The backup is made{', and nothing is removed' if job.policy else ''}")
         job.policy = None
-    elif state.decision.proven:
-        tell(state.decision)  # the new pointer hides it
+    elif state.proven:
+        tell(state)  # the new pointer hides it
 
 
 def _doubt(job: Job, state: State) -> str | None:
-    doubt = state.decision.doubt
+    doubt = state.doubt
     if state.blind is not None or doubt is not None:
         return state.blind or message_of(doubt)  # type: ignore[arg-type] # one of them is there
     cut = job.policy is not None and not state.listed.complete
     return f"the vault's list of label {job.label!r} is cut short" if cut else None
 
 
-def _tell_weaker(job: Job, decision: Decision) -> None:
-    latest = decision.entry(decision.follow)
-    if job.signer is None and decision.signed:
+def _tell_weaker(job: Job, state: State) -> None:
+    latest = state.entry(state.follow)
+    if job.signer is None and state.signed:
         warn(
             f"label {job.label!r} was signed until now, and this snapshot and the pointer to it are not: clients that "
             "trust the signer refuse both",
@@ -199,20 +198,20 @@ def _tell_weaker(job: Job, decision: Decision) -> None:
 
 async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
     """The latest if it is whole and holds just this under the same trust; and the label, looked at for that."""
-    session, decision = job.session, state.decision
-    latest = decision.follow
-    named = decision.written if session.trust.accept_legacy_pointer else decision.pointer.snapshot_id
+    session = job.session
+    latest = state.follow
+    named = state.written if session.trust.accept_legacy_pointer else state.pointer.snapshot_id
     if latest is None or named != latest:
         return state, None  # the pointer has to be written anew
-    entry = decision.entry(latest)
+    entry = state.entry(latest)
     if entry is None or not await job.holds(entry):
         return state, None
     listed = await list_files(session, state)
-    if listed.decision.doubt is not None:
+    if listed.doubt is not None:
         # What a restore refuses is not saved.
         _tell_doubt(job, listed)
         return listed, None
-    whole = next((info for info in listed.decision.listed if info.snapshot_id == latest), None)
+    whole = next((info for info in listed.summaries if info.snapshot_id == latest), None)
     if whole is None or not is_readable(whole.format):  # nobody here could say that it restores
         return state, None
     if not session.knows_good(job.label, latest):
@@ -270,8 +269,8 @@ async def plan_backup(
         job.policy = None
     parent = await parent_of(session, state)
     built = await session.vault.compute(build, job, state, session.stream(label), parent)
-    entry, free = state.decision.entry(state.decision.follow), await free_bytes(session)
-    if entry is not None and state.decision.doubt is None and not damaged and await job.holds(entry):
+    entry, free = state.entry(state.follow), await free_bytes(session)
+    if entry is not None and state.doubt is None and not damaged and await job.holds(entry):
         return Plan(built.info, True, 0, free)
     # What the pointer's next write shows of its age.
     state = replace(state, files=state.listed.as_of(session.now()))

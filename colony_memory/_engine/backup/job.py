@@ -203,7 +203,7 @@ class Job:
         if not self.combined:
             self.tree = self.tree or await self.session.vault.compute(tree_of, self.whole())
             shown = {*state.shown, snapshot_id}
-            self.note(events.saved, snapshot_id, stream=state.decision.stream, tree=self.tree, listed=shown)
+            self.note(events.saved, snapshot_id, stream=state.stream, tree=self.tree, listed=shown)
 
     def note(self, event: Callable[..., Basis], *facts: Any, **more: Any) -> None:
         """Keep what comes of an event. What was merged is in no memory, and is no event."""
@@ -218,21 +218,21 @@ class Job:
 
 async def compare(job: Job, state: State) -> State:
     """Compare what the memory is based on with the latest there is, before anything is written."""
-    known, decision = job.session.home(job.label).read(), state.decision
-    basis = settled(known, decision.follow, stream=decision.stream, listed=state.shown)
-    if basis and decision.follow not in basis.own:
+    known = job.session.home(job.label).read()
+    basis = settled(known, state.follow, stream=state.stream, listed=state.shown)
+    if basis and state.follow not in basis.own:
         # Every page of the catalogue is opened for that, so not where the latest is the own one.
-        newest = decision.entry(decision.follow)
+        newest = state.entry(state.follow)
         basis = stood_for(basis, stand_ins([*state.infos, *([] if newest is None else [newest.info])]))
-    if basis and decision.follow not in basis.own:
+    if basis and state.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
-    job.basis, job.latest, job.known = basis, state.decision.follow, set()
+    job.basis, job.latest, job.known = basis, state.follow, set()
     job.theirs = job.passed_over = job.stored = None
-    latest = state.decision.follow
-    if latest is None or state.decision.doubt:
+    latest = state.follow
+    if latest is None or state.doubt:
         return state
-    if await job.is_equal(state.decision.entry(latest)):
+    if await job.is_equal(state.entry(latest)):
         job.known.add(latest)  # equal memory is no conflict
     elif job.without_basis:
         await _go_on_without_basis(job, state, latest)
@@ -246,9 +246,9 @@ async def compare(job: Job, state: State) -> State:
 
 async def _go_on_without_basis(job: Job, state: State, latest: str) -> None:
     """The save becomes the latest. By value, a host is one writer; what another has that it lacks is told."""
-    origin, entry = job.session.origin(job.label), state.decision.entry(latest)
+    origin, entry = job.session.origin(job.label), state.entry(latest)
     if isinstance(job.session.home(job.label), MemoryHome):
-        rows = ((one, state.decision.entry(one.snapshot_id)) for one in state.unmerged)
+        rows = ((one, state.entry(one.snapshot_id)) for one in state.unmerged)
         own = [(one, row) for one, row in rows if row is not None and row.info.origin == origin]
         same = (row.snapshot_id for row in state.rows if row.info.origin == origin and not row.info.refused)
         job.known |= {*islice(same, 1), *(one.snapshot_id for one, _ in own)}
@@ -290,7 +290,7 @@ async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
     if job.theirs is None or basis.reverted:
         return None
     for own in basis.own - {job.theirs}:
-        entry = state.decision.entry(own) if state.lists(own) else None
+        entry = state.entry(own) if state.lists(own) else None
         if entry is None or entry.info.refused or not await job.is_equal(entry):
             continue
         # Where it is damaged, this memory is saved nowhere.
@@ -304,7 +304,7 @@ async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
 
 async def _stored_refused(job: Job, state: State) -> str | None:
     for own in (*job.basis.refused, *job.basis.pending):
-        entry = state.decision.entry(own) if state.lists(own) else None
+        entry = state.entry(own) if state.lists(own) else None
         if entry is not None and await job.is_equal(entry):
             return own
     return None
@@ -359,11 +359,11 @@ async def merge_snapshot(session: Session, documents: dict[str, str], *, label: 
     async with session.writing(label) as home:
         other = (await load(session, label, snapshot_id)).documents
         state = await look(session, label, lenient=True, newer=False)
-        if state.decision.pointer.entries is None:
+        if state.pointer.entries is None:
             state = await look(session, label, everything=True, lenient=True)
-        follow = state.decision.follow
+        follow = state.follow
         own = set(settled(home.read(), follow).known)
-        latest = await unsealed_info(session, label, state.decision.entry(follow))
+        latest = await unsealed_info(session, label, state.entry(follow))
         if latest is not None and latest.plaintext_sha256 == await session.vault.compute(digest, documents):
             own.add(latest.snapshot_id)
         merged = await _merge(session, state, own, documents, other, name=snapshot_id)

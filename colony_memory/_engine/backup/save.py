@@ -73,7 +73,7 @@ _SIGNATURE_CHARS = 300
 async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     """Write the snapshot and publish it; None where it has to be made anew."""
     session, label = job.session, job.label
-    stream = state.decision.stream or session.stream(label)
+    stream = state.stream or session.stream(label)
     parent = None if job.as_base else await parent_of(session, state)
     built = await session.vault.compute(build, job, state, stream, parent)
     inherited = [*built.inherited]
@@ -152,7 +152,7 @@ async def parent_of(session: Session, state: State) -> Parent | None:
     label = state.label
     kept: Parent | None = session.parents.get(label)
     like = (row for row in state.rows if row.info.format == FORMAT_2 and row.info.encrypted == encrypted)
-    entry = next(like, None) if state.decision.doubt is None else None
+    entry = next(like, None) if state.doubt is None else None
     if entry is None:
         return None
     if kept is not None and (kept.snapshot_id, kept.manifest_sha256) == (entry.snapshot_id, entry.manifest_sha256):
@@ -181,18 +181,18 @@ async def parent_of(session: Session, state: State) -> Parent | None:
 
 
 def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSnapshot:
-    session, decision = job.session, state.decision
-    seen = {session.newest.get(job.label), decision.follow}
+    session = job.session
+    seen = {session.newest.get(job.label), state.follow}
     # Anyone can put an id of any time into a vault, and ours must not follow it.
-    believed = not session.trust.pins or decision.proven
+    believed = not session.trust.pins or state.proven
     if believed:
-        seen |= {decision.written, decision.pointer.went_back_from}
-        seen |= {entry.snapshot_id for entry in decision.pointer.catalog.front}
+        seen |= {state.written, state.pointer.went_back_from}
+        seen |= {entry.snapshot_id for entry in state.pointer.catalog.front}
     if state.files is not None:
-        seen |= {entry.snapshot_id for entry in decision.entries} if session.trust.pins else state.files.ids
+        seen |= {entry.snapshot_id for entry in state.entries} if session.trust.pins else state.files.ids
     # What a believed pointer names, or nothing: else a pointer that was garbled once would look like one put back.
     previous = state.previous if believed else None
-    job.ruined, job.ruined_since = _ruined_in(job, state, parent), decision.follow
+    job.ruined, job.ruined_since = _ruined_in(job, state, parent), state.follow
     chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
     write = builder(session, session.format, chain, lock)
     mine = new_id(session.now(), session.token(), filter(None, seen))
@@ -224,30 +224,29 @@ async def _publish(
 
     async def change(now: State) -> Move | None:
         nonlocal given_up
-        decision = now.decision
         if now is not before:
             given_up = not still_there(now, mine, [*built.files, *inherited])
             if given_up:
                 return None
-            follow = decision.follow
+            follow = now.follow
             # An older one that was there before is what a deletion of the latest leaves.
             if (
                 follow is not None
                 and follow not in (job.latest, mine, *job.basis.own, *session.home(job.label).read().own)
-                and state.decision.entry(follow) is None
+                and state.entry(follow) is None
             ):
-                if await job.is_equal(now.decision.entry(follow)):
+                if await job.is_equal(now.entry(follow)):
                     job.known.add(follow)
                 else:
                     job.theirs = follow
                 if job.merges:
                     given_up = True
                     return None
-            given_up = decision.doubt is None and decision.pointer.stream not in (None, stream)
+            given_up = now.doubt is None and now.pointer.stream not in (None, stream)
             if given_up:
                 return None
             await plan_retention(job, now, built)
-        follow = None if decision.doubt else decision.follow
+        follow = None if now.doubt else now.follow
         # The pointer never moves to an older snapshot.
         refused = follow is not None and (job.is_refused or id_order(mine) < id_order(follow))
         removed = job.planned.removed if job.planned is not None else ()
@@ -298,7 +297,7 @@ class _Lost(NamedTuple):
 
 def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]:
     """Documents of the latest that are ruined in the memory to save, as far as that can be told without reading it."""
-    pointer, latest = state.decision.pointer, state.decision.follow
+    pointer, latest = state.pointer, state.follow
     entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
     if parent is not None and parent.snapshot_id == latest:
         before = _bytes_in(parent.chain.state)
@@ -330,7 +329,7 @@ def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
 
 
 def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
-    before = state.decision.entry(state.decision.follow)
+    before = state.entry(state.follow)
     if before is None or before.snapshot_id == built.info.snapshot_id:
         return None
     smaller = is_much_smaller(built.info, job.session.known_info(before))
@@ -341,7 +340,7 @@ def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
 async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
     """Plan by the retention, where there is one and nothing speaks against the label."""
     job.planned = None
-    if job.policy is None or state.decision.doubt is not None:
+    if job.policy is None or state.doubt is not None:
         return
     if built.info.incomplete:
         # It does not count as good, so the newest that does has to be seen to restore.
@@ -365,16 +364,16 @@ def _rows_with(
     info = replace(built.listed, refused=True) if refused else built.listed
     own = Entry(info, built.manifest_sha256, packs=built.packs, base_files=built.base_files)
     if state.files is None:
-        grown = state.decision.pointer.catalog.adding(own)
+        grown = state.pointer.catalog.adding(own)
         return grown if lost is None else grown.adding(note_shrink(lost.before, lost.shrink))
     followed = {} if lost is None else {lost.before.snapshot_id: lost.shrink}
-    others = (entry for entry in state.decision.building if entry.snapshot_id != own.snapshot_id)
+    others = (entry for entry in state.building if entry.snapshot_id != own.snapshot_id)
     rows = [*(note_shrink(entry, followed.get(entry.snapshot_id)) for entry in others), own]
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
 def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
-    moved = state.decision.pointer.follow(
+    moved = state.pointer.follow(
         built.info.snapshot_id,
         updated_at=job.session.stamp(),
         entries=_rows_with(job, state, built),
@@ -399,7 +398,7 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
         return state
     if policy is None:
         # A prune frees all of the label at most, and nothing where there is no snapshot.
-        used = 0 if state.decision.follow is None else (await session.vault.status()).get("used_bytes")
+        used = 0 if state.follow is None else (await session.vault.status()).get("used_bytes")
         raise no_room(need, free, what, label, gain=used if isinstance(used, int) else None)
     if ages(session, state) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
@@ -417,8 +416,8 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
             warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though {why}")
 
         async def withdraw(now: State) -> Move:
-            rows = [row for row in now.decision.building if row.snapshot_id not in victims]
-            return Move(now.decision.follow, rows, victims)
+            rows = [row for row in now.building if row.snapshot_id not in victims]
+            return Move(now.follow, rows, victims)
 
         state = (await publish(session, state, withdraw, lenient=True)).state
         await remove_snapshots(session, state.listed, victims, needs=state.needs)

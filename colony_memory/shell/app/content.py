@@ -126,7 +126,7 @@ def take_lacking(
     if target.label.endswith(BEFORE_RESTORE):
         return documents, ()
     left, told = _sets_of(described_by(documents)), []
-    infos = target.look(everything=True).decision.listed if left else ()
+    infos = target.look(everything=True).summaries if left else ()
     refused, last = refused_only(infos), id_order(found.info.snapshot_id)
     older = [info for info in infos if id_order(info.snapshot_id) < last and info.snapshot_id not in refused]
     older.sort(key=lambda info: id_order(info.snapshot_id), reverse=True)

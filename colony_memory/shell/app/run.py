@@ -130,7 +130,7 @@ class _Start:
     def _with_basis(self, found: Restored, basis: Basis, present: dict[str, str]) -> Begun:
         target, theirs = self.target, found.info.snapshot_id
         state = target.look(everything=True)
-        infos, unmerged = state.decision.listed, state.unmerged
+        infos, unmerged = state.summaries, state.unmerged
         own = str(basis.snapshot_id)
         if theirs in basis.own or (theirs != state.decision.follow and descends(infos, unmerged, own, theirs)):
             return Begun(told=(f"{target.directory} is ahead of snapshot {theirs}, and stays",))

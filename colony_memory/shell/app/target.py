@@ -211,7 +211,7 @@ class Target:
         self, found: Restored, documents: dict[str, str], *, present: dict[str, str] | None = None
     ) -> dict[str, str]:
         state = self.look(everything=True)
-        infos, unmerged = state.decision.listed, state.unmerged
+        infos, unmerged = state.summaries, state.unmerged
         basis, theirs = self.basis, found.info.snapshot_id
         own = () if basis.not_held else sorted({*basis.own, *basis.refused})
         over = merge_base(infos, unmerged, own, theirs)
