@@ -17,7 +17,7 @@ from colony_memory.schedule import last_run
 from colony_memory.shell import words as text
 from colony_memory.shell.app.protection import Problem
 from colony_memory.shell.cli.verbs import status
-from colony_memory.vaults.colony import calls
+from colony_memory.vaults import colony
 
 
 @pytest.fixture
@@ -400,8 +400,8 @@ def test_what_is_left_of_the_hour_is_told_where_the_service_said_it(cli, server,
     (folder / "more.md").write_text("more")
     assert cli("backup", folder)[0] == 0
     assert "spent  at least 3 uploads and deletes of the last hour\n" in cli("status")[1]
-    monkeypatch.setattr(calls.Budget, "left", lambda _: 12)
-    monkeypatch.setattr(calls.Budget, "reset", lambda _: wait)
+    monkeypatch.setattr(colony.Budget, "left", lambda _: 12)
+    monkeypatch.setattr(colony.Budget, "reset", lambda _: wait)
     assert f"left   12 uploads and deletes this hour{back}\n" in cli("status")[1]
     assert json.loads(cli("status", "--json")[1])["operations_reset_seconds"] == wait
 

@@ -8,40 +8,293 @@ proves that a file is not there only where the vault itself says it of that file
 from __future__ import annotations
 
 import functools
+import inspect
+import math
+import os
+import re
+import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
 
-from colony_memory._boundary import drive
-from colony_memory.exceptions import ColonyMemoryError
-from colony_memory.vaults.colony.calls import Hosted
-from colony_memory.vaults.colony.transport import Reply, Request, build_request, read_reply, transmit, transmit_async
+from colony_memory._boundary import drive, require_as_meant, translate
+from colony_memory.exceptions import ColonyMemoryError, Hint, RateLimited, VaultError, VaultUnavailable, bad_argument
+from colony_memory.vaults._files import check_none_match
+from colony_memory.vaults.colony.transport import (
+    Refused,
+    Reply,
+    Request,
+    Unanswered,
+    build_request,
+    check_shape,
+    check_text,
+    delay_before_retry,
+    file_path,
+    is_plain,
+    read_reply,
+    transmit,
+    transmit_async,
+    whole_number,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Concatenate, ParamSpec, TypeVar
+    from collections.abc import Callable
 
     import httpx
     from typing_extensions import Self
 
-    _Asked = ParamSpec("_Asked")
-    _Told = TypeVar("_Told")
-
 __all__ = ["AsyncColonyVault", "ColonyVault"]
 
+_HOUR = 3600.0
+# A reset from here on is in seconds since the epoch, one below in seconds from now.
+_EPOCH_FROM = 1_000_000_000
+_PREFIX_CHARS = 255
+_TOKENS_KNOWN = 8
+# What the SDK stumbles into where a reply is something else than it expects.
+_MISUNDERSTOOD = (AssertionError, LookupError, RecursionError, TypeError)
 
-def _driven(
-    verb: Callable[Concatenate[Hosted, _Asked], Coroutine[Any, Any, _Told]],
-) -> Callable[Concatenate[ColonyVault, _Asked], _Told]:
+
+class Budget:
+    """Uploads and deletes left this hour, as the latest reply to one of them said."""
+
+    def __init__(self) -> None:
+        self._told: tuple[int | None, float, bool] = None, 0.0, False  # how many, until when, and whether that was said
+
+    def note(self, left: int | None, reset: float | None) -> None:
+        """Keep a count until its reset: seconds from now, or since the epoch; an hour where that is not said."""
+        wait = _HOUR if reset is None else reset if reset < _EPOCH_FROM else reset - time.time()
+        self._told = left, time.monotonic() + min(wait, _HOUR), reset is not None
+
+    def left(self) -> int | None:
+        """The count, None where there is none or its hour is over."""
+        left, until, _ = self._told
+        return left if time.monotonic() < until else None
+
+    def reset(self) -> int | None:
+        """Whole seconds until all of them are back, None where there is no count, or that was not said."""
+        left, until, said = self._told
+        wait = until - time.monotonic()
+        return math.ceil(wait) if said and left is not None and wait > 0 else None
+
+
+class Hosted:
+    """The verbs, over a client and a transport that subclasses have."""
+
+    def __init__(
+        self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
+    ) -> None:
+        if timeout <= 0:
+            raise ValueError(f"timeout must be above 0, not {timeout!r}")
+        if client is None:
+            api_key = (api_key or os.environ.get("COLONY_API_KEY", "")).strip()
+            base_url = (base_url or os.environ.get("COLONY_BASE_URL", "")).strip()
+            if not api_key:
+                raise ColonyMemoryError(
+                    "no vault: no API key is given, nor set as COLONY_API_KEY", hint=Hint("open", "api_key")
+                )
+            require_as_meant("the API key", api_key)
+            parts = urlsplit(base_url)
+            if base_url and (parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc):
+                # Not repeated: what stands there may be a key that was set in the wrong place.
+                raise bad_argument(
+                    "the hosted vault's address must begin with http:// or https://, and hold no user name and "
+                    "password",
+                    hint=Hint("open", "base_url"),
+                )
+        elif api_key is not None or base_url is not None:
+            raise ValueError("give a client=, or what to make one of (api_key=, base_url=), not both")
+        self._budget = Budget()
+        self._api_key, self._base_url = api_key, base_url
+        self._given: Any = client
+        self._made: Any = None
+        self._timeout = timeout if client is None else getattr(client, "timeout", timeout)
+        self._tokens: deque[str] = deque(maxlen=_TOKENS_KNOWN)  # a service may repeat one that was given up
+        self._lock = threading.Lock()
+
+    def _connect(self, api_key: str, **address: str) -> Any:
+        """The SDK's client."""
+        raise NotImplementedError
+
+    async def _transmit(self, request: Request, client: Any, timeout: float) -> Reply:
+        raise NotImplementedError
+
+    async def _pause(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        base_url = self.identity().removeprefix("colony:")
+        return f"{type(self).__name__}({f'base_url={base_url!r}' if base_url else ''})"
+
+    def identity(self) -> str:
+        """The identity of the vault: its address. Which account it is of shows in the history of a label."""
+        return f"colony:{(self._base_url if self._given is None else self._given.base_url) or ''}"
+
+    async def vault_status(self) -> Any:
+        return await self._request("asking for the quota", "GET", "/vault/status")
+
+    async def vault_list_files(self) -> Any:
+        return await self._request("listing the vault", "GET", "/vault/files", owed="listing")
+
+    async def vault_list_prefix(self, prefix: str) -> Any:
+        """The files whose names start with the literal ``prefix``, of at most 255 characters."""
+        if len(prefix) > _PREFIX_CHARS:
+            raise ValueError(f"a prefix may have {_PREFIX_CHARS} characters, not {len(prefix)}")
+        check_text(prefix)
+        path = f"/vault/files?{urlencode({'prefix': prefix})}"
+        return await self._request(f"listing {prefix}*", "GET", path, owed="listing")
+
+    async def vault_get_file(self, filename: str) -> Any:
+        return await self._request(f"reading {filename}", "GET", file_path(filename), owed="content")
+
+    async def vault_delete_file(self, filename: str) -> Any:
+        return await self._request(f"deleting {filename}", "DELETE", file_path(filename), owed="nothing")
+
+    async def vault_upload_file(self, filename: str, content: str) -> Any:
+        return await self._request(f"writing {filename}", "PUT", file_path(filename), body={"content": content})
+
+    async def vault_upload_file_if(
+        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
+    ) -> Any:
+        check_none_match(if_none_match)
+        path = file_path(filename)
+        if if_match is not None:
+            if_match = if_match.strip('"')
+            if '"' in if_match or not is_plain(if_match):
+                raise VaultError(f"not an etag of {filename}: {if_match!r}", status=400, code="INVALID_INPUT")
+        # On a condition it is sent once: a second one would meet what the first has written.
+        again = if_match is None and if_none_match is None
+        what: dict[str, Any] = {"body": {"content": content}, "if_match": if_match, "if_none_match": if_none_match}
+        return await self._request(f"writing {filename}", "PUT", path, again=again, **what)
+
+    async def vault_operations_left(self) -> int | None:
+        """Uploads and deletes left this hour by the latest reply to one of them, None where it is not known."""
+        return self._budget.left()
+
+    async def vault_operations_reset(self) -> int | None:
+        """Seconds until all of them are back, None where that reply did not say."""
+        return self._budget.reset()
+
+    async def vault_may_write(self) -> bool | None:
+        """True if the account may upload, which takes 10 karma; None where the service does not tell."""
+        told = await self._request("asking what the account may do", "GET", "/me/capabilities")
+        for each in told.get("result", told).get("capabilities") or ():
+            if isinstance(each, dict) and each.get("name") == "write_vault":
+                return each.get("allowed") is not False
+        return None
+
+    async def _request(
+        self, doing: str, method: str, path: str, *, owed: str = "facts", again: bool = True, **what: Any
+    ) -> Any:
+        """Send a request with the client's token, once more with a new one after a 401, and read the reply."""
+        client = self._client()
+        retry = client.retry if again else None
+        counted = method in {"PUT", "DELETE"}
+        try:
+            token = await self._token(doing)
+            reply = await self._send(client, build_request(client.base_url + path, token, method, **what), retry)
+            if reply.status == 401:
+                token = await self._token(doing, rejected=token)
+                reply = await self._send(client, build_request(client.base_url + path, token, method, **what), retry)
+            if counted:
+                told = (whole_number(reply.headers.get(f"x-ratelimit-{fact}")) for fact in ("remaining", "reset"))
+                self._budget.note(*told)
+            return check_shape(owed, read_reply(reply))
+        except ColonyMemoryError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one place for every failure, as for the SDK's
+            error = self._translate(exc, doing, of_file=owed in {"content", "nothing"})
+        if counted and isinstance(error, RateLimited):
+            self._budget.note(0 if error.retry_after is not None else None, error.retry_after)
+        raise error from None
+
+    async def _send(self, client: Any, request: Request, retry: Any) -> Reply:
+        """Send, and send again for as long as ``retry`` (None for once) and the replies allow."""
+        attempt = 0
+        while True:
+            reply = await self._transmit(request, client, self._timeout)
+            delay = None if retry is None else delay_before_retry(reply, attempt, retry)
+            if delay is None:
+                return reply
+            await self._pause(delay)
+            attempt += 1
+
+    async def _token(self, doing: str, *, rejected: str | None = None) -> str:
+        """The client's token, a new one if it is still the one that was rejected."""
+        client = self._client()
+        try:
+            token = await _ask_token(client)
+            if token == rejected:
+                client.refresh_token()
+                token = await _ask_token(client)
+        except Exception as exc:  # noqa: BLE001 - as above
+            error = self._translate(exc, doing)
+        else:
+            if isinstance(token, str) and is_plain(token):
+                if token not in self._tokens:
+                    self._tokens.append(token)
+                return token
+            error = VaultUnavailable(f"{doing} failed: the service gave no valid token")
+        raise error from None
+
+    def _client(self) -> Any:
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            if self._made is None:
+                address = {"base_url": self._base_url} if self._base_url else {}
+                self._made = self._connect(self._api_key or "", **address)
+            return self._made
+
+    def _translate(self, error: Exception, doing: str, *, of_file: bool = False) -> ColonyMemoryError:
+        """What went wrong as an error of this package. To be raised outside of what is handled: what it came of may
+        hold the key and the token, which the error itself does not.
+        """
+        if isinstance(error, ColonyMemoryError):
+            return error
+        status, code, text = getattr(error, "status", None), getattr(error, "code", None), str(error)
+        if status == 404 and not (of_file and getattr(error, "own", False)):
+            said = f"{doing} failed: the answer is a 404, and not the vault's: is its address right?"
+            return VaultUnavailable(said, hint=Hint("open", "base_url"))
+        if isinstance(error, Unanswered):
+            return VaultUnavailable(f"{doing} failed: {self._redact(text)}")
+        if isinstance(error, _MISUNDERSTOOD):
+            return VaultUnavailable(f"{doing} failed: the reply was not understood ({type(error).__name__})")
+        clean, clean_code = self._redact(text), self._redact(code) if isinstance(code, str) else code
+        if (clean, clean_code) != (text, code):
+            error = Refused(clean, status, clean_code, getattr(error, "retry_after", None))
+        return translate(error, doing)
+
+    def _redact(self, text: str) -> str:
+        secrets = [*self._tokens, self._api_key, getattr(self._given, "api_key", None)]
+        known = sorted({each for each in secrets if isinstance(each, str) and each}, key=len, reverse=True)
+        for each in known:
+            # A host's name is lower case, whatever was written.
+            text = re.sub(re.escape(each), "***", text, flags=re.IGNORECASE)
+        return text
+
+
+async def _ask_token(client: Any, *, again: bool = True) -> Any:
+    try:
+        token = client.get_auth_token()
+        return await token if inspect.isawaitable(token) else token
+    except AssertionError:  # the SDK's own, where another thread gave its token up at this moment
+        if not again:
+            raise
+        return await _ask_token(client, again=False)
+
+
+def _driven(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The verb as a method that waits."""
 
     @functools.wraps(verb)
-    def call(self: ColonyVault, /, *args: _Asked.args, **options: _Asked.kwargs) -> _Told:
-        return drive(verb(self._calls, *args, **options))
+    def call(*args: Any, **options: Any) -> Any:
+        return drive(verb(*args, **options))
 
     return call
 
 
-class ColonyVault:
+class ColonyVault(Hosted):
     """The hosted vault through ``colony_sdk.ColonyClient``; may be used from several threads.
 
     Of the client it uses the address, the token, the proxy, the timeout and the retries; a conditional upload is sent
@@ -62,14 +315,6 @@ class ColonyVault:
         ValueError: An address that is none, or a client beside a key or an address.
     """
 
-    def __init__(
-        self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
-    ) -> None:
-        self._calls = _Blocking(api_key, base_url=base_url, client=client, timeout=timeout)
-
-    def __repr__(self) -> str:
-        return repr(self._calls).replace(type(self._calls).__name__, "ColonyVault", 1)
-
     vault_status = _driven(Hosted.vault_status)
     vault_list_files = _driven(Hosted.vault_list_files)
     vault_list_prefix = _driven(Hosted.vault_list_prefix)
@@ -80,13 +325,6 @@ class ColonyVault:
     vault_operations_left = _driven(Hosted.vault_operations_left)
     vault_operations_reset = _driven(Hosted.vault_operations_reset)
     vault_may_write = _driven(Hosted.vault_may_write)
-
-    def identity(self) -> str:
-        return self._calls.identity()
-
-
-class _Blocking(Hosted):
-    """The verbs over a client and a transport that wait."""
 
     async def _transmit(self, request: Request, client: Any, timeout: float) -> Reply:
         return transmit(request, client, timeout)

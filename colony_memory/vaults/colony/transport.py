@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _MOST_DIGITS = 12
+_ROUTER_WORDS = frozenset({"", "Not Found"})  # what a web framework says of an address that it does not serve
 # Objects and lists in a reply: read, each takes up to a hundred times its bytes. A small one is not searched for them.
 _MOST_NODES, _FEW_BYTES = 400_000, 2**20
 
@@ -52,16 +53,15 @@ class Reply:
 
 
 class Refused(Exception):
-    """A reply that says no, with the attributes of the SDK's errors."""
+    """A reply that says no, with the attributes of the SDK's errors; ``own``: in the vault's own words, rather than a
+    router's or a proxy's.
+    """
 
     def __init__(
-        self, message: str, status: int | None, code: str | None, retry_after: float | None, response: object = None
+        self, message: str, status: int | None, code: str | None, retry_after: float | None, *, own: bool = False
     ) -> None:
         super().__init__(message)
-        self.status = status
-        self.code = code
-        self.retry_after = retry_after
-        self.response = response
+        self.status, self.code, self.retry_after, self.own = status, code, retry_after, own
 
 
 class Unanswered(Exception):
@@ -126,7 +126,8 @@ def read_reply(reply: Reply) -> Any:
     if not isinstance(code, str):
         code = "PRECONDITION_FAILED" if reply.status == 412 else None
     said += f", {message}" if isinstance(message, str) and message else ""
-    raise Refused(said, reply.status, code, whole_number(reply.headers.get("retry-after")), data)
+    own = isinstance(detail, dict) or (isinstance(detail, str) and detail not in _ROUTER_WORDS)
+    raise Refused(said, reply.status, code, whole_number(reply.headers.get("retry-after")), own=own)
 
 
 def delay_before_retry(reply: Reply, attempt: int, retry: Any) -> float | None:
@@ -141,18 +142,13 @@ def delay_before_retry(reply: Reply, attempt: int, retry: Any) -> float | None:
     return None if wait > retry.max_retry_after else float(wait)
 
 
-def check_shape(method: str, reply: Any) -> Any:
-    """The reply, if it has what the method owes; the SDK gives ``{}`` for a body that is empty or torn."""
+def check_shape(owed: str, reply: Any) -> Any:
+    """The reply, if it has what is owed; the SDK gives ``{}`` for a body that is empty or torn."""
     bare = reply.get("result", reply) if isinstance(reply, dict) else reply
-    if method == "vault_delete_file":
-        return reply
-    if method in {"vault_list_files", "vault_list_prefix"}:
+    good = owed == "nothing" or (isinstance(bare, dict) and bool(bare))
+    if owed == "listing":
         good = isinstance(bare.get("items", bare.get("files")) if isinstance(bare, dict) else bare, list)
-    else:
-        good = isinstance(bare, dict) and bool(bare)
-    if method == "vault_get_file":
-        good = good and isinstance(bare.get("content"), str)
-    if not good:
+    if not good or (owed == "content" and not isinstance(bare.get("content"), str)):
         raise Unanswered("the reply is torn, or not a vault's")
     return reply
 
