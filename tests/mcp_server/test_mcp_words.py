@@ -12,7 +12,7 @@ from colony_memory.exceptions import (
 )
 from colony_memory.shell.app.protection import Problem
 from colony_memory.shell.mcp import tools
-from colony_memory.shell.mcp.replies import Words
+from colony_memory.shell.mcp.served import Words
 from colony_memory.shell.mcp.server import MemoryServer
 
 __all__ = ["desk"]
@@ -20,8 +20,6 @@ __all__ = ["desk"]
 START = "ask the person to start this server with"
 ID = "20260101T000000000000Z-abcdef"
 ROOT = Path("/home/ada/memory")
-LOOK = ["backup", "list", "show", "verify", "status", "diff", "history"]
-ALL = [*LOOK, "restore"]
 
 
 @pytest.mark.parametrize(
@@ -57,8 +55,8 @@ ALL = [*LOOK, "restore"]
     ],
 )  # fmt: skip
 def test_a_hint_is_a_tool_or_something_to_ask_for(hint, without, with_restore):
-    for names, advice in ((LOOK, without), (ALL, with_restore)):
-        told = Words(ROOT, names).sentence(ColonyMemoryError("it failed", hint=hint))
+    for restores, advice in ((False, without), (True, with_restore)):
+        told = Words(ROOT, restores=restores).sentence(ColonyMemoryError("it failed", hint=hint))
         assert told == ("it failed" if advice is None else f"it failed; try: {advice}")
 
 
@@ -79,8 +77,8 @@ def test_a_hint_is_a_tool_or_something_to_ask_for(hint, without, with_restore):
     ],
 )
 def test_paths_and_addresses_are_left_out(text, told):
-    assert Words(ROOT, LOOK).sentence(ValueError(text)) == (told or text)
-    assert Words(ROOT, LOOK).sentence(ColonyMemoryWarning(text)) == (told or text)
+    assert Words(ROOT).sentence(ValueError(text)) == (told or text)
+    assert Words(ROOT).sentence(ColonyMemoryWarning(text)) == (told or text)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +92,12 @@ def test_paths_and_addresses_are_left_out(text, told):
     ],
 )
 def test_what_was_not_foreseen_tells_nothing_but_its_kind(error):
-    told = Words(ROOT, LOOK).sentence(error)
+    told = Words(ROOT).sentence(error)
     assert told == (f"it failed unexpectedly ({type(error).__name__}); the log of the server has more")
 
 
 def test_what_mends_a_problem():
-    words = Words(ROOT, LOOK)
+    words = Words(ROOT)
     told = {
         mending: words.mending(Problem("x", mending, "default", ID))
         for mending in ("delete", "backup", "prune", "wait", "judge", "replace", "accept")

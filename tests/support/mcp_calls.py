@@ -14,8 +14,7 @@ from mcp_types import ElicitResult
 from colony_memory import open_vault
 from colony_memory.shell.app.open import Place
 from colony_memory.shell.app.options import BackupOptions
-from colony_memory.shell.mcp.replies import CAUTION
-from colony_memory.shell.mcp.served import Served, real_folder
+from colony_memory.shell.mcp.served import CAUTION, Served, real_folder
 from colony_memory.shell.mcp.server import MemoryServer
 
 #: The wire from before July 2026, with a handshake, and the one since.

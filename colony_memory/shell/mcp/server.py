@@ -1,16 +1,17 @@
 """The server on standard input and output, as hosts start it: tools as the protocol has them, over :mod:`.tools`."""
 
 import inspect
-import logging
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import anyio
+import anyio.to_thread
 from mcp.server import MCPServer
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, RequestStateSecurity, Resolve
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -19,10 +20,9 @@ from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import ValidationError, create_model
 
 from colony_memory._version import __version__
-from colony_memory.exceptions import ColonyMemoryError
-from colony_memory.shell.mcp import replies, tools
-from colony_memory.shell.mcp.replies import Reply, Words, is_foreseen
-from colony_memory.shell.mcp.served import Job, Served, Worker
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.shell.mcp import tools
+from colony_memory.shell.mcp.served import CAUTION, REPLY_CHARS, Reply, Served, is_foreseen, some
 from colony_memory.shell.mcp.tools import Agreement, Plan
 from colony_memory.shell.words.errors import say
 
@@ -58,23 +58,17 @@ class MemoryServer(MCPServer):
         if served.allow_restore:
             made.append(_tool("restore", self._restore_tool(), "Restore files", destroys=True))
         self._names = [tool.name for tool in made]
-        self.words = Words(served.root, self._names, makes_vault=not served.place.chosen, hidden=served.hidden)
-        self.worker = Worker(served, self.words)
-        # The library gives this process's log a shape of its own where there is none.
-        silent, root = logging.NullHandler(), logging.getLogger()
-        root.addHandler(silent)
-        try:
-            super().__init__(
-                "colony-memory",
-                title="colony-memory",
-                instructions=_INSTRUCTIONS,
-                version=__version__,
-                tools=made,
-                subscriptions=False,  # the list never changes
-                request_state_security=RequestStateSecurity.ephemeral(ttl=_ANSWER_WITHIN),
-            )
-        finally:
-            root.removeHandler(silent)
+        self._turn = anyio.Lock()  # a warning belongs to the call that is under way
+        self.busy = threading.Lock()  # in its thread
+        super().__init__(
+            "colony-memory",
+            title="colony-memory",
+            instructions=_INSTRUCTIONS,
+            version=__version__,
+            tools=made,
+            subscriptions=False,  # the list never changes
+            request_state_security=RequestStateSecurity.ephemeral(ttl=_ANSWER_WITHIN),
+        )
 
     def _call_of(self, function: Callable[..., Reply]) -> Callable[..., Any]:
         """A function of a job as the library takes a tool: without the job."""
@@ -120,21 +114,26 @@ class MemoryServer(MCPServer):
 
         return restore
 
-    async def answer(self, call: Callable[[Job], Reply]) -> Reply:
+    async def answer(self, call: Callable[[Served], Reply]) -> Reply:
         """The answer of a call, with what it warned of."""
         reply, warned = await self._do(call)
-        reply.warnings = replies.some(map(self.words.sentence, warned), chars=replies.REPLY_CHARS // 4)
+        reply.warnings = some(map(self._served.words.sentence, warned), chars=REPLY_CHARS // 4)
         return reply
 
-    async def _do(self, call: Callable[[Job], _T]) -> tuple[_T, Any]:
+    async def _do(self, call: Callable[[Served], _T]) -> tuple[_T, Any]:
         try:
-            return await self.worker.do(call)
+            async with self._turn:
+                return await anyio.to_thread.run_sync(partial(self._perform, call))
         except Exception as error:
             _log(error)
             # What went wrong may be told in a vault's words.
-            raise ToolError(f"{self.words.sentence(error)}\n{replies.CAUTION}") from error
+            raise ToolError(f"{self._served.words.sentence(error)}\n{CAUTION}") from error
 
-    # What the library would word
+    def _perform(self, call: Callable[[Served], _T]) -> tuple[_T, Any]:
+        with self.busy, warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always", ColonyMemoryWarning)
+            value = call(self._served)
+        return value, [each.message for each in found if isinstance(each.message, ColonyMemoryWarning)]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -225,7 +224,7 @@ def _signals_end(server: MemoryServer) -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
 
         def leave() -> None:
-            server.worker.rest(_LAST)
+            server.busy.acquire(timeout=_LAST)
             os._exit(128 + number)
 
         threading.Thread(target=leave, daemon=True).start()

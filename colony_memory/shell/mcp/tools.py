@@ -40,8 +40,7 @@ from colony_memory.shell.app.pick import (
 from colony_memory.shell.app.protection import check_protection
 from colony_memory.shell.app.restore import RestoredFolder, fetch, restore_folder
 from colony_memory.shell.app.save import FolderSave, read_for
-from colony_memory.shell.mcp.replies import REPLY_CHARS, Reply, cut_text, reply, snapshot_of, some, within
-from colony_memory.shell.mcp.served import Job
+from colony_memory.shell.mcp.served import REPLY_CHARS, Reply, Served, cut_text, reply, snapshot_of, some, within
 from colony_memory.shell.words import count, shown, users_line
 
 #: What stands for the folder as it is now, where a snapshot may be named.
@@ -60,31 +59,30 @@ Globs = Annotated[
     Field(max_length=100, description="Only files whose name matches one of these globs; * matches / too."),
 ]
 Force = Annotated[bool, Field(description="Replace files that a program has open, and real secrets by masked ones.")]
+Quick = Annotated[bool, Field(description="Do not read what is saved: damage does not show.")]
 Fallback = Annotated[bool, Field(description="Where the snapshot is damaged, take the newest intact one.")]
 
 
 def backup(
-    job: Job,
+    served: Served,
     note: Annotated[str | None, Field(max_length=1000, description="What to say of it, for people.")] = None,
     tags: Annotated[list[Tag], Field(max_length=20, description="What to file it under.")] = [],  # noqa: B006
 ) -> Reply:
     """Save the folder as a new snapshot. Where nothing has changed, nothing is written. What could not be saved is in
     left_out.
     """
-    served, clean = job.served, job.words.clean
+    clean = served.words.clean
     options = replace(served.options, note=note, tags=tags)
-    with FolderSave(job.open(), served.root, options, unattended=True) as saving:
+    with FolderSave(served.open(), served.root, options, unattended=True) as saving:
         with served.fixed():
-            capture = saving.read(on_progress=job.go_on)
+            capture = saving.read()
         if served.place.make_unchosen():
-            _warn("no vault was chosen, so one was made in the data directory of the user", None)
+            _warn("no vault was chosen, so one was made in the data directory of the user")
         saved = saving.save(capture)
     info, contents = saved.info, saved.contents
     if info.shrunk_from is not None:
-        hint = Hint("restore", "snapshot_id", info.shrunk_from, label=info.label)
-        _warn(
-            "this backup holds less than half of the one before; if that was not meant, get the one before back", hint
-        )
+        less = "this backup holds less than half of the one before; if that was not meant, get the one before back"
+        _warn(less, Hint("restore", "snapshot_id", info.shrunk_from, label=info.label))
     return reply(
         snapshot=snapshot_of(info, latest=bool(info.head) or info.reused),
         unchanged=info.reused,
@@ -98,18 +96,18 @@ def backup(
     )
 
 
-def _warn(message: str, hint: Hint | None) -> None:
+def _warn(message: str, hint: Hint | None = None) -> None:
     warnings.warn(ColonyMemoryWarning(message, hint=hint), stacklevel=2)
 
 
 def list_snapshots(
-    job: Job,
+    served: Served,
     limit: Limit = 20,
     before: Annotated[str | None, Field(max_length=64, description="Only those older than this id.")] = None,
     tag: Annotated[Tag | None, Field(description="Only what is filed under this.")] = None,
 ) -> Reply:
     """List the snapshots, newest first."""
-    memory, label = job.open(), job.served.label
+    memory, label = served.open(), served.label
     infos = memory.list_snapshots(label=label)
     latest = next((info for info in infos if info.head), None) or (memory.latest(label=label) if infos else None)
     infos = [info for info in infos if tag is None or tag in info.tags]
@@ -130,7 +128,7 @@ def list_snapshots(
 
 
 def show(
-    job: Job,
+    served: Served,
     snapshot: SnapshotName = "latest",
     file: FileName | None = None,
     offset: Annotated[int, Field(ge=0, le=10**12, description="Where to go on: next_offset of the answer before.")] = 0,
@@ -138,8 +136,8 @@ def show(
     """Show one snapshot: when it was made, how large it is, and the names in it; with file the text of that file as it
     was then. Long lists and texts come in parts: go on with offset set to next_offset. What is not known is null.
     """
-    memory, clean = job.open(), job.words.clean
-    info = with_pin(memory, find(memory, snapshot, label=job.served.label))
+    memory, clean = served.open(), served.words.clean
+    info = with_pin(memory, find(memory, snapshot, label=served.label))
     kinds: dict[str, str] = {}
     names, content, damage = [], None, None
     try:
@@ -185,9 +183,9 @@ def _part(name: str, content: str | bytes, offset: int) -> dict[str, Any]:
 _FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
 
 
-def verify(job: Job, snapshot: SnapshotName | None = None) -> Reply:
+def verify(served: Served, snapshot: SnapshotName | None = None) -> Reply:
     """Read every byte of one snapshot, or of all, and say what holds. What could not be checked is never called ok."""
-    memory, label, clean = job.open(), job.served.label, job.words.clean
+    memory, label, clean = served.open(), served.label, served.words.clean
     named = None if snapshot is None else find_id(memory, snapshot, label=label)
     report = memory.verify(label=label, snapshot_id=named)
     if not report.snapshots and not report.problem:
@@ -214,17 +212,15 @@ def verify(job: Job, snapshot: SnapshotName | None = None) -> Reply:
     )
 
 
-def status(
-    job: Job, quick: Annotated[bool, Field(description="Do not read what is saved: damage does not show.")] = False
-) -> Reply:
+def status(served: Served, quick: Quick = False) -> Reply:
     """Tell whether the memory is protected, what is wrong and what mends it, and what in the folder is not saved yet.
     The newest snapshot is read in full.
     """
-    served, words = job.served, job.words
+    words = served.words
     paths = [] if is_empty(served.root) else [served.root]
     with served.fixed() if paths else nullcontext():
         checked = check_protection(
-            job.open(),
+            served.open(),
             url=served.place.url,
             label=served.label,
             paths=paths,
@@ -267,15 +263,15 @@ def _unsaved(unsaved: Unsaved, clean: Callable[[str], str]) -> dict[str, Any]:
 
 
 def diff(
-    job: Job,
+    served: Served,
     a: Annotated[SnapshotName, Field(description="A snapshot, or folder for the folder as it is.")] = "latest",
     b: Annotated[SnapshotName, Field(description="The same.")] = FOLDER,
     file: FileName | None = None,
     patch: Patch = False,
 ) -> Reply:
     """Tell what changed from one snapshot to another, or, by default, from the latest to the folder as it is now."""
-    memory = job.open()
-    before, after = (_side(job, memory, text) for text in (a, b))
+    memory = served.open()
+    before, after = (_side(served, memory, text) for text in (a, b))
     found = compare_files(before.documents, after.documents)
     if file is not None:
         names = {name for side in (before, after) for name in contents_of(side.documents).files}
@@ -303,28 +299,27 @@ def diff(
         removed_count=len(found.removed),
         changed_count=len(found.changed),
         unchanged_count=found.unchanged,
-        left_out=some((job.words.clean(str(each)) for each in (*before.left_out, *after.left_out)), chars=share),
+        left_out=some((served.words.clean(str(each)) for each in (*before.left_out, *after.left_out)), chars=share),
         patch=text,
         patch_cut=more,
     )
 
 
-def _side(job: Job, memory: ColonyMemory, text: str) -> Side:
-    served = job.served
+def _side(served: Served, memory: ColonyMemory, text: str) -> Side:
     if text == FOLDER:
         # As a backup would read it, but for secrets that would stop one: they are not to be read here either.
         masking = served.options.secrets in ("stop", "mask")
         options = replace(served.options, secrets="mask" if masking else "allow")
         with served.fixed():
-            return side_of_folder(FOLDER, read_for(memory, served.root, options, on_progress=job.go_on))
+            return side_of_folder(FOLDER, read_for(memory, served.root, options))
     if not may_name_a_snapshot(text):
         raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")
     return read_snapshot(memory, find_id(memory, text, label=served.label), label=served.label)
 
 
-def history(job: Job, file: FileName, patch: Patch = False, limit: Limit = 20) -> Reply:
+def history(served: Served, file: FileName, patch: Patch = False, limit: Limit = 20) -> Reply:
     """Tell what became of one file, from snapshot to snapshot, newest first. Reads every snapshot."""
-    found = file_history(job.open(), file, label=job.served.label, patch=patch)
+    found = file_history(served.open(), file, label=served.label, patch=patch)
     steps: list[dict[str, Any]] = []
     left = REPLY_CHARS
     for each in within(found.changes, lambda each: (each.snapshot.note,), most=limit):
@@ -351,7 +346,7 @@ def history(job: Job, file: FileName, patch: Patch = False, limit: Limit = 20) -
         total=len(found.changes),
         more=len(steps) < len(found.changes),
         snapshots_read=found.read,
-        passed_over=some(job.words.clean(f"{name}: {why}") for name, why in found.passed_over.items()),
+        passed_over=some(served.words.clean(f"{name}: {why}") for name, why in found.passed_over.items()),
     )
 
 
@@ -371,11 +366,10 @@ class Plan:
     question: str  # an answer counts for these words only: where they would be others by now, it is asked anew
 
 
-def plan_restore(job: Job, *, snapshot: str, files: Sequence[str], force: bool, fallback: bool) -> Plan:
+def plan_restore(served: Served, *, snapshot: str, files: Sequence[str], force: bool, fallback: bool) -> Plan:
     """Find out what would be written; nothing is changed."""
-    served = job.served
-    named = find_id(job.open(), snapshot, label=served.label)
-    found = _restored(job, snapshot=named, only=files, force=force, fallback=fallback, dry_run=True)
+    named = find_id(served.open(), snapshot, label=served.label)
+    found = _restored(served, snapshot=named, only=files, force=force, fallback=fallback, dry_run=True)
     info, written = found.info, found.written
     if not found:
         raise ColonyMemoryError(
@@ -399,12 +393,9 @@ def plan_restore(job: Job, *, snapshot: str, files: Sequence[str], force: bool, 
     return Plan(info.snapshot_id, "\n".join(lines))
 
 
-def _restored(job: Job, **options: Any) -> RestoredFolder:
-    served = job.served
+def _restored(served: Served, **options: Any) -> RestoredFolder:
     with served.fixed():
-        return restore_folder(
-            job.open(), served.root, label=served.label, snapshot_first=True, on_progress=job.go_on, **options
-        )
+        return restore_folder(served.open(), served.root, label=served.label, snapshot_first=True, **options)
 
 
 def _quoted(name: str) -> str:
@@ -412,9 +403,9 @@ def _quoted(name: str) -> str:
     return repr(text if len(text) <= _NAME_CHARS else f"{text[:_NAME_CHARS]}…")
 
 
-def restore(job: Job, *, plan: Plan, files: Sequence[str], force: bool) -> Reply:
+def restore(served: Served, *, plan: Plan, files: Sequence[str], force: bool) -> Reply:
     """Do what was planned. What the folder holds is saved first, and where it cannot be, nothing is restored."""
-    found = _restored(job, snapshot=plan.snapshot_id, only=files, force=force)
+    found = _restored(served, snapshot=plan.snapshot_id, only=files, force=force)
     written, before = found.written, found.before
     share = REPLY_CHARS // 5
     return reply(
