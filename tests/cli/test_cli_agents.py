@@ -14,7 +14,7 @@ from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import _walk
-from colony_memory.shell.hooks import turn
+from colony_memory.shell.hooks import hosts
 
 vault = cli_runs.vault_of_1
 MEMORY = "projects/-home-ada-work-app/memory"
@@ -206,7 +206,7 @@ def test_the_hooks_of_a_host_save_its_own_memory(cli, vault, home, tmp_path, mon
     assert words[-1] == str(folder)
     (folder / "MEMORY.bak").write_text("x")
     monkeypatch.chdir("/")
-    monkeypatch.setattr(turn, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
+    monkeypatch.setattr(hosts, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
     assert cli(*words)[:2] == (0, "{}\n")
     saved = set(ColonyMemory(backend=vault).restore(label="claude-code"))
     assert "history.jsonl" in saved

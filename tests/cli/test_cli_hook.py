@@ -21,7 +21,7 @@ from colony_memory.shell.cli import memory as memory_module
 from colony_memory.shell.cli import output
 from colony_memory.shell.cli.options import CommonOptions, SavingOptions
 from colony_memory.shell.cli.verbs import hook as hook_verb
-from colony_memory.shell.hooks import install, turn
+from colony_memory.shell.hooks import hosts, install
 from colony_memory.shell.words import errors as commands
 from colony_memory.vaults.local import LocalVault
 
@@ -37,7 +37,7 @@ def hook(cli, monkeypatch, folder):
         said = (
             event if isinstance(event, bytes) else json.dumps({"hook_event_name": event, **HOSTILE, **fields}).encode()
         )
-        monkeypatch.setattr(turn, "read_input", lambda *_, **__: said)
+        monkeypatch.setattr(hosts, "read_input", lambda *_, **__: said)
         got, out, err = cli("hook", *options, directory)
         assert got == code, err
         assert out.endswith("}\n")
@@ -119,7 +119,7 @@ def test_secrets_stop_it_and_are_not_repeated(hook, vault, folder):
     ],
 )
 def test_no_mistake_blocks_a_host(cli, vault, folder, monkeypatch, options):
-    monkeypatch.setattr(turn, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
+    monkeypatch.setattr(hosts, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
     code, out, err = cli("hook", *options, folder)
     assert code in (0, 1)
     assert err.startswith(("error: ", "warning: "))
@@ -298,7 +298,7 @@ def test_what_is_installed_encrypts_as_was_meant(cli, vault, folder, tmp_path, m
     words = installed(tmp_path / "home" / ".codex" / "hooks.json")["Stop"]
     assert {f"--encrypt-to={tmp_path / 'to.txt'}", f"--encrypt-to={keys.OTHER_RECIPIENT}"} <= set(words)
     monkeypatch.chdir("/")
-    monkeypatch.setattr(turn, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
+    monkeypatch.setattr(hosts, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
     assert cli(*words[words.index("hook") :])[:2] == (0, "{}\n")
     for secret in (keys.SECRET, keys.OTHER_SECRET):
         memory = ColonyMemory(backend=vault, identities=secret)
@@ -334,12 +334,7 @@ PLANTED = ("sitecustomize.py", "json.py", "logging.py", "re.py", "typing.py", "c
 
 
 @pytest.mark.parametrize("variables", [{}, {"PYTHONPATH": ":"}, {"PYTHONPATH": ".", "PYTHONSAFEPATH": ""}], ids=str)
-@pytest.mark.parametrize("finds", [None, "by its place"])
-def test_nothing_that_lies_in_the_directory_of_a_hook_is_run(
-    cli, vault, folder, tmp_path, monkeypatch, variables, finds
-):
-    if finds:
-        monkeypatch.setattr(install, "_finds_us", lambda python, code: bool(code))
+def test_nothing_that_lies_in_the_directory_of_a_hook_is_run(cli, vault, folder, tmp_path, variables):
     assert cli("hook", "install", "codex", folder)[0] == 0
     (command,) = {shlex.join(each) for each in installed(tmp_path / "home" / ".codex" / "hooks.json").values()}
     project = tmp_path / "cloned project"
@@ -357,29 +352,27 @@ def test_nothing_that_lies_in_the_directory_of_a_hook_is_run(
 
 
 def test_how_this_program_is_called(monkeypatch, tmp_path):
-    monkeypatch.setattr(install, "_finds_us", lambda python, code: not code)
+    place = str(Path(install.__file__).parents[3])
+    monkeypatch.setattr(install.site, "getsitepackages", lambda: [place])
     assert install.program_words() == [sys.executable, "-I", "-m", "colony_memory"]
+    monkeypatch.setattr(install.site, "getsitepackages", list)
     monkeypatch.setattr(sys, "executable", "bin/python")
-    assert Path(install.program_words()[0]).is_absolute()
-    monkeypatch.setattr(install, "_finds_us", lambda python, code: False)
-    with pytest.raises(ColonyMemoryError, match="pipx"):
-        install.program_words()
+    python, *_, code = install.program_words()
+    assert Path(python).is_absolute()
+    assert repr(place) in code
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert install.program_words() == [str(Path("bin/python").absolute())]
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(ColonyMemoryError, match="pipx"):
+        install.program_words()
 
 
 def test_a_program_that_may_be_gone_is_said(cli, vault, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "archive" / "env"))
     assert not install.in_a_cache()
     (tmp_path / "CACHEDIR.TAG").touch()
-    monkeypatch.setattr(install, "_finds_us", lambda python, code: True)
     settings = tmp_path / "settings.json"
     assert "lies in a cache" in cli("hook", "install", "codex", "--settings", settings, "--dry-run", folder)[2]
-
-
-def test_a_python_that_is_none_is_no_way():
-    for python in ("/missing/python", "/bin/false"):
-        assert not install._finds_us(python, "")
 
 
 def test_what_was_built_on_a_hook_is_left_and_said(cli, folder, tmp_path, monkeypatch):
@@ -467,7 +460,7 @@ def test_a_word_is_no_folder_to_save(cli, vault, folder, monkeypatch, word):
     monkeypatch.chdir(folder.parent)
     if word == "status":
         (folder.parent / word).mkdir()
-    monkeypatch.setattr(turn, "read_input", lambda *_, **__: b"{}")
+    monkeypatch.setattr(hosts, "read_input", lambda *_, **__: b"{}")
     code, _, err = cli("hook", word)
     assert code == 1
     assert f"a folder of that name is ./{word}" in err

@@ -38,7 +38,7 @@ THEIRS = """{
 
 
 def with_hooks(text, host, folder=FOLDER):
-    return install.with_hooks(text, host, ("/opt/bin/colony-memory", "hook", folder), 25)
+    return install.with_hooks(text, host, ("/opt/bin/colony-memory", "hook", "--label", folder[-3:], folder), 25)
 
 
 def own(text):

@@ -6,13 +6,11 @@ that imports from there (``-m``, or ``PYTHONPATH`` with an empty entry) runs the
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
 import shlex
 import site
-import subprocess
 import sys
 from difflib import unified_diff
 from itertools import chain, pairwise
@@ -34,79 +32,34 @@ if TYPE_CHECKING:
 _SCRIPT = "colony-memory"
 _MODULE = "colony_memory"
 _MAIN = "from colony_memory.__main__ import main; sys.exit(main())"
-_SECONDS = 30
 
 
 def program_words() -> list[str]:
     """The words that start this very program in any directory, without what lies there being run.
 
-    Python's isolated mode (``-I``) takes nothing from the directory and from variables. Where the package is found only
-    by a variable or in the user's own packages, the words say where it is. That they do it is tried.
+    Python's isolated mode (``-I``) takes nothing from the directory and from variables. Where the package is not among
+    the installed ones, but found by a variable or in the user's own packages, the words say where it is.
     """
-    python = os.path.abspath(sys.executable) if sys.executable else ""  # noqa: PTH100 - a link stays
-    if python and getattr(sys, "frozen", False):
+    if not sys.executable:
+        raise ColonyMemoryError(
+            "there is no way to call this program that is safe in every directory: install it into a virtual "
+            "environment, or with pipx"
+        )
+    python = os.path.abspath(sys.executable)  # noqa: PTH100 - a link stays
+    if getattr(sys, "frozen", False):
         return [python]  # one file with everything in it
-    if python and _finds_us(python, ""):
+    place = str(Path(os.path.abspath(colony_memory.__file__)).parents[1])  # noqa: PTH100
+    if place in map(os.path.abspath, site.getsitepackages()):
         return [python, "-I", "-m", _MODULE]
-    found = _where_found()
-    if python and _finds_us(python, found):
-        return [python, "-I", "-c", f"{found}{_MAIN}"]
-    raise ColonyMemoryError(
-        "there is no way to call this program that is safe in every directory: install it into a virtual environment, "
-        "or with pipx"
-    )
-
-
-def after_program(words: Sequence[str]) -> Sequence[str]:
-    """Pure: what stands behind the program in a command of this package, nothing where it is another's.
-
-    >>> after_program(["/opt/bin/colony-memory", "hook", "/m"])
-    ['hook', '/m']
-    >>> after_program(["/usr/bin/python3", "-I", "-m", "colony_memory", "hook", "/m"])
-    ['hook', '/m']
-    >>> after_program(["/usr/bin/python3", "-m", "http.server"])
-    []
-    """
-    if not words:
-        return []
-    if os.path.basename(words[0]).removesuffix(".exe") == _SCRIPT:  # noqa: PTH119 - a word
-        return words[1:]
-    at = next((n for n, word in enumerate(words) if n and word in ("-m", "-c")), len(words))
-    named = words[at + 1] if at + 1 < len(words) else ""
-    plain = all(word.startswith("-") for word in words[1:at])
-    ours = named == _MODULE if words[at : at + 1] == ["-m"] else named.endswith(_MAIN)
-    return words[at + 2 :] if plain and ours else []
+    given = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    code = f"import site, sys; sys.path[:0] = {[*dict.fromkeys([*given, place])]!a}; "
+    code += f"site.addsitedir({site.getusersitepackages()!a}); " if site.ENABLE_USER_SITE else ""
+    return [python, "-I", "-c", f"{code}{_MAIN}"]
 
 
 def in_a_cache() -> bool:
     """True if the Python in use may be gone at any time, as that of a tool that was run once."""
     return any((above / "CACHEDIR.TAG").is_file() for above in Path(sys.prefix).parents)
-
-
-def _where_found() -> str:
-    """Python code that makes it import what this process imports: what the isolated mode leaves out."""
-    given = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    places = [*dict.fromkeys([*given, os.path.dirname(_package())])]  # noqa: PTH120
-    code = f"import site, sys; sys.path[:0] = {places!a}; "
-    return f"{code}site.addsitedir({site.getusersitepackages()!a}); " if site.ENABLE_USER_SITE else code
-
-
-@functools.cache
-def _finds_us(python: str, code: str) -> bool:
-    """True if an isolated Python, after this code, finds this package here, with what its command line needs."""
-    asked = f"{code}import colony_memory.shell.cli.app as found; print(ascii(found.__file__))"
-    try:
-        done = subprocess.run(  # noqa: S603 - this Python
-            [python, "-I", "-c", asked], capture_output=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    here = os.path.join(_package(), "shell", "cli", "app.py")  # noqa: PTH118
-    return done.returncode == 0 and done.stdout.strip() == ascii(here).encode()
-
-
-def _package() -> str:
-    return os.path.dirname(os.path.abspath(colony_memory.__file__))  # noqa: PTH100, PTH120
 
 
 _MOST_BYTES = 2**20
@@ -118,9 +71,14 @@ _OPERATORS = frozenset(";&|<>()\n")
 def with_hooks(text: str, host: Host, words: Sequence[str], seconds: int) -> str:
     """The settings with this command at each event of the host, in place of those for the same folder, vault and label.
 
-    The last of the words is the folder; the host may let the command run so many seconds.
+    The last of the words is the folder; the host may let the command run so many seconds. Another folder under the same
+    label is refused.
     """
     settings, saves = _read(text), _saves(words)
+    for other in map(_saves, map(_own_words, _commands(settings))):
+        if other[0] not in (None, saves[0]) and other[1:] == saves[1:]:
+            # In turns each would be the latest, and a restore would give either.
+            raise ValueError(f"{other[0]!r} is saved under label {saves[2]} there already: give another --label")
     entry = {"type": "command", "command": shlex.join(words), "timeout": seconds * host.second}
     made = _without(settings, lambda command: _saves(_own_words(command)) == saves)
     hooks = made["hooks"] = dict(made.get("hooks", {}))
@@ -134,13 +92,6 @@ def without_hooks(text: str, folder: str | None = None) -> str:
     settings = _read(text)
     made = _without(settings, lambda command: (own := own_folder(command)) is not None and folder in (None, own))
     return _written(made, settings, text)
-
-
-def other_folders(text: str, words: Sequence[str]) -> list[str]:
-    """The other folders that the settings have saved under the same label of the same vault."""
-    folder, *place = _saves(words)
-    found = [_saves(_own_words(each)) for each in _commands(_read(text))]
-    return [other for other, *where in found if other not in (None, folder) and where == place]
 
 
 def commands_built_on(text: str) -> list[str]:
@@ -183,10 +134,15 @@ def built_on(command: object) -> bool:
 def _words(command: object) -> Sequence[str]:
     """The words after ``hook`` in a command that begins as one of this package."""
     try:
-        words = after_program(shlex.split(command)) if isinstance(command, str) else ()
+        words = shlex.split(command) if isinstance(command, str) else []
+        at = words.index("hook")
     except ValueError:
         return ()
-    return words[1:] if words[:1] == ["hook"] else ()
+    program, *options = words[:at] or [""]
+    if os.path.basename(program).removesuffix(".exe") == _SCRIPT:  # noqa: PTH119 - a word
+        return () if options else words[at + 1 :]
+    ours = options[-2:] == ["-m", _MODULE] or (options[-2:-1] == ["-c"] and options[-1].endswith(_MAIN))
+    return words[at + 1 :] if ours and all(word.startswith("-") for word in options[:-1]) else ()
 
 
 def _read(text: str) -> dict[str, Any]:

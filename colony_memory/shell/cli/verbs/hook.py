@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from contextlib import suppress
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,9 @@ from colony_memory.shell.app.open import choose_place, refuse_vault_inside
 from colony_memory.shell.cli import output as outputs
 from colony_memory.shell.cli.memory import make_unchosen, open_memory, trust_of
 from colony_memory.shell.cli.options import OPTIONS, CommonOptions, SavingOptions
-from colony_memory.shell.hooks import hosts, turn
+from colony_memory.shell.hooks import hosts
 from colony_memory.shell.hooks.hosts import HOSTS
-from colony_memory.shell.words import shown
+from colony_memory.shell.words import now_utc, shown
 from colony_memory.shell.words.errors import Failure, command, describe, kind_of
 
 if TYPE_CHECKING:
@@ -62,21 +61,15 @@ def run_hook(
     from colony_memory.shell.app.config import read_seconds
 
     doing, host, folder = _read(words)
-    call = Call(
-        folder=folder or "",
-        host=host or format,
-        seconds=read_seconds("--timeout", timeout),
-        saving=saving,
-        on_error=on_error,
-        common=common,
-    )
+    seconds = read_seconds("--timeout", timeout)
+    call = Call(folder or "", host or format, seconds, saving, on_error, common)
     if doing == "install":
         return _install(call, settings, dry_run=dry_run)
     if doing == "uninstall":
         from colony_memory.shell.hooks.install import without_hooks
 
         of = None if folder is None else os.path.abspath(folder)  # noqa: PTH100
-        return _change(call, settings, lambda text: without_hooks(text, of) if text.strip() else text, dry_run=dry_run)
+        return _change(call, settings, partial(without_hooks, folder=of), dry_run=dry_run)
     if settings is not None or dry_run:
         raise ValueError("--settings and --dry-run are for 'hook install' and 'hook uninstall'")
     return answer_host(call)
@@ -108,12 +101,13 @@ def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.client import ColonyMemory
     from colony_memory.schedule.on_error import OnError
-    from colony_memory.shell.hooks.install import in_a_cache, other_folders, with_hooks
+    from colony_memory.shell.hooks.install import in_a_cache, with_hooks
 
+    output = call.common.output
     # What every call would fail of is refused before.
     call.saving.parsed(call.common.agent)
     if call.on_error is not None:
-        OnError(call.on_error, label=call.saving.label, warn=call.common.output.warn)
+        OnError(call.on_error, label=call.saving.label, warn=output.warn)
     host, place = HOSTS[call.host], choose_place(call.common.vault)
     folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the way that was meant
     if not os.path.isdir(folder):  # noqa: PTH112
@@ -126,26 +120,15 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     if place.chosen:
         place.require()
     words = command_words(call, folder, place)
-
-    def edit(text: str) -> str:
-        others = other_folders(text, words)
-        if others:
-            # In turns each would be the latest, and a restore would give either.
-            raise ValueError(
-                f"{others[0]!r} is saved under label {call.saving.label} there already: give another --label"
-            )
-        # The host is to end it only where it does not end itself.
-        return with_hooks(text, host, words, math.ceil(call.seconds) + 5)
-
+    # The host is to end it only where it does not end itself.
+    edit = partial(with_hooks, host=host, words=words, seconds=math.ceil(call.seconds) + 5)
     code = _change(call, settings, edit, dry_run=dry_run, installs=True)
     if not dry_run:
         make_unchosen(place)
-        call.common.output.note(host.afterwards)
-        call.common.output.note(f"saving to {place.title}")
+        output.note(host.afterwards)
+        output.note(f"saving to {place.title}")
     if in_a_cache():
-        call.common.output.warn(
-            "this program lies in a cache, and the hooks stop working when that is emptied: install it"
-        )
+        output.warn("this program lies in a cache, and the hooks stop working when that is emptied: install it")
     return code
 
 
@@ -236,8 +219,8 @@ class Call:
         from colony_memory.schedule.last_run import read_runs
 
         label = self.saving.label
-        with turn.heard() as said, open_memory(replace(self.common, quiet=True)) as opened:
-            stand = turn.stand_of(
+        with hosts.heard() as said, open_memory(replace(self.common, quiet=True)) as opened:
+            stand = hosts.stand_of(
                 opened.memory,
                 self.folder,
                 label=label,
@@ -253,13 +236,13 @@ class Call:
         from colony_memory.schedule.last_run import last_run_path, run_of
 
         self.state = last_run_path(choose_place(self.common.vault).url, self.saving.label)
-        with turn.heard() as said:
+        with hosts.heard() as said:
             try:
-                run = run_of(datetime.now(timezone.utc), self._save())
+                run = run_of(now_utc(), self._save())
             except Exception as error:
-                turn.note_run(self.state, run_of(datetime.now(timezone.utc), None, error))
+                hosts.note_run(self.state, run_of(now_utc(), None, error))
                 raise
-            turn.note_run(self.state, run)
+            hosts.note_run(self.state, run)
         if not run.ok:
             self.failure = run.message, None
             said.insert(0, f"not all of the memory is saved: {run.message}")
@@ -276,19 +259,19 @@ class Call:
             options, patience = self.saving.parsed(self.common.agent), min(_PATIENCE, self.left())
             return backup.save(opened, [self.folder], options, unattended=True, patience=patience)
 
-    def failed(self, error: BaseException | None, *, in_time: bool) -> tuple[str, str]:
+    def failed(self, error: BaseException | None) -> tuple[str, str]:
         """The answer after an error or at the deadline, which is noted here, as its thread cannot do so any more."""
         from colony_memory.schedule.last_run import run_of
 
-        if error is None or not in_time:
+        in_time = error is not None
+        if error is None:
             error = VaultUnavailable(f"not done within {self.seconds:g} s, which is as long as the host is held up")
         what = shown(describe(error))
         if not self.saves:
-            stand = turn.unknown(self.folder, self.saving.label, kind_of(error))
+            stand = hosts.unknown(self.folder, self.saving.label, kind_of(error))
             return stand, f"the memory could not be looked at: {what}"
         if self.state is not None and not in_time:
-            late = run_of(datetime.now(timezone.utc), None, error)
-            turn.Worker(partial(turn.note_run, self.state, late)).within(_LONGEST_NOTE)
+            hosts.within(_LONGEST_NOTE, partial(hosts.note_run, self.state, run_of(now_utc(), None, error)))
         self.failure = what, error
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
             return "", f"the memory is saved, but: {what}"
@@ -302,18 +285,17 @@ def answer_host(call: Call) -> int:
     output, host = call.common.output, HOSTS[call.host]
     # At a terminal nobody is going to say anything.
     patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
-    event, unread = hosts.read_event(turn.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
+    event, unread = hosts.read_event(hosts.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
     call.saves = event not in host.tells
     with outputs.failures_told(
         call.on_error, label=call.saving.label, output=output, patience=lambda: max(1.0, call.left())
     ) as tell_failure:
-        worker: turn.Worker[tuple[str, str]] = turn.Worker(call.save if call.saves else call.tell)
         if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        in_time = worker.within(call.left())
-        told = worker.result if in_time and worker.result is not None else call.failed(worker.error, in_time=in_time)
+        done, error = hosts.within(call.left(), call.save if call.saves else call.tell)
+        context, problem = done or call.failed(error)
         not_understood = unread and f"what {host.title} said could not be understood, {unread}"
-        context, problem = told[0], "; ".join(filter(None, [told[1], not_understood]))
+        problem = "; ".join(filter(None, [problem, not_understood]))
         if problem:
             output.warn(problem if output.as_json else f"warning: {problem}")
         # A host that does not wait may be gone by now.
@@ -321,6 +303,6 @@ def answer_host(call: Call) -> int:
             outputs.Output().answer(hosts.answer(host, event, context, problem))
         if call.failure is not None:
             tell_failure(*call.failure)
-    if not in_time:
+    if done is None and error is None:
         outputs.leave(0)
     return 0
