@@ -13,12 +13,14 @@ pytest: ``VaultBackendTests().test_text_comes_back_exactly(vault)``.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from typing import Any
 
+from colony_memory._boundary import unwrap
 from colony_memory.exceptions import VaultMissing
-from colony_memory.testing import _checks
-from colony_memory.testing._checks import check, check_listed, check_status, check_text, listed_names, unwrap
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, ManyDeletion, PrefixListing, VaultBackend
 
 SNAPSHOT = "cmem.default.20260101T000000000000Z-abcdef"
@@ -59,6 +61,105 @@ NAMES = (
 )
 
 
+def check(condition: object, message: str) -> None:
+    """Fail with this message unless the condition holds."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def skip_without(vault: Any, protocol: type) -> None:
+    """Skip the test where the vault lacks the optional protocol."""
+    if not isinstance(vault, protocol):
+        import pytest
+
+        pytest.skip(f"{type(vault).__name__} has no {protocol.__name__}")
+
+
+def listed_items(reply: Any) -> list[Any]:
+    """The entries of a listing in any of its shapes."""
+    bare = unwrap(reply)
+    items = bare.get("items", bare.get("files")) if isinstance(bare, Mapping) else bare
+    check(isinstance(items, list), f"a listing holds a list, not {type(items).__name__}")
+    return list(items)
+
+
+def _listed_names(reply: Any) -> set[str]:
+    return {item["filename"] if isinstance(item, Mapping) else item for item in listed_items(reply)}
+
+
+def _read_text(vault: Any, filename: str) -> Any:
+    return unwrap(vault.vault_get_file(filename))["content"]
+
+
+def _read_etag(vault: Any, filename: str) -> str:
+    etag = unwrap(vault.vault_get_file(filename)).get("etag")
+    check(isinstance(etag, str) and etag, "a vault with conditional upload gives each file an etag")
+    return str(etag)
+
+
+def check_text(vault: Any, filename: str, expected: str, what: str) -> None:
+    """The file holds exactly this text; the message names the first difference, not the texts."""
+    content = _read_text(vault, filename)
+    check(isinstance(content, str), f"{what}: the content is {type(content).__name__}, not text")
+    if content != expected:
+        at = next(i for i, (a, b) in enumerate(zip_longest(content, expected)) if a != b)
+        wrong, right = content[at : at + 20], expected[at : at + 20]
+        raise AssertionError(f"{what}: {wrong!r} in place of {right!r} at character {at} of {filename}")
+
+
+def check_refused(
+    what: str, wanted: int | type[Exception], call: Callable[..., Any], *given: Any, **options: Any
+) -> None:
+    """The call raises an exception with this ``status``, or of this class."""
+    try:
+        call(*given, **options)
+    except Exception as error:
+        status = getattr(error, "status", None)
+        if not (isinstance(error, wanted) if isinstance(wanted, type) else status == wanted):
+            said = f"{what} raised {type(error).__name__} with status {status}, not {wanted}"
+            raise AssertionError(said) from error
+    else:
+        raise AssertionError(f"{what} raised nothing; an exception of {wanted} was due")
+
+
+def check_listed(reply: Any, sizes: Mapping[str, int]) -> None:
+    """The listing names exactly these files, each once, with these sizes where it gives any."""
+    items, names, bare = listed_items(reply), _listed_names(reply), unwrap(reply)
+    told = bare if isinstance(bare, Mapping) else {}
+    cut = told.get("has_more") or told.get("next_cursor") or told.get("total", 0) > len(items)
+    check(len(items) == len(names), "a file is listed twice")
+    check(names <= set(sizes), f"listed, but not there: {sorted(names - set(sizes))}")
+    check(names == set(sizes) or cut, f"there, but not listed: {sorted(set(sizes) - names)}")
+    for item in items:
+        if isinstance(item, Mapping) and "content_size" in item:
+            name, size = item["filename"], item["content_size"]
+            check(size == sizes[name], f"{name} is listed with {size} bytes, not {sizes[name]}")
+
+
+def check_state(vault: Any, *, files: int, size: int) -> None:
+    """Status is four whole numbers that fit what is stored."""
+    state = unwrap(vault.vault_status())
+    for key in ("quota_bytes", "used_bytes", "available_bytes", "file_count"):
+        value = state.get(key)
+        check(type(value) is int and value >= 0, f"{key} is {value!r}, not a whole number from 0")
+    check(state["file_count"] == files, f"file_count is {state['file_count']}, not {files}")
+    check(state["used_bytes"] >= size, f"used_bytes is {state['used_bytes']}, and {size} bytes are stored")
+    check(state["available_bytes"] <= state["quota_bytes"], "more is available than the quota")
+
+
+def run_in_threads(number: int, work: Callable[[int], None]) -> list[BaseException | None]:
+    """Run ``work(0)`` to ``work(number - 1)`` at once; what each raised, in that order."""
+    start = threading.Barrier(number)
+
+    def run(index: int) -> None:
+        start.wait()
+        work(index)
+
+    with ThreadPoolExecutor(number) as pool:
+        futures = [pool.submit(run, index) for index in range(number)]
+    return [future.exception() for future in futures]
+
+
 class UnmadeVaultTests:
     """The duties of a vault that is made once, on purpose, where none was made: whoever asks is told, and none is made.
 
@@ -69,36 +170,27 @@ class UnmadeVaultTests:
     def test_each_call_tells_that_there_is_no_vault(self, unmade: Any) -> None:
         """Every method raises :class:`colony_memory.VaultMissing`, time and again: an upload makes no vault."""
         name = "cmem.default.latest.json"
-        calls: tuple[tuple[type, str, tuple[Any, ...]], ...] = (
-            (VaultBackend, "vault_upload_file", (name, "x")),
-            (VaultBackend, "vault_status", ()),
-            (VaultBackend, "vault_list_files", ()),
-            (VaultBackend, "vault_get_file", (name,)),
-            (VaultBackend, "vault_delete_file", (name,)),
-            (ConditionalUpload, "vault_upload_file_if", (name, "x")),
-            (PrefixListing, "vault_list_prefix", ("cmem.",)),
-            (FileLookup, "vault_look_up_files", ([name],)),
-        )
-        for protocol, method, arguments in calls:
-            if isinstance(unmade, protocol):
-                _tell_missing(method, getattr(unmade, method), *arguments)
+        for method, *arguments in (
+            ("vault_upload_file", name, "x"),
+            ("vault_status",),
+            ("vault_list_files",),
+            ("vault_get_file", name),
+            ("vault_delete_file", name),
+            ("vault_upload_file_if", name, "x"),
+            ("vault_list_prefix", "cmem."),
+            ("vault_look_up_files", [name]),
+        ):
+            call = getattr(unmade, method, None)
+            if call is not None:
+                check_refused(method, VaultMissing, call, *arguments)
 
     def test_it_is_no_first_start(self, unmade: Any) -> None:
         """A restore raises :class:`colony_memory.VaultMissing`, also with a default, which is for an empty vault."""
         from colony_memory import ColonyMemory
 
-        _tell_missing("restore()", ColonyMemory(backend=unmade).restore)
-        _tell_missing("restore(default={})", ColonyMemory(backend=unmade).restore, default={})
-
-
-def _tell_missing(what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> None:
-    try:
-        call(*arguments, **options)
-    except VaultMissing:
-        return
-    except Exception as error:
-        raise AssertionError(f"{what} raised {type(error).__name__} where there is no vault") from error
-    raise AssertionError(f"{what} went through where there is no vault")
+        memory = ColonyMemory(backend=unmade)
+        check_refused("restore()", VaultMissing, memory.restore)
+        check_refused("restore(default={})", VaultMissing, memory.restore, default={})
 
 
 class VaultBackendTests:
@@ -112,7 +204,7 @@ class VaultBackendTests:
     threads = 6
 
     def _run_in_threads(self, work: Callable[[int], None]) -> None:
-        for error in _checks.run_in_threads(self.threads, work):
+        for error in run_in_threads(self.threads, work):
             if error is not None:
                 raise error
 
@@ -160,15 +252,15 @@ class VaultBackendTests:
     def test_missing_file_is_a_404(self, vault: Any) -> None:
         """Reading or deleting what is not there raises an exception with ``status`` 404."""
         vault.vault_upload_file("there.md", "x")
-        check_status(lambda: vault.vault_get_file("missing.md"), 404, "reading a missing file")
-        check_status(lambda: vault.vault_delete_file("missing.md"), 404, "deleting a missing file")
+        check_refused("reading a missing file", 404, vault.vault_get_file, "missing.md")
+        check_refused("deleting a missing file", 404, vault.vault_delete_file, "missing.md")
         check_text(vault, "there.md", "x", "the other file")
 
     def test_names_are_compared_exactly(self, vault: Any) -> None:
         """A name that differs in case, a blank, an ending or composition names another file."""
         vault.vault_upload_file("cmem.é.json", "x")
         for other in ("cmem.É.json", "CMEM.é.json", "cmem.é.json.json", " cmem.é.json", "cmem.e\u0301.json"):
-            check_status(lambda other=other: vault.vault_get_file(other), 404, f"reading {other!r}")  # type: ignore[misc]
+            check_refused(f"reading {other!r}", 404, vault.vault_get_file, other)
 
     def test_odd_names(self, vault: Any) -> None:
         """Names as snapshots have them, long ones, and ones that an address or a path could mistake."""
@@ -200,8 +292,8 @@ class VaultBackendTests:
         for name in ("a.md", "ab.md", "b.md"):
             vault.vault_upload_file(name, name)
         vault.vault_delete_file("a.md")
-        check_status(lambda: vault.vault_get_file("a.md"), 404, "reading a deleted file")
-        check_status(lambda: vault.vault_delete_file("a.md"), 404, "deleting twice")
+        check_refused("reading a deleted file", 404, vault.vault_get_file, "a.md")
+        check_refused("deleting twice", 404, vault.vault_delete_file, "a.md")
         check_listed(vault.vault_list_files(), {"ab.md": 5, "b.md": 4})
         check_text(vault, "ab.md", "ab.md", "a neighbour of a deleted file")
         vault.vault_upload_file("a.md", "new")
@@ -209,13 +301,13 @@ class VaultBackendTests:
 
     def test_status(self, vault: Any) -> None:
         """Four whole numbers that are not negative and follow what is stored."""
-        _checks.check_state(vault, files=0, size=0)
+        check_state(vault, files=0, size=0)
         vault.vault_upload_file("a.md", "é" * 1000)
         vault.vault_upload_file("b.md", "x")
-        _checks.check_state(vault, files=2, size=2001)
+        check_state(vault, files=2, size=2001)
         vault.vault_upload_file("a.md", "x")
         vault.vault_delete_file("b.md")
-        _checks.check_state(vault, files=1, size=1)
+        check_state(vault, files=1, size=1)
 
     def test_concurrent_calls(self, vault: Any) -> None:
         """Several threads write, read, list and delete files of their own, and none disturbs another."""
@@ -225,12 +317,12 @@ class VaultBackendTests:
                 name, text = f"thread{number}.{turn}.json", f"{number} {turn} " * 200
                 vault.vault_upload_file(name, text)
                 check_text(vault, name, text, "a file that no other thread touches")
-                check(name in listed_names(vault.vault_list_files()), f"{name} was uploaded and is not listed")
+                check(name in _listed_names(vault.vault_list_files()), f"{name} was uploaded and is not listed")
             vault.vault_delete_file(f"thread{number}.0.json")
 
         self._run_in_threads(work)
         left = {f"thread{number}.{turn}.json" for number in range(self.threads) for turn in range(1, 4)}
-        check(listed_names(vault.vault_list_files()) == left, "concurrent calls lost or left files")
+        check(_listed_names(vault.vault_list_files()) == left, "concurrent calls lost or left files")
 
     def test_concurrent_writers_leave_one_text_whole(self, vault: Any) -> None:
         """Writers to one name: whoever reads, then or later, gets one of the texts, never a mixture."""
@@ -245,33 +337,27 @@ class VaultBackendTests:
                 check(content in texts, f"a reader got {len(content)} characters that nobody wrote")
 
         self._run_in_threads(work)
-        check_listed(vault.vault_list_files(), {"contested.md": len(_checks.read_text(vault, "contested.md"))})
+        check_listed(vault.vault_list_files(), {"contested.md": len(_read_text(vault, "contested.md"))})
 
     def test_conditional_upload_on_the_etag(self, vault: Any) -> None:
         """``if_match`` writes over the file that was read, and over no other."""
-        _checks.skip_without(vault, ConditionalUpload)
+        skip_without(vault, ConditionalUpload)
         vault.vault_upload_file("pointer.json", "one")
-        first = _checks.read_etag(vault, "pointer.json")
+        first = _read_etag(vault, "pointer.json")
         vault.vault_upload_file_if("pointer.json", "two", if_match=first)
         check_text(vault, "pointer.json", "two", "a conditional upload that fits")
-        check(_checks.read_etag(vault, "pointer.json") != first, "the etag did not change with the text")
-        check_status(
-            lambda: vault.vault_upload_file_if("pointer.json", "three", if_match=first), 412, "a stale if_match"
-        )
+        check(_read_etag(vault, "pointer.json") != first, "the etag did not change with the text")
+        check_refused("a stale if_match", 412, vault.vault_upload_file_if, "pointer.json", "three", if_match=first)
         check_text(vault, "pointer.json", "two", "the file after a refused upload")
-        check_status(lambda: vault.vault_upload_file_if("absent.json", "x", if_match=first), 412, "if_match on no file")
-        check(listed_names(vault.vault_list_files()) == {"pointer.json"}, "a refused upload made a file")
+        check_refused("if_match on no file", 412, vault.vault_upload_file_if, "absent.json", "x", if_match=first)
+        check(_listed_names(vault.vault_list_files()) == {"pointer.json"}, "a refused upload made a file")
 
     def test_conditional_upload_on_absence(self, vault: Any) -> None:
         """``if_none_match="*"`` creates a file and never replaces one."""
-        _checks.skip_without(vault, ConditionalUpload)
+        skip_without(vault, ConditionalUpload)
         vault.vault_upload_file_if("new.json", "one", if_none_match="*")
         check_text(vault, "new.json", "one", "an upload of a file that was not there")
-        check_status(
-            lambda: vault.vault_upload_file_if("new.json", "two", if_none_match="*"),
-            412,
-            "if_none_match on a file that is there",
-        )
+        check_refused("creating what is there", 412, vault.vault_upload_file_if, "new.json", "two", if_none_match="*")
         check_text(vault, "new.json", "one", "the file after a refused upload")
         vault.vault_delete_file("new.json")
         vault.vault_upload_file_if("new.json", "three", if_none_match="*")
@@ -279,16 +365,16 @@ class VaultBackendTests:
 
     def test_conditional_upload_has_one_winner(self, vault: Any) -> None:
         """Of several writers with the same condition exactly one writes; the others get a 412."""
-        _checks.skip_without(vault, ConditionalUpload)
+        skip_without(vault, ConditionalUpload)
         for turn in range(4):
             condition: dict[str, str] = {"if_none_match": "*"}
             if turn:
-                condition = {"if_match": _checks.read_etag(vault, "race.json")}
+                condition = {"if_match": _read_etag(vault, "race.json")}
 
             def work(number: int, turn: int = turn, condition: dict[str, str] = condition) -> None:
                 vault.vault_upload_file_if("race.json", f"{turn} {number}", **condition)
 
-            outcomes = _checks.run_in_threads(self.threads, work)
+            outcomes = run_in_threads(self.threads, work)
             winners = [number for number, error in enumerate(outcomes) if error is None]
             check(len(winners) == 1, f"{len(winners)} of {self.threads} writers won with the same {condition}")
             for error in outcomes:
@@ -298,7 +384,7 @@ class VaultBackendTests:
 
     def test_prefix_listing(self, vault: Any) -> None:
         """A prefix is literal, and may be empty or a whole name; the entries are those of the full listing."""
-        _checks.skip_without(vault, PrefixListing)
+        skip_without(vault, PrefixListing)
         sizes = {"cmem.a.1.json": 1, "cmem.a.2.json": 2, "cmem.ab.1.json": 3, "cmem_a.1.json": 4, "x.cmem.a.json": 5}
         for name, size in sizes.items():
             vault.vault_upload_file(name, "x" * size)
@@ -309,7 +395,7 @@ class VaultBackendTests:
 
     def test_lookup_of_files(self, vault: Any) -> None:
         """Of certain files it lists those that are there, as the full listing has them, and no others."""
-        _checks.skip_without(vault, FileLookup)
+        skip_without(vault, FileLookup)
         sizes = {"cmem.a.1.json": 1, "cmem.a.2.json": 2, "cmem.ab.1.json": 3}
         for name, size in sizes.items():
             vault.vault_upload_file(name, "x" * size)
@@ -321,7 +407,7 @@ class VaultBackendTests:
 
     def test_deletion_of_many(self, vault: Any) -> None:
         """The files are gone, and no others."""
-        _checks.skip_without(vault, ManyDeletion)
+        skip_without(vault, ManyDeletion)
         names = [f"cmem.a.{number}.json" for number in range(4)]
         for name in names:
             vault.vault_upload_file(name, "x")
@@ -330,6 +416,6 @@ class VaultBackendTests:
 
     def test_free_space(self, vault: Any) -> None:
         """It is a number of bytes, or the status has to be asked."""
-        _checks.skip_without(vault, FreeSpace)
+        skip_without(vault, FreeSpace)
         free = vault.vault_free_bytes()
         check(free is None or (type(free) is int and free >= 0), f"free space is a count of bytes, not {free!r}")
