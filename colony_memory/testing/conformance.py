@@ -20,7 +20,6 @@ from itertools import zip_longest
 from typing import Any
 
 from colony_memory._boundary import unwrap
-from colony_memory.exceptions import VaultMissing
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, ManyDeletion, PrefixListing, VaultBackend
 
 SNAPSHOT = "cmem.default.20260101T000000000000Z-abcdef"
@@ -158,39 +157,6 @@ def run_in_threads(number: int, work: Callable[[int], None]) -> list[BaseExcepti
     with ThreadPoolExecutor(number) as pool:
         futures = [pool.submit(run, index) for index in range(number)]
     return [future.exception() for future in futures]
-
-
-class UnmadeVaultTests:
-    """The duties of a vault that is made once, on purpose, where none was made: whoever asks is told, and none is made.
-
-    For vaults that somebody sets up, such as a directory. A subclass gives the fixture ``unmade``: a vault opened at a
-    place where nobody made one, such as the mount point of a disk that is away.
-    """
-
-    def test_each_call_tells_that_there_is_no_vault(self, unmade: Any) -> None:
-        """Every method raises :class:`colony_memory.VaultMissing`, time and again: an upload makes no vault."""
-        name = "cmem.default.latest.json"
-        for method, *arguments in (
-            ("vault_upload_file", name, "x"),
-            ("vault_status",),
-            ("vault_list_files",),
-            ("vault_get_file", name),
-            ("vault_delete_file", name),
-            ("vault_upload_file_if", name, "x"),
-            ("vault_list_prefix", "cmem."),
-            ("vault_look_up_files", [name]),
-        ):
-            call = getattr(unmade, method, None)
-            if call is not None:
-                check_refused(method, VaultMissing, call, *arguments)
-
-    def test_it_is_no_first_start(self, unmade: Any) -> None:
-        """A restore raises :class:`colony_memory.VaultMissing`, also with a default, which is for an empty vault."""
-        from colony_memory import ColonyMemory
-
-        memory = ColonyMemory(backend=unmade)
-        check_refused("restore()", VaultMissing, memory.restore)
-        check_refused("restore(default={})", VaultMissing, memory.restore, default={})
 
 
 class VaultBackendTests:

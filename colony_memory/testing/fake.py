@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.vaults import ConditionalUpload, FileLookup, OperationBudget, PrefixListing
 from colony_memory.vaults._files import describe_room
 from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable
 
-    from colony_memory.vaults import VaultBackend
-
-__all__ = ["EXTENSIONS", "AsyncFakeVault", "FakeVault", "error_envelope", "offer"]
+__all__ = ["EXTENSIONS", "FakeVault", "error_envelope"]
 
 #: The file extensions that the hosted vault takes.
 EXTENSIONS = (
@@ -164,63 +159,8 @@ class FakeVault(MemoryVault):
         self._spent += 1
 
 
-def _awaited(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """The method of this name of the vault behind, after a turn of the event loop."""
-
-    async def call(self: AsyncFakeVault, *args: Any, **options: Any) -> Any:
-        await asyncio.sleep(0)
-        if self.delay > 0:
-            await asyncio.sleep(self.delay)
-        return getattr(self.vault, name)(*args, **options)
-
-    call.__name__ = name
-    return call
-
-
-class AsyncFakeVault:
-    """Any vault behind coroutines, each of which really suspends before it calls the vault.
-
-    The optional methods (conditional upload, prefix listing, operations left) are there exactly when the vault
-    has them.
-
-    Args:
-        vault: What to call; a new :class:`FakeVault` where it is not given.
-        delay: Seconds that each call takes on top of one turn of the event loop.
-
-    Attributes:
-        vault: The vault behind it.
-        delay: As given; may be changed at any time.
-    """
-
-    def __init__(self, vault: VaultBackend | None = None, *, delay: float = 0.0) -> None:
-        self.vault: Any = FakeVault() if vault is None else vault
-        self.delay = delay
-        offer(self, self.vault, _OPTIONAL)
-
-    vault_status = _awaited("vault_status")
-    vault_list_files = _awaited("vault_list_files")
-    vault_get_file = _awaited("vault_get_file")
-    vault_upload_file = _awaited("vault_upload_file")
-    vault_delete_file = _awaited("vault_delete_file")
-
-
 def error_envelope(status: int, code: str | None, message: str) -> dict[str, Any]:
     """The body of an error reply: a list in ``detail`` for 422, a message with a code for all others."""
     if status == 422:
         return {"detail": [{"type": "value_error", "loc": ["body"], "msg": message}]}
     return {"detail": {"message": message, "code": code}}
-
-
-def offer(wrapper: object, vault: object, optional: Mapping[type, Callable[..., Any]]) -> None:
-    """Give what wraps a vault those optional methods whose protocol that keeps, where ``isinstance`` sees them."""
-    for protocol, method in optional.items():
-        if isinstance(vault, protocol):
-            setattr(wrapper, method.__name__, MethodType(method, wrapper))
-
-
-_OPTIONAL: dict[type, Callable[..., Any]] = {
-    ConditionalUpload: _awaited("vault_upload_file_if"),
-    PrefixListing: _awaited("vault_list_prefix"),
-    FileLookup: _awaited("vault_look_up_files"),
-    OperationBudget: _awaited("vault_operations_left"),
-}

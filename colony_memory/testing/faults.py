@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from itertools import islice
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import common_start
 from colony_memory._values import dataclass
-from colony_memory.testing.fake import offer
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, ManyDeletion, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ class FaultyVault:
         self._last_applied = False
         self._injected: dict[str, list[Injection]] = {"hook": [], "before": [], "after": [], "lie": []}
         self._lock = threading.Lock()
-        offer(self, vault, _OPTIONAL)
+        for protocol, method in _OPTIONAL.items():
+            if isinstance(vault, protocol):
+                setattr(self, method.__name__, MethodType(method, self))
 
     def fail(
         self,

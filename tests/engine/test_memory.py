@@ -7,6 +7,7 @@ import string
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from faces import AsyncFakeVault
 
 import colony_memory
 from colony_memory import (
@@ -22,7 +23,7 @@ from colony_memory import (
     VaultError,
     VaultUnavailable,
 )
-from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault
+from colony_memory.testing import FakeVault, FaultyVault
 
 DOCS = {"MEMORY.md": "two years of notes\n", "notes/ß.md": "NUL \0, CRLF \r\n, half \ud83d", "empty": ""}
 

@@ -11,12 +11,12 @@ import time
 
 import pytest
 from agents import end_of_timers
+from faces import AsyncFakeVault
 
 from colony_memory import AsyncColonyMemory, ColonyMemory
 from colony_memory.exceptions import VaultUnavailable
 from colony_memory.schedule import autobackup
 from colony_memory.schedule.autobackup import AsyncAutobackup
-from colony_memory.testing import AsyncFakeVault
 from colony_memory.vaults.memory import MemoryVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")

@@ -7,11 +7,12 @@ import time
 
 import pytest
 from agents import end_of_timers
+from faces import AsyncFakeVault
 
 from colony_memory import AsyncColonyMemory, ColonyMemory, Retention
 from colony_memory.exceptions import ColonyMemoryError, RateLimited
 from colony_memory.schedule.autobackup import Autobackup
-from colony_memory.testing import AsyncFakeVault, FakeVault
+from colony_memory.testing import FakeVault
 
 FOREVER = math.inf
 

@@ -4,9 +4,10 @@ import pytest
 from colony_sdk import ColonyClient
 from hosted import FACES, opener, server
 from test_vault_memory import Plain
+from unmade import UnmadeVaultTests
 
 from colony_memory.exceptions import ColonyMemoryWarning
-from colony_memory.testing import FakeVault, FaultyVault, UnmadeVaultTests, VaultBackendTests
+from colony_memory.testing import FakeVault, FaultyVault, VaultBackendTests
 from colony_memory.vaults import ConditionalUpload
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault

@@ -1,4 +1,3 @@
-import asyncio
 import subprocess
 import sys
 
@@ -13,7 +12,7 @@ from colony_sdk import (
 from faces import Clock
 
 import colony_memory.testing as public
-from colony_memory.testing import AsyncFakeVault, FakeVault
+from colony_memory.testing import FakeVault
 
 EMPTY = {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
 
@@ -25,13 +24,9 @@ def refusal(call, *args, **kwargs):
 
 
 def test_public_names():
-    vaults, others = ["AsyncFakeVault", "FakeVault", "FaultyVault"], ["UnmadeVaultTests", "VaultBackendTests"]
-    assert public.__all__ == [*vaults, *others, "VaultServer"]
+    assert public.__all__ == ["FakeVault", "FaultyVault", "VaultBackendTests", "VaultServer"]
     for name in public.__all__:
         assert getattr(public, name).__name__ == name
-        assert name in dir(public)
-    with pytest.raises(AttributeError, match="NoSuchVault"):
-        public.NoSuchVault  # noqa: B018
 
 
 def test_imports_are_light():
@@ -139,27 +134,3 @@ def test_calls_are_logged_refused_or_not():
     vault.vault_operations_left()
     listed = [("status", ""), ("list", ""), ("list", "cmem.")]
     assert vault.calls == [*listed, ("get", "a.md"), ("upload", "a.md"), ("delete", "b.md")]
-
-
-def test_async_calls_suspend_before_they_reach_the_vault():
-    vault = AsyncFakeVault(FakeVault())
-
-    async def scenario():
-        task = asyncio.ensure_future(vault.vault_upload_file("a.md", "x"))
-        await asyncio.sleep(0)
-        assert vault.vault.calls == []  # started, and still waiting
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert vault.vault.calls == []
-        order = []
-
-        async def one(number):
-            for _ in range(2):
-                await vault.vault_status()
-                order.append(number)
-
-        await asyncio.gather(one(1), one(2))
-        assert order == [1, 2, 1, 2]
-
-    asyncio.run(scenario())

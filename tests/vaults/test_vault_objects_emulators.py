@@ -26,10 +26,11 @@ pytest.importorskip("obstore")
 from documentation_pages import ROOT
 from obstore.store import AzureStore, S3Store
 from published.environments import CACHE, environment, keep_first, scratch
+from unmade import UnmadeVaultTests
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected
 from colony_memory.exceptions import VaultDenied
-from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
+from colony_memory.testing import VaultBackendTests
 from colony_memory.vaults.objects import ObjectVault
 
 pytestmark = [pytest.mark.long, pytest.mark.network]
