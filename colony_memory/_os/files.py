@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory, give, sync_bytes
-from colony_memory._os.paths import is_link
+from colony_memory._os.paths import is_link, user_id
 from colony_memory._values import NamedTuple
 
 if TYPE_CHECKING:
@@ -45,8 +45,18 @@ class Contents(NamedTuple):
 class Files(Directory):
     """An open directory whose files nobody in this process has open for longer than a call."""
 
-    def read(self, name: str, *, limit: int, follow: bool = False) -> Contents | None:
-        """A file's bytes, or None where nothing has that name; UnfitFile for more than ``limit`` bytes."""
+    def require_private(self, user: int | None = None) -> None:
+        """PermissionError where others than root and the user, this one unless another is given, can write here."""
+        status, user = self.status(), user_id() if user is None else user
+        # In a directory of another user's root believes the files that are root's.
+        if os.name != "nt" and (status.st_mode & 0o022 or user not in (0, status.st_uid)):
+            raise PermissionError(errno.EPERM, "others can write to it", str(self.path))
+
+    def read(self, name: str, *, limit: int, follow: bool = False, owner: int | None = None) -> Contents | None:
+        """A file's bytes, or None where nothing has that name.
+
+        UnfitFile for more than ``limit`` bytes, or where it is not the ``owner``'s alone.
+        """
         was_link = False
         while True:
             try:
@@ -70,6 +80,9 @@ class Files(Directory):
             os.close(descriptor)
         if max(facts.st_size, len(data)) > limit:
             raise self.unfit(name, f"larger than {limit} bytes")
+        alone = owner is None or os.name == "nt" or (facts.st_uid, facts.st_nlink, facts.st_mode & 0o077) == (owner, 1, 0)
+        if not alone:
+            raise self.unfit(name, "it is not its owner's alone")
         return Contents(bytes(data), facts)
 
     def create(self, name: str, data: bytes) -> None:

@@ -61,6 +61,11 @@ def real_path(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(path))
 
 
+def user_id() -> int:
+    """The effective user of this process; on Windows 0, as files have for their owner there."""
+    return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
 def is_empty(directory: str | os.PathLike[str]) -> bool:
     """True if a directory is missing, or there is nothing in it. What cannot be read is for others to report."""
     try:

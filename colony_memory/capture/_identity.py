@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 import struct
 import sys
 from pathlib import Path
@@ -199,10 +198,7 @@ def opened(owner: int | None, *, making: bool) -> Iterator[Files]:
     if place is not None and making:
         make_directory(place, keep_owner=True)
     with _in_home(owner or 0, making=making) if place is None else open_files(place, keep_owner=True) as directory:
-        if sys.platform != "win32":
-            status, user = directory.status(), os.geteuid() if owner is None else owner
-            if stat.S_IMODE(status.st_mode) & 0o022 or user not in (0, status.st_uid):
-                raise PermissionError(1, "is not this user's alone", str(directory.path))
+        directory.require_private(owner)
         yield directory
 
 

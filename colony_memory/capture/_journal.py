@@ -10,16 +10,13 @@ import contextlib
 import json
 import os
 import re
-import stat
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.payload import sha256
-from colony_memory._os.directory import Directory
-from colony_memory._os.files import locked, locked_in, make_directory, open_files, read_file, replace_file
+from colony_memory._os.files import Files, locked_in, make_directory
 from colony_memory._os.machine import state_directory
-from colony_memory._os.paths import Identity, local_bytes
+from colony_memory._os.paths import Identity, local_bytes, user_id
 from colony_memory._values import NamedTuple, dataclass, getLogger, names_of, pattern, replace
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._identity import boot_id
@@ -37,7 +34,6 @@ PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
 _STAGING = pattern(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
 _NUMBER = pattern("[0-9]+(-[a-z]+)?")
-_LOCK, _DRAFT, _ALONE = ".lock", ".draft", "lock"
 _LARGEST = 1 << 30  # bytes: a hundred or so for each file of a folder
 
 
@@ -120,6 +116,10 @@ class Journal:
         """Of all that comes to be in the folder or goes, before it is done."""
         return [*(step.name for step in self.steps), *self.made]
 
+    def staged(self, volume: str, *inside: str) -> str:
+        """The path in the folder of a volume's staging directory, or of what is inside."""
+        return "/".join(filter(None, (volume, self.staging, *inside)))
+
     def is_at(self, status: os.stat_result) -> bool:
         """A directory is the one that the staging directory is in."""
         same_device = status.st_dev == self.identity.device or self.boot != boot_id()
@@ -185,24 +185,21 @@ def _head(body: bytes) -> bytes:
 class Record:
     """The journal of one restore on disk."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.journal: Journal | None = None  # as it was last written, with what is left to do
-        self.needed = False  # the restore that began it has come to the folder itself, and has not ended there
+    def __init__(self, directory: Files, name: str) -> None:
+        self.path = directory.path / f"{name}.json"
+        self.journal: Journal | None = None  # as it is there, with what is left to do
+        self._directory = directory
+        self._draft, self._lock = f"{name}.draft", f"{name}.lock"
 
     def write(self, journal: Journal) -> None:
         """Put it on disk, whole or not at all."""
+        self._directory.replace(self.path.name, dump_journal(journal), temp=self._draft)
         self.journal = journal
-        replace_file(self.path, dump_journal(journal), temp=self.path.with_suffix(_DRAFT).name)
 
     def read(self) -> Journal | None:
         """The journal; None where it is gone, or is not this user's; ValueError where it makes no sense."""
         try:
-            found = read_file(self.path, _LARGEST)
-            if found is not None and sys.platform != "win32":
-                facts = found.facts
-                if (facts.st_uid, facts.st_nlink, facts.st_mode & 0o077) != (os.geteuid(), 1, 0):
-                    raise PermissionError("it is not this user's alone")
+            found = self._directory.read(self.path.name, limit=_LARGEST, owner=user_id())
         except OSError as error:  # one that another user has made in this place, by all likelihood root
             logger.warning("%s is passed over: %s", self.path, error)
             return None
@@ -211,34 +208,35 @@ class Record:
     def remove(self) -> bool:
         """Forget it: nothing is left to do. Returns whether that could be done."""
         try:
-            self.path.unlink(missing_ok=True)
-            self.path.with_suffix(_DRAFT).unlink(missing_ok=True)
+            for name in (self.path.name, self._draft):
+                self._directory.clear(name)
         except OSError as error:
             logger.warning("%s could not be removed: %s", self.path, error)
             return False
         # Should it come back with a power cut, whoever finds it has nothing to do either.
         with contextlib.suppress(OSError):
-            Directory(self.path.parent).sync()
+            self._directory.sync()
         return True
+
+    def is_there(self) -> bool:
+        return self._directory.look(self.path.name) is not None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock of the restore, whose file goes when there is nothing left to remember; else TimeoutError."""
-        lock = self.path.with_suffix(_LOCK)
-        with locked(lock, patience=0):
+        with locked_in(self._directory, self._lock, patience=0):
             try:
                 yield
             finally:
-                if not os.path.lexists(self.path):
+                if not self.is_there():
                     with contextlib.suppress(OSError):  # an empty file that the next restore removes
-                        lock.unlink(missing_ok=True)
+                        self._directory.clear(self._lock)
 
 
 def list_records() -> list[Record]:
     """Of all restores of this user that are under way or were cut off."""
     try:
-        place = _records()
-        return [Record(place / name) for name in sorted(os.listdir(place)) if name.endswith(".json")]  # noqa: PTH208
+        return _records(Files(_place()), ".json")
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
@@ -249,7 +247,7 @@ def list_records() -> list[Record]:
 @contextlib.contextmanager
 def begin_record(journal: Journal) -> Iterator[Record]:
     """Write down a restore that begins, holding its lock for as long as the block runs."""
-    record = Record(_records(making=True) / f"{os.urandom(16).hex()}.json")
+    record = Record(Files(_place()), os.urandom(16).hex())
     with record.locked():
         record.write(journal)
         yield record
@@ -258,32 +256,26 @@ def begin_record(journal: Journal) -> Iterator[Record]:
 @contextlib.contextmanager
 def start_lock() -> Iterator[None]:
     """Keep other processes of this user from beginning a restore at the same moment."""
+    make_directory(_place(), keep_owner=True)
+    directory = Files(_place(), keep_owner=True)
     with contextlib.ExitStack() as stack:
         try:
-            place = _records(making=True)
-            directory = stack.enter_context(open_files(place, keep_owner=True))
-            stack.enter_context(locked_in(directory, _ALONE))
+            directory.require_private()
+            stack.enter_context(locked_in(directory, "lock"))
         except TimeoutError as error:
             raise ColonyMemoryError(f"another restore is about to begin: {error}; try again") from error
         # Processes that were killed have left locks and drafts of restores that never began, or had ended.
-        for lock in place.glob(f"*{_LOCK}"):
-            record = Record(lock.with_suffix(".json"))
-            if not os.path.lexists(record.path):
+        for record in _records(Files(_place()), ".lock"):
+            if not record.is_there():
                 with contextlib.suppress(TimeoutError), record.locked():
                     record.remove()
         yield
 
 
-def _records(*, making: bool = False) -> Path:
-    place = state_directory() / "restores"
-    if making:
-        make_directory(place, keep_owner=True)
-    status = os.lstat(place)
-    if sys.platform != "win32" and (
-        not stat.S_ISDIR(status.st_mode)
-        or stat.S_IMODE(status.st_mode) & 0o022
-        # In a directory of another user's root believes the files that are root's.
-        or os.geteuid() not in (0, status.st_uid)
-    ):
-        raise PermissionError(1, "others can write to it", str(place))
-    return place
+def _records(directory: Files, ending: str) -> list[Record]:
+    directory.require_private()
+    return [Record(directory, name.removesuffix(ending)) for name in directory.names() if name.endswith(ending)]
+
+
+def _place() -> Path:
+    return state_directory() / "restores"

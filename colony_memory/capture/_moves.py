@@ -20,15 +20,15 @@ from colony_memory._os.paths import UnfitFile, encode_name, is_directory
 from colony_memory._values import getLogger
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._question import Displaced
-from colony_memory.capture._stage import blaming, is_root
+from colony_memory.capture._stage import KEPT, NEW, blaming, is_root
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from colony_memory.capture._journal import Journal, ModeChange, Record, Step
-    from colony_memory.capture._stage import Stage, Staging
+    from colony_memory.capture._stage import Stage
 
     Task = tuple[str, Callable[..., object], Any]  # the name for a message, what to do, and about what
 
@@ -43,12 +43,12 @@ class FolderChanged(ColonyMemoryError):
 
 
 class Moves:
-    """Moves files between an open folder and the staging directory of each volume that has one."""
+    """Moves files between an open folder and its staging directories; what it opens is closed with a stack."""
 
-    def __init__(self, journal: Journal, folder: Directory, places: Mapping[str, Staging]) -> None:
+    def __init__(self, journal: Journal, folder: Directory, stack: contextlib.ExitStack) -> None:
         self.journal = journal
         self._folder = folder
-        self._places = places
+        self._new, self._kept = (stack.enter_context(Reach(folder)) for _ in (NEW, KEPT))
 
     def take(self, stage: Stage) -> None:
         """Take every step of the journal."""
@@ -76,22 +76,23 @@ class Moves:
     def sync(self, target: Path) -> None:
         """Make the moves last."""
         with blaming(f"directory {str(self._folder.path)!r}", target), Reach(self._folder) as reach:
-            reach.sync(self.journal.names(), one_by_one=len(self._places) > 1)
+            reach.sync(self.journal.names(), one_by_one=len(self.journal.volumes) > 1)
 
     def displaced(self) -> list[Displaced]:
-        """The original that was moved aside; FolderChanged where something was written to it after it was looked at."""
+        """The files moved aside; FolderChanged where something was written to one after it was looked at."""
         found = []
         for step in self.journal.steps:
-            if step.old is not None:
-                kept = self._places[step.volume].kept
-                there = kept.look(step.number)
-                if is_directory(there):
-                    if not _is_empty(kept, step.number):  # who stands in it goes on writing there
-                        raise self._changed(step.name)
-                elif there is None or not step.old.fits(there):
+            if step.old is None:
+                continue
+            at = self.journal.staged(step.volume, KEPT, step.number)
+            there = self._kept.look(at)
+            if is_directory(there):
+                if self._kept.directory(at).names():  # who stands in it goes on writing there
                     raise self._changed(step.name)
-                else:
-                    found.append(Displaced(step.name, Reach(kept), step.number, there))
+            elif there is None or not step.old.fits(there):
+                raise self._changed(step.name)
+            else:
+                found.append(Displaced(step.name, self._kept, at, there))
         return found
 
     def _changed(self, name: str) -> FolderChanged:
@@ -99,29 +100,30 @@ class Moves:
 
     def _take(self, reach: Reach, step: Step) -> None:
         """Put one file in place, or take it away; FolderChanged where is not any more what the plan was made for."""
-        place = self._places[step.volume]
+        new, number = self._new.parent(self.journal.staged(step.volume, NEW, step.number))
+        kept, _ = self._kept.parent(self.journal.staged(step.volume, KEPT, step.number))
         directory, last = reach.parent(step.name)
         if step.old is not None:
             there = directory.look(last)
             if there is None or not step.old.fits(there):
                 raise self._changed(step.name)
-            if step.new is not None and place.new.exchange(step.number, directory, last):
+            if step.new is not None and new.exchange(number, directory, last):
                 # What somebody put there by a rename, after it was looked at, comes out and goes back.
-                if not step.old.fits(place.new.look(step.number)):
-                    place.new.exchange(step.number, directory, last)
+                if not step.old.fits(new.look(number)):
+                    new.exchange(number, directory, last)
                     raise self._changed(step.name)
-                place.new.move(step.number, place.kept, step.number)
+                new.move(number, kept, number)
                 return
             if is_directory(there):
-                _move_directory(directory, last, place.kept, step.number)
-                is_it = _is_empty(place.kept, step.number)
+                _move_directory(directory, last, kept, number)
+                is_it = _is_empty(kept, number)
             else:
-                directory.move(last, place.kept, step.number)
-                is_it = step.old.fits(place.kept.look(step.number))
+                directory.move(last, kept, number)
+                is_it = step.old.fits(kept.look(number))
             if not is_it:
-                _put(place.kept, step.number, directory, last)
+                _put(kept, number, directory, last)
                 raise self._changed(step.name)
-        if step.new is not None and not _put(place.new, step.number, directory, last):
+        if step.new is not None and not _put(new, number, directory, last):
             raise self._changed(step.name)
 
     def _make(self, reach: Reach, name: str) -> None:
@@ -135,19 +137,7 @@ class Moves:
     # --- back
 
     def put_back(self, record: Record) -> list[str]:
-        """Put everything back, and say so before anything that leads there is removed; names for which that failed."""
-        stranded = self.roll_back()
-        if not stranded:
-            try:
-                record.write(self.journal.undone())
-                record.needed = False
-            except OSError as error:
-                logger.debug("the journal of the restore goes at once: %s", error)
-                record.needed = not record.remove()
-        return stranded
-
-    def roll_back(self) -> list[str]:
-        """Put everything back; return the names for which that failed.
+        """Put everything back, and say so before anything that leads there is removed; names for which that failed.
 
         What was written into the folder since, by others, stays: next to the original, or where it is. What was
         never done is not undone, and nothing is touched that is as it was.
@@ -162,20 +152,27 @@ class Moves:
             *((step.name, self._take_back, step) for step in reversed(journal.leaving)),
         ]
         with Reach(self._folder) as reach:
-            failed = [name for name, act, about in tasks if not succeeds(name, act, reach, about)]
-            if not failed:
-                try:
-                    reach.sync(journal.names(), one_by_one=len(self._places) > 1)
-                except OSError as error:
-                    path = self._folder.path
-                    logger.warning("%s is as it was, but may not survive a power cut right now: %s", path, error)
-        return failed
+            stranded = [name for name, act, about in tasks if not succeeds("put back", name, act, reach, about)]
+            if stranded:
+                return stranded
+            try:
+                reach.sync(journal.names(), one_by_one=len(journal.volumes) > 1)
+            except OSError as error:
+                path = self._folder.path
+                logger.warning("%s is as it was, but may not survive a power cut right now: %s", path, error)
+        try:
+            record.write(journal.undone())
+        except OSError as error:
+            logger.debug("the journal of the restore goes at once: %s", error)
+            if record.remove():
+                record.journal = journal.undone()
+        return []
 
     def _take_back(self, reach: Reach, step: Step) -> None:
-        there = _look(reach, step.name)
-        if step.volume not in self._places:
-            path = os.path.join(self._folder.path, step.volume)  # noqa: PTH118 - of text, for a message
-            raise FileNotFoundError(errno.ENOENT, "what was mounted there is not any more", path)
+        there = look(reach, step.name)
+        # A volume may not be mounted any more.
+        new, number = self._new.parent(self.journal.staged(step.volume, NEW, step.number))
+        kept, _ = self._kept.parent(self.journal.staged(step.volume, KEPT, step.number))
         is_new = there is not None and step.new is not None and step.new.fits(there)
         if step.old is None:
             if is_new:
@@ -183,10 +180,9 @@ class Moves:
                 directory.clear(last)
             return
         # What came out goes back, the original or what others had put in its place at that moment.
-        place = self._places[step.volume]
-        source, out = place.kept, place.kept.look(step.number)
+        source, out = kept, kept.look(number)
         if out is None:
-            source, out = place.new, place.new.look(step.number)
+            source, out = new, new.look(number)
             if out is None or (step.new is not None and step.new.fits(out)):
                 return  # nothing did: what is there, or is not any more, is the doing of others
         if there is not None and (os.path.samestat(there, out) or (is_directory(there) and is_directory(out))):
@@ -196,7 +192,7 @@ class Moves:
             _set_aside(directory, last)
         if is_new and is_directory(out):
             directory.clear(last)
-        source.move(step.number, directory, last)
+        source.move(number, directory, last)
 
 
 def _move_directory(one: Directory, name: str, other: Directory, other_name: str) -> None:
@@ -242,7 +238,7 @@ def _put(one: Directory, name: str, other: Directory, other_name: str) -> bool:
 
 def remove_empty(reach: Reach, name: str) -> None:
     """Remove a directory unless there is something in it."""
-    if not is_directory(_look(reach, name)):
+    if not is_directory(look(reach, name)):
         return
     try:
         directory, last = reach.parent(name)
@@ -268,12 +264,12 @@ def set_mode(reach: Reach, change: ModeChange, back: bool = False) -> None:
                 os.fchmod(descriptor, after)
 
 
-def succeeds(name: str, act: Callable[..., object], *about: Any) -> bool:
+def succeeds(done: str, name: str, act: Callable[..., object], *about: Any) -> bool:
     """Do something of the way back; False where that failed, which is logged."""
     try:
         act(*about)
-    except OSError:
-        logger.warning("%r could not be put back", name, exc_info=True)
+    except OSError as error:
+        logger.warning("%r could not be %s: %s", name, done, error)
         return False
     return True
 
@@ -288,7 +284,7 @@ def _if_there() -> Iterator[None]:
             raise
 
 
-def _look(reach: Reach, name: str) -> os.stat_result | None:
+def look(reach: Reach, name: str) -> os.stat_result | None:
     with _if_there():
         return reach.look(name)
     return None

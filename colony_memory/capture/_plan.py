@@ -54,7 +54,6 @@ class Plan:
     replaced: Statuses = field(default_factory=dict)  # of these, what stood there when the plan was made
     logs: Statuses = field(default_factory=dict)  # of replaced databases: they would be merged into the new ones
     removed: Statuses = field(default_factory=dict)  # files that the snapshot lacks and that are taken away
-    differing: set[str] = field(default_factory=set)  # files whose content is replaced or taken away
     unchanged: list[str] = field(default_factory=list)  # files that are there as they are to be
     directories: list[str] = field(default_factory=list)  # empty directories that are made
     modes: list[ModeChange] = field(default_factory=list)  # files that only get other permissions
@@ -94,10 +93,11 @@ class Plan:
 
     def unsaved(self, question: Question) -> list[str]:
         """Files that are to be replaced or taken away and are saved nowhere, as the folder is now."""
-        if not self.differing:
+        going = {*self.replaced, *self.removed, *self.logs}
+        if not going:
             return []
         with Directory.open(self.target) as folder, Reach(folder) as reach:
-            there = [(name, reach.look(name)) for name in sorted({*self.differing, *self.logs})]
+            there = [(name, reach.look(name)) for name in sorted(going)]
             return question.unsaved(Displaced(name, reach, name, status) for name, status in there if status)
 
 
@@ -225,7 +225,6 @@ class _Comparison:
             ) from error
         if self._replaces:
             self._missing |= plan.removed.keys() | plan.dropped.keys()
-        plan.differing.update(name for name, there in plan.removed.items() if holds_text(name, there))
 
     def _find_surplus(self, only: set[str] | None) -> None:
         plan, tree = self._plan, Tree()
@@ -290,7 +289,6 @@ class _Comparison:
     def _replace(self, name: str, content: str | bytes, there: os.stat_result) -> None:
         self._plan.files[name] = content
         self._plan.replaced[name] = there
-        self._plan.differing.add(name)
 
     def _keep(self, name: str, there: os.stat_result) -> None:
         """A file with the right content: only its permissions may have to be set. Another time is no change."""

@@ -16,8 +16,8 @@ from colony_memory._os.paths import is_directory, real_path
 from colony_memory._values import getLogger, replace
 from colony_memory.capture._filenames import quoted
 from colony_memory.capture._journal import DONE, MOVING, list_records
-from colony_memory.capture._moves import Moves, remove_empty, set_mode, succeeds
-from colony_memory.capture._stage import KEPT, open_staging
+from colony_memory.capture._moves import Moves, look, remove_empty, set_mode, succeeds
+from colony_memory.capture._stage import KEPT
 from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -48,9 +48,11 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
     warned: list[str] = []
     ended = False
     try:
-        for record, journal in _related(real_path(path), warned if lenient else None):
+        target = real_path(path)
+        for record in _records():
             try:
-                ended |= _end(record, journal, warned)
+                journal = _concerning(record, target)
+                ended |= journal is not None and _end(record, journal, warned)
             except Unsettled as error:
                 if not lenient:
                     raise
@@ -64,7 +66,7 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
 
 def warn_unfinished(target: Path, *, stacklevel: int) -> None:
     """Warn whoever changes nothing that the folder is not as its next backup or restore finds it."""
-    journals = [journal for _, journal in _related(target) if _is_there(journal)]
+    journals = [journal for record in _records() if (journal := _concerning(record, target)) and _is_there(journal)]
     if journals:
         journal = next((each for each in journals if each.phase == MOVING), journals[0])
         does = "puts back first what was there before" if journal.phase == MOVING else "clears away what that left"
@@ -79,24 +81,11 @@ def warn_unfinished(target: Path, *, stacklevel: int) -> None:
 # --- of which restore
 
 
-def _related(target: Path, warned: list[str] | None = None) -> list[tuple[Record, Journal]]:
+def _records() -> list[Record]:
     try:
-        records = list_records()
+        return list_records()
     except OSError as error:
         raise ColonyMemoryError(f"nobody can tell whether a restore was cut off: {error}") from error
-    found = []
-    for record in records:
-        try:
-            journal = _read(record)
-        except Unsettled as error:
-            if warned is None:
-                raise
-            warned.append(error.message)
-            continue
-        located = None if journal is None else _locate(journal, target)
-        if located is not None:
-            found.append((record, located))
-    return found
 
 
 def _read(record: Record) -> Journal | None:
@@ -109,8 +98,11 @@ def _read(record: Record) -> Journal | None:
         ) from error
 
 
-def _locate(journal: Journal, target: Path) -> Journal | None:
+def _concerning(record: Record, target: Path) -> Journal | None:
     """The journal, with the folder where it is now, or None where it has nothing to do with ``target``."""
+    journal = _read(record)
+    if journal is None:
+        return None
     if journal.place == journal.folder:  # it may have been moved since, or be spelled in another way
         for path in (target, *target.parents):
             here = replace(journal, folder=str(path), place=str(path))
@@ -134,8 +126,7 @@ def _leaving(record: Record) -> str:
 
 def kept_of(journal: Journal) -> str:
     """The places of its originals, for a message."""
-    kept = (os.path.join(journal.place, volume, journal.staging, KEPT) for volume in journal.volumes)  # noqa: PTH118
-    return " and ".join(map(repr, kept))
+    return " and ".join(repr(f"{journal.place}/{journal.staged(volume, KEPT)}") for volume in journal.volumes)
 
 
 # --- the end
@@ -177,24 +168,23 @@ def _end(record: Record, seen: Journal, warned: list[str]) -> bool:
 
 
 def _finish(record: Record, journal: Journal, place: Directory, warned: list[str]) -> None:
-    with Reach(place) as reach:
+    with contextlib.ExitStack() as stack:
+        reach = stack.enter_context(Reach(place))
         for change in journal.lent:  # which some may have again, and staging directories be left in
             set_mode(reach, change)
-    if journal.phase == DONE:
-        remember(journal)
-    elif journal.phase == MOVING:
-        with open_staging(place, journal.volumes, journal.staging) as places:
-            stranded = Moves(journal, place, places).put_back(record) if places else []
-        if stranded:
-            raise Unsettled(
-                f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
-                f"the originals are in {kept_of(journal)}; {_leaving(record)}"
-            )
-        ended = ": all files are as they were before it"
-        if not places:
-            ended = ", and what it had replaced is not there any more: nothing was put back"
-            record.journal = journal.undone()
-        warned.append(f"a restore was cut off in {journal.folder!r}{ended}")
+        if journal.phase == DONE:
+            remember(journal)
+        elif journal.phase == MOVING:
+            ended = ": all files are as they were before it"
+            if not any(is_directory(look(reach, journal.staged(volume, KEPT))) for volume in journal.volumes):
+                ended = ", and what it had replaced is not there any more: nothing was put back"
+                record.journal = journal.undone()
+            elif stranded := Moves(journal, place, stack).put_back(record):
+                raise Unsettled(
+                    f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
+                    f"the originals are in {kept_of(journal)}; {_leaving(record)}"
+                )
+            warned.append(f"a restore was cut off in {journal.folder!r}{ended}")
     clear(record, place)
 
 
@@ -211,17 +201,14 @@ def remember(journal: Journal) -> None:
 def clear(record: Record, place: Directory) -> None:
     """Remove what is left of a restore and forget it, unless what it replaced is still needed."""
     journal = record.journal
-    if record.needed or journal is None:
+    if journal is None or journal.phase == MOVING:
         return
     cleared = discard(place, journal)
     with Reach(place) as reach:
         for name in journal.emptied:  # once: what is empty and stays harms nobody, and may be wanted by then
-            try:
-                remove_empty(reach, name)
-            except OSError as error:
-                logger.warning("%s is empty, and could not be removed: %s", place.path / name, error)
+            succeeds("removed", name, remove_empty, reach, name)
         for change in journal.lent:
-            cleared &= succeeds(change.name, set_mode, reach, change, True)
+            cleared &= succeeds("closed again", change.name, set_mode, reach, change, True)
     if cleared:
         record.remove()
     elif journal.note is not None:
@@ -233,15 +220,11 @@ def clear(record: Record, place: Directory) -> None:
 
 def discard(place: Directory, journal: Journal) -> bool:
     """Remove the staging directories; return whether that could be done."""
-    done = True
+
+    def remove(volume: str) -> None:
+        if not volume or is_directory(reach.look(volume)):  # else it went with all that was in it
+            reach.directory(volume).remove_tree(journal.staging)
+
     with Reach(place) as reach:
-        for volume in journal.volumes:
-            try:
-                if volume and not is_directory(reach.look(volume)):
-                    continue  # it went with all that was in it
-                reach.directory(volume).remove_tree(journal.staging)
-            except OSError as error:
-                left = os.path.join(place.path, volume, journal.staging)  # noqa: PTH118 - of text, for a message
-                logger.warning("%s is no longer needed and could not be removed: %s", left, error)
-                done = False
-    return done
+        left = [each for each in journal.volumes if not succeeds("removed", journal.staged(each), remove, each)]
+    return not left

@@ -8,14 +8,13 @@ import re
 import stat
 import sys
 import warnings
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os import directory as disk
 from colony_memory._os.directory import Reach
-from colony_memory._os.paths import PERMISSIONS
-from colony_memory._values import NamedTuple, getLogger
+from colony_memory._os.paths import PERMISSIONS, user_id
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._journal import ModeChange, Version
 from colony_memory.capture._metadata import encode_text
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
     from colony_memory._os.directory import Directory
     from colony_memory.capture._plan import Plan
-
-logger = getLogger(__name__)
 
 NEW, KEPT = "new", "kept"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -57,13 +54,6 @@ class blaming:  # noqa: N801 - it reads like the functions of contextlib, and is
 # --- where
 
 
-class Staging(NamedTuple):
-    """An open staging directory: what is going to be put in place, and what was replaced."""
-
-    new: Directory
-    kept: Directory
-
-
 def find_volumes(reach: Reach, names: Iterable[str]) -> dict[str, str]:
     """For each directory that is there and that one of the names is in: the topmost one of its file system."""
     found, mounts = {"": ""}, {"": mount_of(reach.directory(""))}
@@ -87,36 +77,11 @@ def nearest(name: str, volumes: Mapping[str, str]) -> str:
 def find_read_only(reach: Reach, names: Iterable[str], volumes: Mapping[str, str]) -> tuple[ModeChange, ...]:
     """The directories of this user that names come to be in or go from, and that nobody may write to."""
     there = {above: reach.directory(above).status() for above in sorted({nearest(name, volumes) for name in names})}
-    user = os.geteuid() if hasattr(os, "geteuid") else 0
     return tuple(
         ModeChange(f"{above}/", status.st_ino, mode := stat.S_IMODE(status.st_mode), mode | stat.S_IWUSR)
         for above, status in there.items()
-        if not status.st_mode & stat.S_IWUSR and status.st_uid == user != 0
+        if not status.st_mode & stat.S_IWUSR and status.st_uid == user_id() != 0
     )
-
-
-@contextmanager
-def open_staging(
-    folder: Directory, volumes: Iterable[str], staging: str, *, making: bool = False
-) -> Iterator[dict[str, Staging]]:
-    """Open the staging directory of each volume; one that is not there is left out, unless it is to be made."""
-    with ExitStack() as stack:
-        found = {}
-        for volume in volumes:
-            # Each by a way of its own: they all stay open.
-            place = stack.enter_context(Reach(folder))
-            try:
-                if making:
-                    for name in (staging, f"{staging}/{NEW}", f"{staging}/{KEPT}"):
-                        directory, last = place.parent(f"{volume}/{name}" if volume else name)
-                        directory.make(last)
-                top = place.directory(f"{volume}/{staging}" if volume else staging)
-                found[volume] = Staging(stack.enter_context(top.enter(NEW)), stack.enter_context(top.enter(KEPT)))
-            except (FileNotFoundError, NotADirectoryError) as error:
-                if making:
-                    raise
-                logger.debug("%s has no staging directory any more: %s", volume or folder.path, error)
-        yield found
 
 
 def mount_of(directory: Directory) -> object:
@@ -169,9 +134,7 @@ class Stage:
     def finish_directory(self, directory: Directory, name: str) -> None:
         """Give a directory that was made its attributes, when all is in it, and make its names last."""
         if directory.descriptor is not None:
-            name, metadata = f"{name}/", self.plan.metadata
-            mode, changed = metadata.modes.get(name), metadata.times.get(name)
-            self.give(directory.descriptor, name, owner=self.owner, mode=mode, changed=changed)
+            self._give(directory.descriptor, f"{name}/")
             if self._each:
                 disk.sync_names(directory.descriptor)
 
@@ -189,14 +152,11 @@ class Stage:
         return blaming(f"document {name!r}", self.plan.target)
 
     def _fill(self, directory: Directory, at: str, name: str) -> os.stat_result:
-        plan, metadata = self.plan, self.plan.metadata
-        text, there, executable = plan.files[name], plan.replaced.get(name), name in metadata.executable
+        text = self.plan.files[name]
         if isinstance(text, str) and _SURROGATE.search(text):
             _warn(f"document {name!r} has half of a surrogate pair in its text: the file is not valid UTF-8")
-        content, mode = encode_text(text), metadata.modes.get(name) if os.name != "nt" else None
-        if mode is None and there is not None and not stat.S_ISLNK(there.st_mode):
-            mode = widened(there, executable=executable)
-        descriptor = directory.make_file(at, 0o700 if executable else 0o600)
+        content = encode_text(text)
+        descriptor = directory.make_file(at, 0o700 if name in self.plan.metadata.executable else 0o600)
         try:
             if isinstance(content, Sparse):
                 os.ftruncate(descriptor, content.size)
@@ -204,8 +164,7 @@ class Stage:
                 os.lseek(descriptor, start, os.SEEK_SET)
                 while data:
                     data = data[os.write(descriptor, data) :]  # noqa: PLW2901 - what is left of it
-            changed = metadata.times.get(name)
-            status = self.give(descriptor, name, owner=self._owner_of(name), mode=mode, changed=changed)
+            status = self._give(descriptor, name)
             if self._each:
                 os.fsync(descriptor)
         finally:
@@ -214,45 +173,39 @@ class Stage:
 
     def _link(self, directory: Directory, at: str, name: str) -> os.stat_result:
         directory.make_link(at, str(self.plan.files[name]))
-        (path, where), changed = directory.address(at), self.plan.metadata.times.get(name)
-        return self.give(path, name, owner=self._owner_of(name), changed=changed, is_link=True, **where)
+        path, where = directory.address(at)
+        return self._give(path, name, **where, follow_symlinks=False)
 
     # --- attributes
 
-    def _owner_of(self, name: str) -> tuple[int, int] | None:
-        """That of the file it replaces; others than root can give it to a group of theirs, and to nobody else."""
-        there = self.plan.replaced.get(name)
-        if there is None:
-            return self.owner
-        if is_root():
-            return there.st_uid, there.st_gid
-        own = hasattr(os, "geteuid") and os.geteuid() == there.st_uid and os.getegid() != there.st_gid
-        return (-1, there.st_gid) if own else None
-
-    def give(
-        self,
-        at: Any,  # a descriptor, or a path with where it is
-        name: str,
-        *,
-        owner: tuple[int, int] | None = None,
-        mode: int | None = None,
-        changed: int | None = None,
-        dir_fd: int | None = None,
-        is_link: bool = False,
-    ) -> os.stat_result:
-        """Give what is open, or a link, its attributes, and return what it is then; None stays as it is."""
-        where: dict[str, Any] = {"follow_symlinks": False} if is_link else {}
-        status = os.stat(at, dir_fd=dir_fd, **where)
-        if owner is not None and hasattr(os, "chown") and owner != (status.st_uid, status.st_gid):
+    def _give(self, at: Any, name: str, *, dir_fd: int | None = None, **link: Any) -> os.stat_result:
+        """Give a link, or what is open, the attributes of the snapshot or of what it replaces; its status then."""
+        metadata, there = self.plan.metadata, self.plan.replaced.get(name)
+        owner, mode, changed = self.owner, None, metadata.times.get(name)
+        if there is not None and is_root():
+            owner = there.st_uid, there.st_gid
+        elif there is not None and hasattr(os, "chown") and user_id() == there.st_uid and os.getegid() != there.st_gid:
+            owner = (-1, there.st_gid)  # others than root can give it to a group of theirs, and to nobody else
+        if _SETS_MODES and not link:
+            mode = metadata.modes.get(name)
+            if mode is None and there is not None and not stat.S_ISLNK(there.st_mode):
+                mode = widened(there, executable=name in metadata.executable)
+        status = os.stat(at, dir_fd=dir_fd, **link)
+        if owner is not None and owner != (status.st_uid, status.st_gid):
             with self.attempt("owner", name):
-                os.chown(at, *owner, dir_fd=dir_fd, **where)
-        if mode is not None and _SETS_MODES and stat.S_IMODE(status.st_mode) != mode:
+                os.chown(at, *owner, dir_fd=dir_fd, **link)
+        if mode is not None and mode != stat.S_IMODE(status.st_mode):
             with self.attempt("permissions", name):
                 os.chmod(at, mode & PERMISSIONS, dir_fd=dir_fd)
         if changed is not None and _SETS_TIMES:
             with self.attempt("time of change", name):
-                os.utime(at, ns=(status.st_atime_ns, changed), dir_fd=dir_fd, **where)
-        return os.stat(at, dir_fd=dir_fd, **where)
+                os.utime(at, ns=(status.st_atime_ns, changed), dir_fd=dir_fd, **link)
+        return os.stat(at, dir_fd=dir_fd, **link)
+
+    def give_owner(self, directory: Directory, name: str) -> None:
+        if self.owner is not None and directory.descriptor is not None:
+            with self.attempt("owner", f"{name}/"):
+                os.fchown(directory.descriptor, *self.owner)
 
     @contextmanager
     def attempt(self, what: str, name: str) -> Iterator[None]:
@@ -272,8 +225,7 @@ class Stage:
         linked = [name for name, there in replaced if there.st_nlink > 1 and not stat.S_ISDIR(there.st_mode)]
         if linked:
             _warn(f"{quoted(linked, most=3)} had other names (hard links), under which the old text stays")
-        user = os.geteuid() if hasattr(os, "geteuid") else 0
-        owned = [name for name, there in replaced if user not in (0, there.st_uid)]
+        owned = [name for name, there in replaced if user_id() not in (0, there.st_uid)]
         if owned:
             _warn(f"{quoted(owned, most=3)} belonged to another user, and now belongs to the one who restored")
 

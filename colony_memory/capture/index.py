@@ -10,13 +10,11 @@ import contextlib
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.basis import Basis, lost
 from colony_memory._os.files import locked_in
-from colony_memory._os.paths import UnfitFile
 from colony_memory._values import asdict, getLogger, names_of
 from colony_memory.capture._identity import FolderIdentity, holder, note_where, opened, place_of, sign
 from colony_memory.capture._tree import Row
@@ -301,13 +299,9 @@ def _load(
     directory: Files, name: str, limit: int, form: str, header: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
     """A file of an index; None where there is none, or it is not of the vault, label and folders of a header."""
-    found = directory.read(name, limit=limit)
+    found = directory.read(name, limit=limit, owner=directory.status().st_uid)
     if found is None:
         return None
-    if sys.platform != "win32" and (
-        found.facts.st_uid != directory.status().st_uid or found.facts.st_nlink != 1 or found.facts.st_mode & 0o077
-    ):
-        raise UnfitFile(None, "it is not its owner's alone", str(directory.path / name))
     known = json.loads(found.data)
     if not isinstance(known, dict) or known.get("format") != form:
         raise ValueError("it is of a form that this version does not know")

@@ -28,7 +28,7 @@ from forks import as_user
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
-from colony_memory.capture import _swap, read_folder, read_paths, write_folder
+from colony_memory.capture import _write, read_folder, read_paths, write_folder
 from colony_memory.capture._journal import ModeChange, Record, dump_journal, load_journal
 from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
@@ -372,22 +372,28 @@ def test_a_restore_that_is_under_way_is_not_disturbed(tmp_path, monkeypatch):
     assert names(tmp_path) == ["dst"]
 
 
+def look_away(monkeypatch):
+    """Let the next restore find nothing when it looks for unfinished ones first."""
+    seen = []
+    monkeypatch.setattr(_write, "recover", lambda path: recover(path) if seen else seen.append(path))
+
+
 def test_two_restores_that_begin_at_once_do_not_meet(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", OLD)
-    real = _swap._begin
+    real = _write._begin
     refused = []
 
     def late(*args):
-        monkeypatch.setattr(_swap, "_begin", real)
+        monkeypatch.setattr(_write, "_begin", real)
         record = real(*args)
         # The other one has looked for unfinished restores before this one began.
-        monkeypatch.setattr("colony_memory.capture._write.recover", lambda _: False)
+        look_away(monkeypatch)
         with pytest.raises(ColonyMemoryError, match="is under way") as caught:
             write_folder({"z": "z"}, dst)
         refused.append(caught.value)
         return record
 
-    monkeypatch.setattr(_swap, "_begin", late)
+    monkeypatch.setattr(_write, "_begin", late)
     write_folder({"a.md": "new a"}, dst)
     assert refused
     assert files(dst) == {**OLD, "a.md": b"new a"}
@@ -395,8 +401,8 @@ def test_two_restores_that_begin_at_once_do_not_meet(tmp_path, monkeypatch):
 
 def test_a_restore_that_was_cut_off_since_the_plan_was_made_is_undone_and_stops_it(tmp_path, monkeypatch):
     dst = kill(make(tmp_path / "dst", OLD), "mine/c.md")
-    monkeypatch.setattr("colony_memory.capture._write.recover", lambda _: False)
     for _ in range(2):
+        look_away(monkeypatch)
         with (
             pytest.warns(ColonyMemoryWarning, match="as they were before it"),
             pytest.raises(ColonyMemoryError, match="changed in the meantime; nothing was written; try again"),
@@ -426,7 +432,7 @@ def test_what_is_emptied_and_stays_is_told_and_not_asked_for_again(tmp_path, mon
     with monkeypatch.context() as patch:
         patch.setattr("colony_memory.capture._recover.remove_empty", closed)
         write_folder({"a.md": "new a"}, dst, delete=True)
-    assert "x is empty, and could not be removed" in caplog.text
+    assert "'x' could not be removed" in caplog.text
     assert traces() == []
     read_folder(dst)
     assert names(dst) == ["a.md", "x"]

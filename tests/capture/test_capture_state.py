@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from capture_trees import files, linux, make, names, posix, root_only, traces
 
+from colony_memory._os.files import Files
 from colony_memory._os.machine import state_directory
 from colony_memory.capture import _journal, write_folder
 from colony_memory.capture._journal import Record
@@ -61,15 +62,15 @@ def test_what_root_makes_in_the_home_of_another_stays_that_ones(tmp_path, monkey
 
 def test_a_state_that_cannot_be_removed_is_told_and_does_no_harm(tmp_path, monkeypatch, caplog):
     dst = make(tmp_path / "dst", {"a.md": b"old"})
-    real = Path.unlink
+    real = Files.clear
 
-    def unlink(path, **more):
-        if path.suffix in (".json", ".lock"):
+    def clear(directory, name):
+        if name.endswith((".json", ".lock")):
             raise PermissionError(13, "Permission denied")
-        real(path, **more)
+        real(directory, name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", unlink)
+        patch.setattr(Files, "clear", clear)
         write_folder({"a.md": "new"}, dst)
     assert "could not be removed" in caplog.text
     assert len(traces()) == 1

@@ -175,7 +175,7 @@ def test_a_state_directory_that_others_may_write_to_is_none(folder):
     filled(folder)
     (state_directory() / "folders").chmod(0o777)
     with open_index([folder], vault="v", label="default") as index:
-        assert "is not this user's alone" in str(index.problem)
+        assert "others can write to it" in str(index.problem)
 
 
 def test_who_only_looks_sees_what_is_kept_of_a_vault(folder, caplog):

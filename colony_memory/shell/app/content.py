@@ -227,7 +227,7 @@ def _why_left(target: Target, found: Restored, part: dict[str, str], names: tupl
         contents, metadata = split_documents(target.shaped(part))
         going = () if target.is_shaped else names
         plan = make_plan(real_path(target.directory), contents, metadata, delete=going, force=False)
-        if target.is_shaped and plan.differing:
+        if target.is_shaped and plan.replaced:
             return "another is here"
         if plan.in_use:
             return f"open in {next(iter(plan.in_use.values()))}"
