@@ -37,6 +37,10 @@ TEMP_PREFIX = ".tmp-"
 _version = operator.attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")
 
 
+def _access(facts: os.stat_result) -> tuple[int, int, int]:
+    return facts.st_uid, facts.st_nlink, facts.st_mode & 0o077
+
+
 class Contents(NamedTuple):
     data: bytes
     facts: os.stat_result  # of the very file that was read
@@ -80,8 +84,7 @@ class Files(Directory):
             os.close(descriptor)
         if max(facts.st_size, len(data)) > limit:
             raise self.unfit(name, f"larger than {limit} bytes")
-        alone = owner is None or os.name == "nt" or (facts.st_uid, facts.st_nlink, facts.st_mode & 0o077) == (owner, 1, 0)
-        if not alone:
+        if owner is not None and os.name != "nt" and _access(facts) != (owner, 1, 0):
             raise self.unfit(name, "it is not its owner's alone")
         return Contents(bytes(data), facts)
 
