@@ -211,22 +211,16 @@ def _check_unlisted(found: State) -> State:
     error = set_back(pointer, strange.values())
     if error is not None:
         return replace(found, rollback=found.rollback or error)
-    newer = [each for each in strange if id_order(each) > id_order(named)]
-    told = [each for each in newer if each not in pointer.gone]
-    if told:
-        found = _warned(
-            found,
-            f"label {label!r} has {told[0]}, newer than {named or 'nothing'}, which its pointer names: "
-            "a backup, an import or a copy that did not finish, or a pointer that was put back",
-        )
-    put_back = [each for each in strange if each not in newer and each in found.committed]
-    if put_back and pointer.entries is not None:
-        found = _warned(
-            found,
-            f"label {label!r} has {', '.join(put_back)[:100]}, which its signed catalogue does not list: a backup that "
-            "did not finish, one by 0.1.1, or one that was removed and put back",
-        )
-    return found
+    newer = {each for each in strange if id_order(each) > id_order(named)}
+    older = found.committed - newer if pointer.entries is not None else ()
+    told = [each for each in strange if (each not in pointer.gone if each in newer else each in older)]
+    if not told:
+        return found
+    return _warned(
+        found,
+        f"label {label!r} has {', '.join(told)[:100]}, which its signed pointer does not list: a backup, an import or "
+        "a copy that did not finish, one by 0.1.1, one that was removed and put back, or a pointer that was put back",
+    )
 
 
 def set_back(pointer: Pointer, manifests: Iterable[Manifest]) -> RollbackDetected | None:
@@ -390,40 +384,26 @@ def _why_unusable(base: State, read: Finding, row: Entry | None) -> SnapshotCorr
 
 
 def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
-    """The problem with the files of a snapshot by their names and sizes, and how many bytes they take."""
-    info = entry.info
-    if info.format == FORMAT_2:
-        return _check_packs(entry, manifest, files, exact=exact)
-    parts = files.parts.get(entry.snapshot_id, {})
-    missing = [seq for seq in range(info.part_count) if seq not in parts]
-    file = manifest_filename(files.label, entry.snapshot_id)
-    size = files.size((file, *parts.values())) or 0
-    told = size or info.stored_bytes or (manifest.blob_chars if manifest else 0)
-    if missing:
-        return f"part {missing[0]} of snapshot {entry.snapshot_id} is missing", told
-    least = (files.files[file].size or 0) + manifest.blob_chars if manifest else info.stored_bytes
-    if size and size < least:
-        return f"a file of snapshot {entry.snapshot_id} is cut short", told
-    if manifest is None and exact and 0 < info.stored_bytes < size:
-        return f"a file of snapshot {entry.snapshot_id} was replaced by a longer one", told
-    return None, told
-
-
-def _check_packs(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
-    """The same for a snapshot that needs packs of others; the bytes are those of its own files."""
-    info = entry.info
-    own = [manifest_filename(files.label, entry.snapshot_id), *files.pack(entry.snapshot_id)]
-    told = files.size(own) or info.stored_bytes
-    needed: dict[str, int | None] = {pack_filename(files.label, entry.snapshot_id, 0): None}
+    """The problem with the files of a snapshot by their names and sizes, and how many bytes its own take."""
+    info, own, needed = entry.info, entry.snapshot_id, dict[str, int | None]()
+    chain, parts, file = info.format == FORMAT_2, files.parts.get(own, {}), manifest_filename(files.label, own)
+    size = files.size((file, *(files.pack(own) if chain else parts.values()))) or 0
+    told = size or info.stored_bytes or (manifest.blob_chars if manifest and not chain else 0)
     if isinstance(manifest, ChainManifest):
-        needed = dict(zip(manifest.part_files, (size for pack in manifest.pack_bytes for size in pack), strict=True))
-    missing = [each for each in entry.packs if 0 not in files.packs.get(each, ())] if manifest is None else []
-    needed |= {pack_filename(files.label, each, 0): None for each in missing}
-    for name, size in needed.items():
+        needed |= zip(manifest.part_files, (size for pack in manifest.pack_bytes for size in pack), strict=True)
+    elif chain:
+        missing = [each for each in (own, *entry.packs) if 0 not in files.packs.get(each, ())]
+        needed |= {pack_filename(files.label, each, 0): None for each in missing}
+    elif lacks := [seq for seq in range(info.part_count) if seq not in parts]:
+        return f"part {lacks[0]} of snapshot {own} is missing", told
+    for name, length in needed.items():
         there = files.files.get(name)
-        if there is None or (None not in (size, there.size) and size != there.size):
+        if there is None or (None not in (length, there.size) and length != there.size):
             what = "is missing" if there is None else "has another size than its manifest says"
-            return f"{name}, which snapshot {entry.snapshot_id} needs, {what}", told
-    if manifest is None and (told < info.stored_bytes or (exact and 0 < info.stored_bytes < told)):
-        return f"a file that snapshot {entry.snapshot_id} needs has another size than the pointer says", told
+            return f"{name}, which snapshot {own} needs, {what}", told
+    least = info.stored_bytes if manifest is None else (files.files[file].size or 0) + manifest.blob_chars
+    if not (chain and manifest) and 0 < size < least:
+        return f"a file of snapshot {own} is cut short", told
+    if manifest is None and exact and 0 < info.stored_bytes < size:
+        return f"a file of snapshot {own} was replaced by a longer one", told
     return None, told
