@@ -30,50 +30,39 @@ _Verb = TypeVar("_Verb", bound="Callable[..., Coroutine[Any, Any, Any]]")
 _MOST_UNPACKED, _LEAST_UNPACKED = 64, 2**30
 # Bytes that the manifests may take that one verb reads, likewise, and beside that.
 _MOST_HELD, _BESIDE_HELD = 4, 32 * 2**20
+_ABOUT, _COUNTS = ("label", "snapshot_id"), ("reads", "writes", "deletes", "bytes_read", "bytes_written")
 
 
 class Tally:
     """Counts of one verb's calls, and bytes that it may still unpack and hold, of however many snapshots."""
 
     def __init__(self, session: Session) -> None:
-        self.vault, self.listens = session.vault, session.on_event is not None
+        self.vault, self.listens, self.begin = session.vault, session.on_event is not None, time.perf_counter()
         self.reads = 0  # files and lists that were asked for, and the quota
         self.writes = self.deletes = 0  # files that were sent, or to be deleted
         self.bytes_read = self.bytes_written = 0  # UTF-8 bytes of these
         self.pruned = 0  # snapshots that were removed
         self.muted = False  # a file's event could not be handed on: this verb tells of no more files
         self.left = self.whole = max(_MOST_UNPACKED * session.max_bytes, _LEAST_UNPACKED)
-        self._held, self._lock = 0, threading.Lock()
+        self.held, self.lock = 0, threading.Lock()
 
     def asked(self, method: str, args: tuple[Any, ...]) -> None:
-        if method in ("vault_operations_left", "vault_operations_reset"):
-            return  # which the client itself knows
-        with self._lock:
+        with self.lock:
             if method.startswith("vault_upload"):
                 self.writes += 1
                 self.bytes_written += _size(args[1])
-            elif method == "vault_delete_file":
-                self.deletes += 1
-            elif method == "vault_delete_files":
-                self.deletes += len(args[0])
-            else:
+            elif method.startswith("vault_delete"):
+                self.deletes += len(args[0]) if method == "vault_delete_files" else 1
+            elif not method.startswith("vault_operations"):  # which the client itself knows
                 self.reads += 1
 
     def came(self, content: str) -> None:
-        with self._lock:
+        with self.lock:
             self.bytes_read += _size(content)
 
     def spend(self, number: int) -> None:
-        with self._lock:
+        with self.lock:
             self.left -= number
-
-    def hold(self, text: str, most: int) -> bool:
-        """Count a manifest; false where there is no room to read it."""
-        with self._lock:
-            if self._held + peak_weight(text) > most:
-                return False
-            self._held += weight(text)
-            return True
 
 
 _CURRENT: ContextVar[Tally | None] = ContextVar("colony_memory_tally", default=None)
@@ -112,12 +101,16 @@ def most_held(session: Session) -> int:
 
 def hold(session: Session, file: str, text: str) -> None:
     """Count a manifest that is to be read and kept: a vault may have any number of them, of any size."""
-    own, most = _bounds(session), most_held(session)
-    if peak_weight(text) > most:
+    own, most, peak = _bounds(session), most_held(session), peak_weight(text)
+    if peak > most:
         raise SnapshotCorrupt(f"manifest {file} is larger than one may be", file=file, hint=Hint("open", "max_bytes"))
-    if own is not None and not own.hold(text, most):
-        msg = f"{file} is not read: with the manifests before it, that would take more than {most} bytes of memory"
-        raise ColonyMemoryError(msg, hint=Hint("open", "max_bytes"))
+    if own is None:
+        return
+    with own.lock:
+        if own.held + peak > most:
+            msg = f"{file} is not read: with the manifests before it, that would take more than {most} bytes of memory"
+            raise ColonyMemoryError(msg, hint=Hint("open", "max_bytes"))
+        own.held += weight(text)
 
 
 @contextmanager
@@ -142,19 +135,19 @@ def observed(
         async def run(session: Session, *args: Any, **options: Any) -> Any:
             if _bounds(session) is not None:
                 return await verb(session, *args, **options)
-            own, begin = Tally(session), time.perf_counter()
+            own = Tally(session)
             token = _CURRENT.set(own)
             try:
                 result = await verb(session, *args, **options)
             except Exception as error:
                 if own.listens:
-                    _tell(session, own, _fault(_event(name, options, own, begin), error))
+                    _tell(session, own, _event(name, options, own, error))
                 raise
             finally:
                 with suppress(ValueError):  # one that is never awaited to its end may be closed in another context
                     _CURRENT.reset(token)
             if own.listens and outcome is not None:
-                _tell(session, own, outcome(result, _event(name, options, own, begin), options))
+                _tell(session, own, outcome(result, _event(name, options, own), options))
             return result
 
         return run  # type: ignore[return-value]
@@ -162,22 +155,19 @@ def observed(
     return decorate
 
 
-def _event(verb: str, options: dict[str, Any], own: Tally, begin: float) -> LifecycleEvent:
+def _event(verb: str, options: dict[str, Any], own: Tally, error: Exception | None = None) -> LifecycleEvent:
     from colony_memory._events import LifecycleEvent
 
-    label, snapshot_id = options.get("label"), options.get("snapshot_id")
-    label = label.strip().lower() if isinstance(label, str) else None
-    snapshot_id = snapshot_id if isinstance(snapshot_id, str) else None
-    counts = {name: getattr(own, name) for name in ("reads", "writes", "deletes", "bytes_read", "bytes_written")}
-    return LifecycleEvent("fault", verb, label, snapshot_id, seconds=time.perf_counter() - begin, **counts)
-
-
-def _fault(event: LifecycleEvent, error: Exception) -> LifecycleEvent:
-    # The message of an error may quote a reply, and a reply may quote what it was sent.
-    status, code = getattr(error, "status", None), getattr(error, "code", None)
-    fit = isinstance(code, str) and len(code) <= 64 and code.replace("_", "").isalnum() and code.isascii()
-    told: dict[str, Any] = {"status": status if isinstance(status, int) else None, "code": code if fit else None}
-    return replace(event, ok=False, error=public_kind(error).__name__, **told)
+    label, snapshot_id = (text if isinstance(text := options.get(name), str) else None for name in _ABOUT)
+    told: dict[str, Any] = {name: getattr(own, name) for name in _COUNTS}
+    if error is not None:
+        # The message of an error may quote a reply, and a reply may quote what it was sent.
+        status, code = getattr(error, "status", None), getattr(error, "code", None)
+        fit = isinstance(code, str) and len(code) <= 64 and code.replace("_", "").isalnum() and code.isascii()
+        told |= {"status": status if isinstance(status, int) else None, "code": code if fit else None}
+        told |= {"ok": False, "error": public_kind(error).__name__}
+    label = label and label.strip().lower()
+    return LifecycleEvent("fault", verb, label, snapshot_id, seconds=time.perf_counter() - own.begin, **told)
 
 
 def _tell(session: Session, own: Tally, event: LifecycleEvent | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from colony_memory._boundary import is_coroutine, require_call, require_text, several
 from colony_memory._engine.basis import BasisHome, MemoryHome
@@ -252,23 +252,15 @@ class Session:
 
     async def seen(self, label: str) -> list[str]:
         """Heads of the label that were seen before, to be asked for first, since others may move them."""
-        head: Any = None
-        if self.witness is not None:
-            try:
-                head = await self.vault.compute(self.witness.read, label)
-            except ColonyMemoryError:
-                raise
-            except Exception as error:
-                what = message_of(error)
-                raise ColonyMemoryError(
-                    f"the witness cannot say what was seen of label {label!r}, so a rollback could go unnoticed: {what}"
-                ) from error
-            try:
-                if head is not None:
-                    read_head(require_text("head", head))
-            except ValueError:
-                msg = f"the witness gives {str(head)[:60]!r}, which is not a head such as '42:0123456789abcdef'"
-                raise ColonyMemoryError(msg) from None
+        head = None
+        try:
+            if self.witness is not None and (head := await self.vault.compute(self.witness.read, label)) is not None:
+                read_head(require_text("head", head))
+        except ColonyMemoryError:
+            raise
+        except Exception as error:
+            what = f"the witness cannot say what was seen of label {label!r}, so a rollback could go unnoticed"
+            raise ColonyMemoryError(f"{what}: {message_of(error)}") from error
         return [each for each in (self.heads.get(label), head) if each]
 
     async def note(self, label: str, pointer: Pointer, *, proven: bool) -> None:

@@ -36,24 +36,14 @@ from colony_memory._format.json import exact_documents
 from colony_memory._format.v2.state import EMPTY
 from colony_memory._format.v2.zstd import WANTED, is_readable
 from colony_memory._values import dataclass, replace
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    DecryptionError,
-    Hint,
-    QuotaExceeded,
-    SnapshotCorrupt,
-    SnapshotNotFound,
-    UntrustedSnapshot,
-    VaultError,
-    message_of,
-)
+from colony_memory.exceptions import ColonyMemoryError, Hint, QuotaExceeded, VaultError, message_of
 
 if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = ["Latest", "Plan", "backup", "merge_snapshot", "plan_backup", "read_latest"]
+__all__ = ["Plan", "backup", "merge_snapshot", "plan_backup"]
 
 _TRIES = 3
 
@@ -224,13 +214,6 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
 
 
 @dataclass(frozen=True)
-class Latest:
-    info: SnapshotInfo | None = None  # it, None where nothing is saved yet, or nothing can be restored
-    documents: dict[str, str] | None = None
-    problem: str | None = None  # why it cannot be read, None where it can, or there is none
-
-
-@dataclass(frozen=True)
 class Plan:
     info: SnapshotInfo  # the snapshot as it would be; its id is made up
     unchanged: bool  # the latest holds the same, so that nothing would be written
@@ -241,19 +224,6 @@ class Plan:
 
     def __bool__(self) -> bool:
         return self.problem is None
-
-
-async def read_latest(session: Session, *, label: str) -> Latest:
-    """The latest snapshot, with its documents; what the client's memory is based on stays what it was."""
-    from colony_memory._engine.restore import read
-
-    try:
-        restored = await read(session.unnoticed(), label=label)
-    except SnapshotNotFound:
-        return Latest()
-    except (SnapshotCorrupt, UntrustedSnapshot, DecryptionError) as error:
-        return Latest(problem=message_of(error))
-    return Latest(restored.info, restored.documents)
 
 
 async def plan_backup(

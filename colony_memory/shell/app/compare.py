@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._diff import File, number_of_lines, patch, quoted
 from colony_memory._format.names import require_label
-from colony_memory._values import dataclass, field, replace
+from colony_memory._values import NamedTuple, dataclass, field
 from colony_memory.capture import read_folder
 from colony_memory.capture._metadata import (
     METADATA_NAMES,
@@ -21,7 +21,14 @@ from colony_memory.capture._metadata import (
 )
 from colony_memory.capture.index import kept_of, peek_index
 from colony_memory.capture.secrets import mask_contents, masked_names
-from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, message_of
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    DecryptionError,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    message_of,
+)
 from colony_memory.shell.app.content import near
 from colony_memory.shell.app.open import identify_vault, require_synchronous
 from colony_memory.shell.app.options import BackupOptions
@@ -31,12 +38,18 @@ from colony_memory.shell.app.save import listed_paths, read_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from colony_memory._engine.backup import Latest, Plan
+    from colony_memory._engine.backup import Plan
     from colony_memory._engine.history import Histories
     from colony_memory.capture import Capture, LeftOut
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Change, SearchReport, SnapshotDiff
     from colony_memory.snapshot import SnapshotInfo
+
+
+class _Latest(NamedTuple):
+    info: SnapshotInfo | None = None  # it, None where nothing is saved yet, or nothing can be restored
+    documents: dict[str, str] | None = None
+    problem: str | None = None  # why it cannot be read, None where it can, or there is none
 
 
 @dataclass(frozen=True)
@@ -131,19 +144,22 @@ def find_unsaved(
     return _compare(latest, read_for(memory, listed_paths(paths), options), masking=True)
 
 
-def _read_latest(memory: ColonyMemory, label: str) -> Latest:
-    from colony_memory._engine.backup import read_latest
+def _read_latest(memory: ColonyMemory, label: str) -> _Latest:
+    """The latest snapshot; what the client's memory is based on stays what it was."""
+    from colony_memory._engine.restore import read
 
     require_synchronous(memory)
-    latest = memory._run(read_latest, label=require_label(label))
     try:
-        split_documents(latest.documents or {})
-    except SnapshotCorrupt as error:
-        return replace(latest, documents=None, problem=message_of(error))
-    return latest
+        latest = memory._run(lambda session: read(session.unnoticed(), label=require_label(label)))
+        split_documents(latest.documents)
+    except SnapshotNotFound:
+        return _Latest()
+    except (SnapshotCorrupt, UntrustedSnapshot, DecryptionError) as error:
+        return _Latest(problem=message_of(error))
+    return _Latest(latest.info, latest.documents)
 
 
-def _compare(latest: Latest, capture: Capture, *, masking: bool = False) -> Unsaved:
+def _compare(latest: _Latest, capture: Capture, *, masking: bool = False) -> Unsaved:
     saved = latest.documents or {}
     instead: dict[str, str] = {}
     if masking and (names := masked_names(saved)):
