@@ -1,13 +1,15 @@
 """Rules like those of .gitignore, as git's own wildmatch.c reads them, and what is not saved for its name and status.
 
-A pattern may be a stranger's: it becomes an automaton whose states are the bits of an integer, so that the time of a
-match grows with the length of name and pattern, and not with their powers.
+A pattern may be a stranger's: it becomes a regex that takes each piece where it first fits, so that the time of a match
+grows with the length of name and pattern, and not with their powers.
 """
 
 from __future__ import annotations
 
+import re
 import stat
 import string
+from itertools import count
 from typing import TYPE_CHECKING
 
 from colony_memory._boundary import texts
@@ -41,10 +43,8 @@ _PLACEHOLDER_SUFFIXES = (".nextcloud", ".owncloud")
 _DATALESS = 0x40000000  # SF_DATALESS of macOS
 _RECALLED = 0x00401000 | 0x00040000  # FILE_ATTRIBUTE_OFFLINE and RECALL_ON_… of Windows
 _SPECIAL = b"*?[\\"
-_STATES_A_STEP = 1024
-_SLASH = frozenset(b"/")
-_ANY = frozenset(range(256))
-_NO_SLASH = _ANY - _SLASH
+_LONG = 128  # bytes of a pattern, which is tried in so many steps more
+_DIRECTORIES = b"(?:.*?/)??"
 _PRINTED = frozenset(range(0x20, 0x7F))
 _WORD = frozenset((string.ascii_letters + string.digits).encode())
 _ITEM = compiled(rb"(?s)\[:(?P<name>[^\]]*):\]|\\.|.")  # of a bracket
@@ -171,107 +171,86 @@ def _parse(line: bytes) -> _Rule | None:
 
 
 @dataclass(frozen=True)
-class _Token:
-    """A step of the pattern."""
-
-    takes: frozenset[int]  # the bytes that it takes
-    repeats: bool = False  # it takes any number of them
-    skips: bool = False  # it and the next two steps may be passed over, before they have taken anything
-
-
-@dataclass(frozen=True)
 class Wildcard:
     """A pattern that was read."""
 
     prefix: bytes  # of each name
     suffix: bytes | None  # its end, where there is nothing but a `*` between; else None
-    tokens: tuple[_Token, ...]  # what comes after `prefix`
-    _steps: dict[int, tuple[int, int]] = field(default_factory=dict, compare=False)
+    rest: re.Pattern[bytes]  # what comes after `prefix`
+    size: int  # of that, as it was written
 
     def matches(self, name: bytes) -> bool:
         if not name.startswith(self.prefix):
             return False
         rest = name[len(self.prefix) :]
-        if not self.tokens:
-            return not rest
-        if self.suffix is not None:
-            return rest.endswith(self.suffix) and b"/" not in rest[: len(rest) - len(self.suffix)]
-        repeats = sum(1 << number for number, token in enumerate(self.tokens) if token.repeats)
-        skips = sum(1 << number for number, token in enumerate(self.tokens) if token.skips)
-        states = _reach(1, repeats, skips)
-        for byte in rest:
-            if byte not in self._steps:  # the states that go on with it, and those that stay
-                takes = [
-                    (1 << number, token.repeats) for number, token in enumerate(self.tokens) if byte in token.takes
-                ]
-                moves = sum(bit for bit, repeated in takes if not repeated)
-                self._steps[byte] = moves, sum(bit for bit, repeated in takes if repeated)
-            moves, stays = self._steps[byte]
-            states = _reach((states & moves) << 1 | states & stays, repeats, skips)
-            if not states:
-                return False
-        return bool(states >> len(self.tokens) & 1)
+        if self.suffix is None:
+            return self.rest.fullmatch(rest) is not None
+        return rest.endswith(self.suffix) and b"/" not in rest[: len(rest) - len(self.suffix)]
 
     def steps(self, name: bytes) -> int:
         """The most that this costs, in steps of less than a microsecond."""
-        if not self.tokens or self.suffix is not None or not name.startswith(self.prefix):
+        if not self.size or self.suffix is not None or not name.startswith(self.prefix):
             return 1
-        return 1 + (len(name) - len(self.prefix)) * (1 + len(self.tokens) // _STATES_A_STEP)
-
-
-def _reach(states: int, repeats: int, skips: int) -> int:
-    """These states, and those that nothing has to be taken for."""
-    while True:
-        more = states | (states & repeats) << 1 | (states & skips) << 3
-        if more == states:
-            return states
-        states = more
+        return 1 + (len(name) - len(self.prefix)) * (1 + self.size // _LONG)
 
 
 def read_pattern(pattern: bytes) -> Wildcard:
     """Read a pattern; ValueError where it can match nothing, so that something else was meant."""
     plain = next((place for place, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
     prefix, rest = pattern[:plain], pattern[plain:]
-    tokens = tuple(_tokens(rest))
     only_star = rest.startswith(b"*") and not any(byte in _SPECIAL for byte in rest[1:]) and b"/" not in rest
-    return Wildcard(prefix, rest[1:] if only_star else None, tokens)
+    regex = re.compile(b"" if only_star else _regex(rest), re.DOTALL)
+    return Wildcard(prefix, rest[1:] if only_star else None, regex, len(rest))
 
 
-def _tokens(pattern: bytes) -> Iterator[_Token]:
+def _regex(pattern: bytes) -> bytes:
+    """The same as a regex, which takes time in proportion to both lengths, as it never tries another place for a piece.
+
+    What is between two stars may stand at the first place where it fits: whatever can follow another, follows that too.
+    """
+    runs = [(b"", [b""])]  # what may cross slashes, and the pieces behind it, with a `*` between each two
     place = 0
-    in_any_directory = False  # the step before was the same '**/'
     while place < len(pattern):
-        byte, start = pattern[place : place + 1], place
+        byte, start, pieces = pattern[place : place + 1], place, runs[-1][1]
         if byte == b"*":
             place = len(pattern) - len(pattern[start:].lstrip(b"*"))
             before, after = pattern[start - 1 : start], pattern[place : place + 2]
             # More than one, alone between slashes. The start counts as a slash, also after plain characters.
-            any_path = place - start > 1 and before in (b"", b"/") and (after[:1] in (b"", b"/") or after == b"\\/")
-            if any_path and after[:1] == b"/":
+            if place - start < 2 or before not in (b"", b"/") or not (after[:1] in (b"", b"/") or after == b"\\/"):
+                pieces.append(b"")
+            elif after[:1] != b"/":
+                runs.append((b".*?", [b""]))
+            else:
                 place += 1
-                if not in_any_directory:
-                    yield _Token(frozenset(), repeats=True, skips=True)
-                    yield _Token(_ANY, repeats=True)
-                    yield _Token(_SLASH)
-                in_any_directory = True
-                continue
-            yield _Token(_ANY if any_path else _NO_SLASH, repeats=True)
+                if runs[-1] != (_DIRECTORIES, [b""]):
+                    runs.append((_DIRECTORIES, [b""]))
         elif byte == b"[":
             takes, place = _bracket(pattern, place + 1)
-            yield _Token(takes)
-        elif byte == b"?":
-            yield _Token(_NO_SLASH)
-            place += 1
+            sign, few = (b"^", {*range(256)} - takes) if len(takes) > 128 else (b"", takes)
+            pieces[-1] += b"[%s%s]" % (sign, b"".join(b"\\x%02x" % each for each in sorted(few))) if takes else b"(?!)"
         else:
-            place += byte == b"\\"
-            if place == len(pattern):
+            place += 1 + (byte == b"\\")
+            if place > len(pattern):
                 raise ValueError("a backslash at the end")
-            yield _Token(frozenset(pattern[place : place + 1]))
-            place += 1
-        in_any_directory = False
+            pieces[-1] += b"[^/]" if byte == b"?" else re.escape(pattern[place - 1 : place])
+    numbers = count()
+    *earlier, (last, pieces) = runs
+    whole = [_first(cross + _one_by_one(each, numbers), numbers) for cross, each in earlier]
+    if len(pieces) == 1:
+        return b"".join([*whole, last, *pieces])
+    return b"".join([*whole, last, _one_by_one(pieces[:-1], numbers), b"[^/]*", pieces[-1]])
 
 
-def _bracket(pattern: bytes, place: int) -> tuple[frozenset[int], int]:
+def _one_by_one(pieces: list[bytes], numbers: Iterator[int]) -> bytes:
+    return b"".join([pieces[0], *(_first(b"[^/]*?" + each, numbers) for each in pieces[1:])])
+
+
+def _first(regex: bytes, numbers: Iterator[int]) -> bytes:
+    """The first match of a regex and no other."""
+    return b"(?=(?P<n%d>%s))(?P=n%d)" % (number := next(numbers), regex, number)
+
+
+def _bracket(pattern: bytes, place: int) -> tuple[set[int], int]:
     """The bytes that a bracket stands for, and the place after it."""
     negated = pattern[place : place + 1] in (b"!", b"^")
     start = place = place + negated
@@ -294,8 +273,8 @@ def _bracket(pattern: bytes, place: int) -> tuple[frozenset[int], int]:
         before = None if item["name"] is not None or upto is not None else item[0][-1]
     if item is None:
         raise ValueError("a bracket that is not closed")
-    takes = _ANY - taken if negated else frozenset(taken)
-    return takes - _SLASH, item.end()
+    takes = {*range(256)} - taken if negated else taken
+    return takes - {*b"/"}, item.end()
 
 
 # --- what is not saved for its name and status
