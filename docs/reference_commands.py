@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from docstrings import code, fenced
 
-from colony_memory.shell.cli.app import SECTIONS, VERBS, examples_of
-from colony_memory.shell.cli.options import CommonOptions
+from colony_memory.shell.cli.app import SECTIONS, VERBS, CommonOptions, examples_of
 from colony_memory.shell.cli.program import program, verb_of
 from colony_memory.shell.words.errors import PROGRAM
 

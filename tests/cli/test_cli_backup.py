@@ -16,7 +16,7 @@ from cli_runs import NOON, save, tree
 from colony_memory import ColonyMemory, Retention
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.cli import output
-from colony_memory.shell.cli.options import SavingOptions
+from colony_memory.shell.cli.app import SavingOptions
 from colony_memory.testing import FakeVault, VaultServer
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"

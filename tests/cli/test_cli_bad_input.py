@@ -11,7 +11,7 @@ from cli_runs import NOON, save
 
 from colony_memory import ColonyMemory
 from colony_memory.shell.cli import app, program
-from colony_memory.shell.cli.options import CommonOptions
+from colony_memory.shell.cli.app import CommonOptions
 from colony_memory.transfer import save_export
 
 #: Arguments with which the verb would do something.

@@ -19,7 +19,7 @@ from colony_memory.schedule.watch import read_runs
 from colony_memory.shell.app.open import Place
 from colony_memory.shell.cli import memory as memory_module
 from colony_memory.shell.cli import output
-from colony_memory.shell.cli.options import CommonOptions, SavingOptions
+from colony_memory.shell.cli.app import CommonOptions, SavingOptions
 from colony_memory.shell.cli.verbs import hook as hook_verb
 from colony_memory.shell.hooks import hosts, install
 from colony_memory.shell.words import errors as commands

@@ -83,8 +83,7 @@ def test_every_verb_has_a_heading_and_every_option_an_anchor(commands):
 
 
 def test_examples_and_exit_codes_are_on_the_page(commands):
-    from colony_memory.shell.cli.app import VERBS, examples_of
-    from colony_memory.shell.cli.options import SETTINGS
+    from colony_memory.shell.cli.app import SETTINGS, VERBS, examples_of
 
     for name in VERBS:
         for example in examples_of(name):

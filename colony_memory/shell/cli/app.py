@@ -1,19 +1,21 @@
-"""The verbs of the program and their parameters."""
+"""The verbs of the program, every option, and the groups of them that verbs take as one argument."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import NamedTuple, names_of
-from colony_memory.shell.cli.options import GROUPS, OPTIONS, UNSET, VARIABLES
+from colony_memory._values import NamedTuple, dataclass, names_of
 from colony_memory.shell.words.errors import PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from colony_memory.shell.app.options import BackupOptions
     from colony_memory.shell.cli.call import Call
+    from colony_memory.shell.cli.output import Output
 
 COMPLETION = "_COLONY_MEMORY_COMPLETE"
 #: The default of what has to be given.
@@ -70,8 +72,195 @@ _MODULES = {
     "mcp": "run",
     **dict.fromkeys(("list", "show", "cat", "log", "grep", "diff"), "look"),
     **dict.fromkeys(("prune", "delete", "rewrite", "pin", "unpin", "tag"), "tidy"),
-    **dict.fromkeys(("init", "export", "import", "copy", "keygen", "verify", "report"), "vaults"),
+    **dict.fromkeys(("init", "export", "import", "copy", "keygen", "config", "verify", "report"), "vaults"),
 }
+
+#: The options that an environment variable may give too, such as ``COLONY_MEMORY_KEY_FILE`` for ``--key-file``.
+VARIABLES = (
+    "config", "vault", "label", "key_file", "trust", "witness", "encrypt_to", "identity", "passphrase_file",
+)  # fmt: skip
+#: The options of those names that neither a variable nor the configuration file gives: a label that is set for backups
+#: must not keep the others out of a copy, or a secret in them; and those that mean something else in one verb.
+UNSET = frozenset({"copy.label", "rewrite.label", "import.label", "rewrite.exclude", "rewrite.format", "hook.format"})
+#: The environment variables that the command line obeys.
+SETTINGS = ("COLONY_API_KEY", "COLONY_BASE_URL", *(f"COLONY_MEMORY_{name.upper()}" for name in VARIABLES))
+
+#: The verbs that are about folders, with the argument that names them, which may be missing where --agent names them.
+FOLDERS = {
+    "backup": "paths", "watch": "paths", "status": "paths", "restore": "target", "run": "command", "guard": "command",
+    "hook": "words", "mcp": "directory",
+}  # fmt: skip
+
+_LABELS = ("--label NAME", "Only this label. Default: all.")
+_SOME_LABELS = ("--label NAME...", "Only this label. Default: all.")
+_KEPT = "Keep the newest of each of the last N {}s."
+
+#: How each is given, by the parameter that it is, where need be of one verb: what has no word behind its names is a
+#: flag, ``N`` is a number, words between bars are all that it takes, and ``...`` stands for several.
+OPTIONS = {
+    "label": ("--label NAME", "Name of a series of snapshots."),
+    **dict.fromkeys(("list.label", "status.label", "verify.label", "report.label"), _LABELS),
+    **dict.fromkeys(("copy.label", "rewrite.label"), _SOME_LABELS),
+    "import.label": ("--label NAME", "Refuse a file of another label than this."),
+    "exclude": ("--exclude GLOB...", "Leave out what this matches, as a line of a .cmemignore before all others."),
+    "restore.exclude": ("--exclude GLOB...", "With --snapshot-first, leave out of it what 'backup' leaves out so."),
+    "rewrite.exclude": ("--exclude NAME...", "Take this file out, or all that match."),
+    "keep": ("--keep N", "Keep the newest N snapshots."),
+    "keep_hourly": ("--keep-hourly N", _KEPT.format("hour")),
+    "keep_daily": ("--keep-daily N", _KEPT.format("day")),
+    "keep_weekly": ("--keep-weekly N", _KEPT.format("week")),
+    "keep_monthly": ("--keep-monthly N", _KEPT.format("month")),
+    "keep_yearly": ("--keep-yearly N", _KEPT.format("year")),
+    "keep_within": ("--keep-within TIME", "Keep all that are younger, such as 12h or 7d."),
+    "leftovers": ("--leftovers", "Delete no snapshot, only what interrupted backups have left."),
+    "secrets": ("--secrets stop|warn|mask|allow", "Likely secrets: save nothing, warn, replace them, or don't look."),
+    "allow_secret": ("--allow-secret NAME...", "Save this one, as it was reported: FILE:KIND:DIGEST, or FILE:KIND."),
+    "before": ("--before COMMAND", "First run this in the folder, for a store to copy itself; else nothing is saved."),
+    "on_conflict": ("--on-conflict raise|continue|merge", "Another saved: keep both and fail, be the latest, or join."),
+    "note": ("--note TEXT", "A remark, which 'list' and 'show' print."),
+    "tag": ("--tag NAME...", "File it under this, for 'list'."),
+    "list.tag": ("--tag NAME...", "Only what is filed under this, or under all of several."),
+    "add": ("--add NAME...", "Give it this tag."),
+    "remove": ("--remove NAME...", "Take this tag from it."),
+    "format": ("--format 1|2", "1: readable by 0.1.1 too. 2: store what changed. Default: the vault's."),
+    "rewrite.format": ("--format 1|2", "Save in this format."),
+    "hook.format": ("--format claude-code|codex|gemini|openclaw", "Whose JSON is on stdin and is answered."),
+    "no_index": ("--no-index", "Read every file, whatever is known of it since the last backup."),
+    "every": ("--every TIME", "Time between backups: 90s, 15m, 1h30m, 2d."),
+    "final_timeout": ("--final-timeout TIME", "How long the last backup may take."),
+    "once": ("--once", "Make one backup and end, as 'backup' does."),
+    "on_error": ("--on-error COMMAND", "Run this after a failure, told in COLONY_MEMORY_ERROR, _KIND, _CODE, _LABEL."),
+    "snapshot": ("--snapshot ID", "The same as ID."),
+    "at": ("--at TIME", "The newest not after this time: 2026-11-01T12:00 (local; Z for UTC), a day, 3h ago."),
+    "only": ("--only GLOB...", "Only files whose path matches; * matches / too."),
+    "force": ("--force", "Replace FILE if it is there."),
+    "restore.force": ("--force", "Replace what is saved nowhere or open in a program, and secrets by masked ones."),
+    "merge": ("--merge", "Join the snapshot with what DIR holds, and take nothing away."),
+    "delete": ("--delete", "Also remove files that the snapshot does not have."),
+    "snapshot_first": ("--snapshot-first", "First save what DIR holds, under the label LABEL-before-restore."),
+    "fallback": ("--fallback", "Where the snapshot is damaged, take the newest intact one."),
+    "salvage": ("--salvage", "Where the snapshot is damaged, take of each file the newest text that is proven."),
+    "no_fill": ("--no-fill", "Leave what the snapshot lacks: take it from no older one."),
+    "dry_run": ("--dry-run -n", "Show what would be done."),
+    "yes": ("--yes -y", "Do not ask. Needed where there is no terminal."),
+    "verbose": ("--verbose -v", "Print every name, however many there are."),
+    "max_age": ("--max-age TIME", "Fail if the newest backup is older, such as 90m, 26h or 7d."),
+    "quick": ("--quick", "Read less: damage does not show, nor does 'protected'."),
+    "patch": ("--patch -p", "Print what differs, line by line, as 'git apply' and 'patch -p1' take it."),
+    "exit_code": ("--exit-code", "Exit with 1 if anything differs."),
+    "fixed": ("--fixed -F", "Take PATTERN as plain text."),
+    "ignore_case": ("--ignore-case -i", "Ignore case."),
+    "html": ("--html FILE", "Where the page is written; - is the standard output."),
+    "replace_text": ("--replace-text FILE", "Replace texts: a line of FILE is TEXT, or TEXT==>OTHER."),
+    "sign": ("--sign", "Save anew what --key-file has not signed."),
+    "source": ("--from URL", "Vault to copy from. Default: that of --vault."),
+    "target": ("--to URL", "Vault to copy to. Default: that of --vault."),
+    "age": ("--age", "Make one that opens what is encrypted, in place of one that signs."),
+    "timeout": ("--timeout TIME", "How long the host may be held up."),
+    "settings": ("--settings FILE", "Install into this file in place of the user's."),
+    "allow_restore": ("--allow-restore", "Offer to restore too. The person is asked each time."),
+    "path": ("--path", "Print where the configuration file is, there or not."),
+    "vault": ("--vault URL", "colony: (hosted), file:///path, s3://bucket/prefix, a directory. Default: see 'init'."),
+    "key_file": ("--key-file FILE", "Sign what is written with this key, and trust no other. See 'keygen'."),
+    "trust": ("--trust DID...", "Accept only what this did:key, or the key file's, signed. DID@ID: up to that one."),
+    "witness": ("--witness FILE", "Note in this file how far each label has come, and refuse a vault that went back."),
+    "accept_unsigned": ("--accept-unsigned", "Accept snapshots without a signature too, this time."),
+    "accept_legacy_pointer": ("--accept-legacy-pointer", "Accept a pointer without a signature, as 0.1.1 writes it."),
+    "encrypt_to": ("--encrypt-to RECIPIENT...", "Encrypt to this age1... or SSH key, a file of them, or 'passphrase'."),
+    "identity": ("--identity FILE...", "Decrypt with the key in this file or, for 'passphrase', with a passphrase."),
+    "passphrase_file": ("--passphrase-file FILE", "Read the passphrase from this file instead of asking for it."),
+    "config": ("--config FILE", "Configuration file. Default: config.toml in the user's directory; see 'config'."),
+    "agent": ("--agent claude-code|openclaw|hermes|codex", "This host's own memory, under a label of its name."),
+    "kinds": ("--with KIND...", "With --agent: what of the host is taken besides memory, such as transcripts,skills."),
+    "as_json": ("--json", "Print one JSON document, for programs."),
+    "quiet": ("--quiet -q", "Print only warnings, errors, and tables that were asked for."),
+}
+
+
+@dataclass(frozen=True)
+class CommonOptions:
+    """The options of every verb that works with a vault."""
+
+    vault: str | None = None
+    key_file: str | None = None
+    trust: list[str] | None = None
+    witness: str | None = None
+    accept_unsigned: bool = False
+    accept_legacy_pointer: bool = False
+    encrypt_to: list[str] | None = None
+    identity: list[str] | None = None
+    passphrase_file: str | None = None
+    config: str | None = None
+    agent: str | None = None
+    kinds: list[str] | None = None
+    as_json: bool = False
+    quiet: bool = False
+
+    @property
+    def output(self) -> Output:
+        """Where the answers go."""
+        from colony_memory.shell.cli.output import Output
+
+        return Output(self.as_json, self.quiet)
+
+
+@dataclass(frozen=True)
+class RetentionOptions:
+    """Which snapshots to keep, as it was given."""
+
+    keep: int | None = None
+    keep_hourly: int | None = None
+    keep_daily: int | None = None
+    keep_weekly: int | None = None
+    keep_monthly: int | None = None
+    keep_yearly: int | None = None
+    keep_within: str | None = None
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Each rule that there is, by its name."""
+        values = {name: getattr(self, name) for name in names_of(RetentionOptions)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class SavingOptions(RetentionOptions):
+    """How folders and files are saved, as it was given."""
+
+    label: str = "default"
+    exclude: list[str] | None = None
+    secrets: str = "stop"
+    allow_secret: list[str] | None = None
+    before: str | None = None
+    on_conflict: str = "raise"
+    note: str | None = None
+    tag: list[str] | None = None
+
+    def parsed(self, agent: str | None = None) -> BackupOptions:
+        """The same as every use case takes it, for the memory of a host where there is one."""
+        from colony_memory.shell.app.options import BackupOptions
+
+        policy: dict[str, Any] = {"prune_keep": self.keep}
+        if self.rules.keys() - {"keep"}:
+            from colony_memory.shell.app.config import make_retention
+
+            policy = {"retention": make_retention(self.rules)}
+        return BackupOptions(
+            **policy,
+            label=self.label,
+            on_conflict=self.on_conflict,
+            note=self.note,
+            tags=self.tag or (),
+            exclude=self.exclude or (),
+            secrets=self.secrets,
+            allow_secrets=self.allow_secret or (),
+            before=self.before,
+            agent=agent,
+        )
+
+
+#: The arguments of verbs that are groups of options.
+GROUPS = {"common": CommonOptions, "rules": RetentionOptions, "saving": SavingOptions}
 
 
 def run_of(verb: str) -> Callable[..., int]:
@@ -147,3 +336,17 @@ def option_of(verb: str, name: str, default: Any, group: str | None = None) -> P
     has_variable = name in VARIABLES and f"{verb}.{name}" not in UNSET
     variable = f"COLONY_MEMORY_{name.upper()}" if has_variable else None
     return Parameter(name, flags, None if len(flags) == len(words) else words[-1], text, default, group, variable)
+
+
+def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
+    """The ID, or None, and the argument that comes last."""
+    from colony_memory.shell.app.pick import names_a_snapshot
+
+    if len(given) > 2:
+        raise ValueError(f"give an ID and a {last}, or a {last} alone: {given[2]!r} is too much")
+    if len(given) == 1 and names_a_snapshot(given[0]) and not Path(given[0]).exists():
+        raise ValueError(
+            f"{given[0]!r} names a snapshot, and the {last} is missing"
+            + ("; a folder is ./" + given[0] if last == "DIR" else "")
+        )
+    return (given[0] if len(given) == 2 else None), given[-1]

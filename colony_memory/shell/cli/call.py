@@ -6,10 +6,26 @@ What is not plain, such as an error, goes to click, which takes longer to load t
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.shell.cli.app import CURRENT, NEEDED, Parameter, parameters_of, run_of
-from colony_memory.shell.cli.options import GROUPS
+from colony_memory._values import names_of
+from colony_memory.shell.app import config
+from colony_memory.shell.app.agents import AGENTS
+from colony_memory.shell.app.config import Setting
+from colony_memory.shell.app.pick import names_a_snapshot
+from colony_memory.shell.cli.app import (
+    CURRENT,
+    FOLDERS,
+    GROUPS,
+    NEEDED,
+    SETTINGS,
+    UNSET,
+    Parameter,
+    RetentionOptions,
+    parameters_of,
+    run_of,
+)
 from colony_memory.shell.words.errors import PROGRAM, UsageError
 
 if TYPE_CHECKING:
@@ -27,12 +43,10 @@ class Call:
 
     def run(self, asked: Asked) -> int:
         """Run the verb."""
-        from colony_memory.shell.cli.verbs.config import settled
-
         flags = {flag for each in self.parameters for flag in each.flags}
         asked.verb, asked.params, asked.flags = self.verb, self.params, frozenset(flags)
         asked.from_environment = frozenset(name for name, source in self.given.items() if source.isupper())
-        self.params = asked.params = settled(self)
+        self.params = asked.params = self._settled()
         for each in self.parameters:
             if each.default is NEEDED and self.params.get(each.name) in (None, ()):
                 what = f"missing argument '{str(each.metavar).removesuffix('...')}'"
@@ -51,6 +65,76 @@ class Call:
         finally:
             CURRENT.reset(token)
         return code or 0
+
+    def settings(self) -> dict[str, Setting]:
+        """The values that the command line and variables gave, by parameter, each with its option or variable. What a
+        variable gives means the same in any directory, or is refused.
+        """
+        given = {}
+        for name, source in self.given.items():
+            value = self.params[name]
+            if source.isupper() and name in config.SETTINGS:
+                value = list(value) if isinstance(value, tuple) else value
+                value = config.at_key(source, config.SETTINGS[name], value)
+            given[name] = Setting(value, (source,))
+        return given
+
+    @property
+    def named_file(self) -> str | None:
+        """The configuration file that the command line names; the variable is looked at where the file is read."""
+        return self.params["config"] if self.given.get("config", "").startswith("-") else None
+
+    def _settled(self) -> dict[str, Any]:
+        """All parameters: as the command line and variables give them, else as the file and --agent do."""
+        for name in SETTINGS:
+            config.read_setting(name)  # an empty one is refused, not taken for one that is not set
+        given = self.settings()
+        params = {**self.params, **{name: each.value for name, each in given.items()}}
+        if self.verb == "config" or "config" not in params:
+            return params
+        found = config.effective(config.load_config(self.named_file), given)
+        rules = names_of(RetentionOptions)
+        if params.get("leftovers") or any(name in given for name in rules):
+            found = {name: each for name, each in found.items() if name in given or name not in rules}
+        meant = [name for name in found if name in params and f"{self.verb}.{name}" not in UNSET]
+        params |= {name: found[name].value for name in meant}
+        self._settle_host(params)
+        if self.verb == "status" and not params["paths"] and "exclude" not in given:
+            params["exclude"] = None  # nothing is looked at that it could be for
+        return params
+
+    def _settle_host(self, params: dict[str, Any]) -> None:
+        """Where the memory of a host is meant, the folder that it is in, its label, and what of it is saved."""
+        name = FOLDERS.get(self.verb, "")
+        words, kinds, agent = list(params.get(name) or []), params.get("kinds") or (), params.get("agent")
+        if agent is None and self.verb == "hook" and words[:1] == ["install"] and 2 <= len(words) <= 3:
+            # No folder is named, or the host's own.
+            own = AGENTS.get(words[1])
+            if own and (not words[2:] or os.path.realpath(words[2]) == os.path.realpath(own.folder())):
+                agent = words[1]
+        if agent is None:
+            if kinds:
+                raise ValueError("--with is for --agent: give both")
+            return
+        host = AGENTS[agent]
+        kinds = host.read_kinds(kinds)
+        params |= {"agent": agent, "kinds": list(kinds) or None}
+        if "label" in params and "label" not in self.given:
+            params["label"] = [agent] if isinstance(params["label"], tuple) else agent
+        if "exclude" in params and f"{self.verb}.exclude" not in UNSET:
+            params["exclude"] = [*host.exclude(kinds), *(params["exclude"] or [])]
+        if name == "paths" and not words:
+            params[name] = [str(host.require_folder())]
+        elif name == "directory" and not words:
+            params[name] = str(host.folder())
+        elif name == "words" and (not words or (words[0] == "install" and len(words) == 2)):
+            params[name] = [*words, str(host.require_folder() if words else host.folder())]
+        elif name == "command":
+            params[name] = [str(host.folder()), *words]
+        elif name == "target" and (
+            not words or (len(words) == 1 and names_a_snapshot(words[0]) and not Path(words[0]).exists())
+        ):
+            params[name] = [*words, str(host.folder())]
 
 
 def parse(verb: str, argv: Sequence[str]) -> Call | None:

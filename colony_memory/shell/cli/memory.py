@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from colony_memory.shell.app.open import Place
-    from colony_memory.shell.cli.options import CommonOptions
+    from colony_memory.shell.cli.app import CommonOptions
     from colony_memory.shell.cli.output import Output
 
 

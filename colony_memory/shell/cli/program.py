@@ -12,9 +12,8 @@ import click
 from colony_memory._values import names_of
 from colony_memory._version import __version__
 from colony_memory.shell.cli import app
-from colony_memory.shell.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, Parameter, option_of
+from colony_memory.shell.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, CommonOptions, Parameter, option_of
 from colony_memory.shell.cli.call import Call
-from colony_memory.shell.cli.options import CommonOptions
 from colony_memory.shell.cli.output import Output
 from colony_memory.shell.words.errors import PROGRAM, UsageError
 

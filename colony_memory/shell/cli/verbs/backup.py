@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from colony_memory.shell.app.compare import Preview
     from colony_memory.shell.app.options import BackupOptions
     from colony_memory.shell.app.save import FolderSave, Saved
+    from colony_memory.shell.cli.app import CommonOptions, SavingOptions
     from colony_memory.shell.cli.memory import OpenVault
-    from colony_memory.shell.cli.options import CommonOptions, SavingOptions
     from colony_memory.snapshot import SnapshotInfo
 
 

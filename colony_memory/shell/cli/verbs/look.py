@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._metadata import Contents
     from colony_memory.reports import Change, SearchReport
     from colony_memory.shell.app.compare import FileHistory
-    from colony_memory.shell.cli.options import CommonOptions
+    from colony_memory.shell.cli.app import CommonOptions
     from colony_memory.snapshot import SnapshotInfo
 
 # Characters of names that are written although a row above has the same.
@@ -161,7 +161,7 @@ def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) 
     """
     from colony_memory.shell.app.content import content_of
     from colony_memory.shell.app.restore import fetch
-    from colony_memory.shell.cli.options import split_positional
+    from colony_memory.shell.cli.app import split_positional
 
     snapshot, name = split_positional(names, "NAME")
     if not name:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from colony_memory.shell.app.compare import Unsaved
     from colony_memory.shell.app.open import Place
     from colony_memory.shell.app.protection import Checked, Problem, Protection
-    from colony_memory.shell.cli.options import CommonOptions
+    from colony_memory.shell.cli.app import CommonOptions
 
 _STYLES = {
     "protected": "bold green",
@@ -99,14 +99,17 @@ def run_status(
         # What the options of this run came to, which the commands repeat.
         given = {**asdict(common), "paths": paths, "paths_label": checked.verdict.label, "folders": checked.folders}
         if common.as_json or not (common.quiet and limit):
-            lines = _lines(checked, place, now, given, verbose=verbose)
-            opened.output.show(status_document(checked, url=place.url, max_age=limit, given=given), *lines)
+            document = status_document(checked, url=place.url, max_age=limit, given=given)
+            opened.output.show(document, *_lines(checked, document, place, given, verbose=verbose))
         _raise_what_fails(checked, place, limit, given)
     return 0
 
 
-def _lines(checked: Checked, place: Place, now: datetime, given: Mapping[str, Any], *, verbose: bool) -> list[str]:
+def _lines(
+    checked: Checked, document: Mapping[str, Any], place: Place, given: Mapping[str, Any], *, verbose: bool
+) -> list[str]:
     """The answer first, then the vault, its labels, and what is wrong with the command that mends it."""
+    now = now_utc()
     found, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
     state, told, limits = verdict.state, str(verdict.state), ""
     if unsaved and unsaved.files_ahead and not verdict.empty:
@@ -142,10 +145,9 @@ def _lines(checked: Checked, place: Place, now: datetime, given: Mapping[str, An
     lines += ["", draw(_LABELS, rows) if rows else "no snapshots"]
     if unsaved is not None:
         lines += ["", *_unsaved_lines(unsaved, label=verdict.label or "default", verbose=verbose)]
-    for problem in checked.problems:
-        lines += ["", f"problem  {shown(_named(problem))}", f"mend it  {mending(problem, given)}"]
-        older = _fallback(problem, given)
-        lines += [f"restore  {older}"] if older else []
+    for problem, told in zip(checked.problems, document["problems"], strict=True):
+        lines += ["", f"problem  {shown(_named(problem))}", f"mend it  {told['mend']}"]
+        lines += [f"restore  {told['fallback']}"] if told["fallback"] else []
     return lines
 
 
@@ -217,7 +219,9 @@ def status_document(
                 "snapshot_id": each.snapshot_id,
                 "what": each.what,
                 "mend": mending(each, given),
-                "fallback": _fallback(each, given),
+                "fallback": command("restore", "DIR", options=["--fallback"], label=each.label, given=given)
+                if each.mending == "replace"
+                else None,
             }
             for each in checked.problems
         ],
@@ -276,35 +280,27 @@ def _many(number: int) -> str:
 
 def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     """The command that mends it, for the vault and the trust of these options."""
-    named, how, options = problem.snapshot_id, problem.mending, tuple[str, ...]()
+    named, how = problem.snapshot_id, problem.mending
+    if how == "wait":
+        return command("status", given=given)
     if named is not None and id_time(named) is None:
         named = None  # a name that somebody made up may be the beginning of another snapshot's, or "latest"
     # The paths that were looked at, which are those of one label, else those that this host saves under it.
     asked = given.get("paths") if problem.label == given.get("paths_label") else None
     paths = asked or given.get("folders", {}).get(problem.label) or ["PATH"]
-    if how == "wait":
-        return command("status", given=given)
-    if how == "delete" and named:
-        words = ["delete", named]
-    elif how == "accept" and named:
-        words = ["restore", named, "DIR"]
-    elif how in ("forget", "prune"):
-        words, options = ["prune"], ("--leftovers",) if how == "forget" else ("--keep", "5")
-    elif how in ("backup", "replace") or (how == "sign" and given.get("key_file")):
-        words = ["backup", *paths]
-    elif how == "join" and named:
-        words, options = ["restore", named, paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"], ("--merge",)
-    elif how in ("merge", "join"):
-        words, options = ["backup", *paths], ("--on-conflict", "merge")
-    else:
-        words = ["verify", *([named] if named else [])]
-    return command(*words, options=options, label=problem.label, given=given)
-
-
-def _fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
-    if problem.mending != "replace":
-        return None
-    return command("restore", "DIR", options=("--fallback",), label=problem.label, given=given)
+    folder = paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"
+    merging = ("backup", ("--on-conflict", "merge"), paths)
+    ways: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
+        "forget": ("prune", ("--leftovers",), []),
+        "prune": ("prune", ("--keep", "5"), []),
+        **dict.fromkeys(("merge", "join"), merging),
+        **dict.fromkeys(("backup", "replace", *(["sign"] if given.get("key_file") else [])), ("backup", (), paths)),
+    }
+    if named:
+        ways |= {"delete": ("delete", (), [named]), "accept": ("restore", (), [named, "DIR"])}
+        ways |= {"join": ("restore", ("--merge",), [named, folder])}
+    verb, options, words = ways.get(how, ("verify", (), [named] if named else []))
+    return command(verb, *words, options=options, label=problem.label, given=given)
 
 
 def _raise_what_fails(checked: Checked, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from colony_memory.client import ColonyMemory
     from colony_memory.retention import PrunePlan
+    from colony_memory.shell.cli.app import CommonOptions, RetentionOptions
     from colony_memory.shell.cli.memory import OpenVault
-    from colony_memory.shell.cli.options import CommonOptions, RetentionOptions
 
 #: What stands in the place of a text that is taken out.
 _REMOVED = "***REMOVED***"

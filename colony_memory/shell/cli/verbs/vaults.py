@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from colony_memory._values import asdict
 from colony_memory.client import ColonyMemory
 from colony_memory.shell.app.pick import find_id, made_at, may_name_a_snapshot, nothing_saved, stamp
+from colony_memory.shell.cli.app import CURRENT, parameters_of
 from colony_memory.shell.cli.memory import OpenVault, at_vault, format_of, naming_the_vault, open_memory, trust_of
 from colony_memory.shell.cli.output import Output
 from colony_memory.shell.cli.tables import Column, draw
@@ -29,7 +31,7 @@ from colony_memory.trust import older_than_signing
 
 if TYPE_CHECKING:
     from colony_memory.reports import VerifyReport
-    from colony_memory.shell.cli.options import CommonOptions
+    from colony_memory.shell.cli.app import CommonOptions
     from colony_memory.transfer import Export
 
 #: Each fact is a column of the name of its field.
@@ -141,38 +143,33 @@ def run_verify(snapshot: str | None = None, *, label: str | None = None, common:
     colony-memory verify --label research latest
     colony-memory verify --trust did:key:z6Mk... ./research.json
     """
+    from colony_memory.capture.index import disprove
+    from colony_memory.shell.app.open import identify_vault
+
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
         vault = ExportVault(_read_file(snapshot))  # no other is opened
         memory = ColonyMemory(backend=vault, **trust_of(common))
         reports = [memory.verify(label=vault.label, snapshot_id=vault.snapshot_id)]
     else:
-        reports = _verify_vault(snapshot, label, common)
+        of = label or "default"
+        with open_memory(common) as opened:
+            memory = opened.memory
+            with opened.working("Verifying"):
+                if snapshot is not None:
+                    reports = [memory.verify(label=of, snapshot_id=find_id(memory, snapshot, label=of))]
+                else:
+                    labels = [label] if label else [each.label for each in memory.inspect().labels]
+                    reports = [memory.verify(label=each) for each in labels]
+                for report in reports:
+                    if not report and not report.limited:
+                        disprove(identify_vault(memory), report.label)
+            if not any(report.snapshots or report.problem for report in reports):
+                raise nothing_saved(memory, of)
     good = all(reports)
     document = {"ok": good, "labels": [{"ok": bool(report), **asdict(report)} for report in reports]}
     if common.as_json or not (common.quiet and good):
         common.output.show(document, "\n\n".join(map(_verify_text, reports)))
     return 0 if good else FAILED if all(report or report.limited for report in reports) else NOT_PROVEN
-
-
-def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions) -> list[VerifyReport]:
-    from colony_memory.capture.index import disprove
-    from colony_memory.shell.app.open import identify_vault
-
-    with open_memory(common) as opened:
-        with opened.working("Verifying"):
-            memory = opened.memory
-            if snapshot is not None:
-                of = label or "default"
-                reports = [memory.verify(label=of, snapshot_id=find_id(memory, snapshot, label=of))]
-            else:
-                labels = [label] if label else [each.label for each in memory.inspect().labels]
-                reports = [memory.verify(label=each) for each in labels]
-            for report in reports:
-                if not report and not report.limited:
-                    disprove(identify_vault(memory), report.label)
-        if not any(report.snapshots or report.problem for report in reports):
-            raise nothing_saved(memory, label or "default")
-    return reports
 
 
 def _verify_text(report: VerifyReport) -> str:
@@ -352,3 +349,48 @@ def run_report(
         document = {"file": html, "snapshot_count": number, "state": checked.verdict.state}
         output.done(document, f"the report on {count(number, 'snapshot')} is in {html}")
     return 0
+
+
+def run_config(*, path: bool = False, common: CommonOptions) -> int:
+    """Options come before environment variables, and those before the file. The file must belong to you or root, and
+    nobody else may write to it. It is never looked for in the working directory or in a folder that is saved.
+
+    colony-memory config
+    colony-memory config --json
+    """
+    from colony_memory.shell.app.config import SETTINGS, Setting, config_path, effective, load_config
+    from colony_memory.shell.app.open import choose_place
+
+    call = CURRENT.get()
+    given, named = ({}, None) if call is None else (call.settings(), call.named_file)
+    if path:
+        place = config_path(named)
+        common.output.show({"path": str(place), "exists": place.exists()}, str(place))
+        return 0
+    file, default, key = load_config(named), ("default",), "set" if os.environ.get("COLONY_API_KEY") else None
+    made = effective(file, given)
+    label = os.environ.get("COLONY_MEMORY_LABEL")
+    if label is not None:
+        made["label"] = Setting(label, ("COLONY_MEMORY_LABEL",))
+    usual = {each.name: each.default or None for verb in ("status", "watch") for each in parameters_of(verb)}
+    usual["vault"] = choose_place().url if "vault" not in made else None
+    found = {name: made.get(name) or Setting(usual.get(name), default) for name in SETTINGS}
+    document = {"path": str(file.path), "exists": file.exists, "api_key": key}
+    rows = [each for each in found.items() if each[1].value not in (None, (), [])]
+    rows.sort(key=lambda row: row[1].sources == default)
+    for name, shows in (("base_url", os.environ.get("COLONY_BASE_URL")), ("api_key", key)):
+        rows[:0] = [(name, Setting(shows, (f"COLONY_{name.upper()}",)))] if shows else []
+    cells = []
+    for name, each in rows:
+        values = each.value if isinstance(each.value, (list, tuple)) else [each.value]
+        said = ", ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
+        cells.append([name, shown(said), shown(", ".join(map(_origin, each.sources)))])
+    table = draw([Column("setting"), Column("value"), Column("from", wraps=True)], cells)
+    there = "" if file.exists else ", which is not there"
+    settings = {name: asdict(each) for name, each in found.items()}
+    common.output.show({**document, "settings": settings}, f"configuration file {file.path}{there}\n\n{table}")
+    return 0
+
+
+def _origin(source: str) -> str:
+    return source if source.startswith("-") or source.isupper() or source == "default" else f"file: {source}"
