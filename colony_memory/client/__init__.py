@@ -9,9 +9,8 @@ from colony_memory.client._verbs import ColonyMemory
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
-    from colony_memory._engine.transfer import CopyReport
     from colony_memory.schedule.autobackup import AsyncAutobackup
 
 __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBackend"]
@@ -57,21 +56,7 @@ class AsyncColonyMemory(Awaiting):
     rewrite = awaited(ColonyMemory.rewrite)
     export_snapshot = awaited(ColonyMemory.export_snapshot)
     import_snapshot = awaited(ColonyMemory.import_snapshot)
-
-    async def copy_to(
-        self,
-        destination: AsyncColonyMemory,
-        *,
-        labels: str | Iterable[str] | None = None,
-        progress: Callable[[int, int], object] | None = None,
-        dry_run: bool = False,
-    ) -> CopyReport:
-        """See :meth:`ColonyMemory.copy_to`."""
-        from colony_memory._engine.transfer import copy
-
-        return await self._run(
-            copy, self._session_of("destination", destination), labels=labels, progress=progress, dry_run=dry_run
-        )
+    copy_to = awaited(ColonyMemory.copy_to)
 
     def autobackup(
         self,

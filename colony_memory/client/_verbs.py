@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from colony_memory._format import NO_DEFAULT
-from colony_memory.client._face import Blocking, wire_of
+from colony_memory.client._face import Blocking, Memory, wire_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -167,7 +167,6 @@ class ColonyMemory(Blocking):
 
     # Reading, which changes nothing
 
-    @overload
     def restore(
         self,
         *,
@@ -177,32 +176,7 @@ class ColonyMemory(Blocking):
         names: str | Iterable[str] | None = None,
         fallback: bool = False,
         at_least: str | int | None = None,
-        default: dict[str, str] = NO_DEFAULT,
-    ) -> dict[str, str]: ...
-
-    @overload
-    def restore(
-        self,
-        *,
-        label: str = "default",
-        snapshot_id: str | None = None,
-        verify: bool = True,
-        names: str | Iterable[str] | None = None,
-        fallback: bool = False,
-        at_least: str | int | None = None,
-        default: _D,
-    ) -> dict[str, str] | _D: ...
-
-    def restore(
-        self,
-        *,
-        label: str = "default",
-        snapshot_id: str | None = None,
-        verify: bool = True,
-        names: str | Iterable[str] | None = None,
-        fallback: bool = False,
-        at_least: str | int | None = None,
-        default: _D = NO_DEFAULT,
+        default: dict[str, str] | _D = NO_DEFAULT,
     ) -> dict[str, str] | _D:
         """The documents of the latest snapshot, or of the one asked for, checked in every byte.
 
@@ -471,7 +445,7 @@ class ColonyMemory(Blocking):
 
     def copy_to(
         self,
-        destination: ColonyMemory,
+        destination: Memory,
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,

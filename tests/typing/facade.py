@@ -45,8 +45,8 @@ def restoring() -> None:
     text: str = mem.restore()["MEMORY.md"]
     number: int = mem.restore()  # type: ignore[assignment]
     unsure: dict[str, str] = mem.restore(default=None)  # type: ignore[arg-type]
-    mem.restore(names=7)  # type: ignore[call-overload]
-    mem.restore(lable="work")  # type: ignore[call-overload]
+    mem.restore(names=7)  # type: ignore[arg-type]
+    mem.restore(lable="work")  # type: ignore[call-arg]
     print(memory, plain, text, number, unsure)
 
 
