@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._boundary import require_text
 from colony_memory._diff import File, Steps, file_patch
@@ -34,19 +34,15 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 
-_T = TypeVar("_T")
 # What is asked for at once: vault files, and bytes of them together.
 _BATCH_FILES, _BATCH_BYTES = 24, 4 * 2**20
 
 
 async def walk(
-    session: Session,
-    state: State,
-    take: Callable[[Mapping[str, str]], _T],
-    see: Callable[[SnapshotInfo, _T], None],
+    session: Session, state: State, see: Callable[[SnapshotInfo, Mapping[str, str]], None]
 ) -> tuple[Mapping[str, str], int]:
-    """Read every snapshot that a restore by its id would give, the newest first: ``take`` gives what there is to know
-    of its documents, and ``see`` gets that. Why each was passed over, by id, and how many were read.
+    """Have every snapshot seen that a restore by its id would give, the newest first. Why each was passed over, by id,
+    and how many were read.
     """
     label, decision = state.label, state.decision
     passed, read = dict[str, str](), 0
@@ -62,14 +58,12 @@ async def walk(
             passed[info.snapshot_id] = spent
             continue
         try:
-            value = await session.vault.compute(take, await reading.documents(info.snapshot_id))
+            await session.vault.compute(see, *await reading.read(info))
         except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError, Unreadable) as wrong:
             error, passed[info.snapshot_id] = error or wrong, message_of(wrong)
             closed = wrong.hint if isinstance(wrong, DecryptionError) else None
             _pass_over(label, info.snapshot_id, message_of(wrong), closed)
             continue
-        entry = decision.entry(info.snapshot_id)
-        await session.vault.compute(see, info if entry is None else session.known_info(entry, info), value)
         read += 1
     if (spent := spent_by(session)) is not None and spent in passed.values():
         number = [*passed.values()].count(spent)
@@ -103,8 +97,8 @@ class _Reading(Walk):
             batch += names
             self._total += len(names)
 
-    async def documents(self, snapshot_id: str) -> dict[str, str]:
-        names = self._batches.get(snapshot_id)
+    async def read(self, info: SnapshotInfo) -> tuple[SnapshotInfo, dict[str, str]]:
+        names = self._batches.get(info.snapshot_id)
         if names is not None:
             at_most = most_stored(self.session.max_bytes)
             try:
@@ -114,7 +108,9 @@ class _Reading(Walk):
             except (Unreadable, SnapshotCorrupt):
                 self.shelf.ahead = {}  # one of several: each is read on its own
             self._done += len(names)
-        return (await self.load(snapshot_id)).documents
+        documents = (await self.load(info.snapshot_id)).documents
+        entry = self.state.decision.entry(info.snapshot_id)
+        return info if entry is None else self.session.known_info(entry, info), documents
 
     def _tell(self, action: Any, name: str, done: int, _: int) -> None:
         self.session.tell(action, name, self._done + done, self._total)
@@ -147,42 +143,38 @@ class Histories:
 
 @observed("history")
 async def changes(session: Session, name: str, *, label: str, patch: bool) -> tuple[Change, ...]:
-    return (await history(session, name, label=label, patch=patch)).changes.get(name, ())
+    require_text("a document's name", name)
+    return (await histories(session, name, label=label, patch=patch)).changes.get(name, ())
 
 
 @observed("history")
-async def history(session: Session, name: str, *, label: str, patch: bool, view: View | None = None) -> Histories:
-    require_text("a document's name", name)
-    files = view or _plain
-
-    def only(documents: Mapping[str, str]) -> Mapping[str, File]:
-        file = files(documents).get(name)
-        return {} if file is None else {name: file}
-
-    return await histories(session, label=label, patch=patch, view=only)
-
-
-async def histories(session: Session, *, label: str, patch: bool, view: View | None = None) -> Histories:
-    """The history of every document at once; ``view`` says what the documents stand for."""
-    fold = _Changes(patch=patch)
+async def histories(
+    session: Session, name: str | None = None, *, label: str, patch: bool, view: View = _plain
+) -> Histories:
+    """The history of one document, or of every one at once; ``view`` says what the documents stand for."""
+    fold = _Changes(name, view, patch=patch)
     state = await look_at_all(session, label, "telling a document's history")
-    passed_over, number = await walk(session, state, view or _plain, fold.see)
+    passed_over, number = await walk(session, state, fold.see)
     return Histories(fold.finish(), passed_over, number)
 
 
 class _Changes:
-    def __init__(self, *, patch: bool) -> None:
-        self._patch, self._room = patch, _PATCHES
+    def __init__(self, name: str | None, view: View, *, patch: bool) -> None:
+        self._name, self._view, self._patch, self._room = name, view, patch, _PATCHES
         self._counted, self._shown = Steps(), Steps()
         self._newer: tuple[SnapshotInfo | None, Mapping[str, File]] = (None, {})
         self._changes: dict[str, list[Change]] = {}
 
-    def see(self, info: SnapshotInfo | None, files: Mapping[str, File]) -> None:
+    def see(self, info: SnapshotInfo | None, documents: Mapping[str, str]) -> None:
+        files = self._view(documents) if documents else {}
+        if self._name is not None:
+            files = {name: file for name, file in files.items() if name == self._name}
         snapshot, newer = self._newer
-        for name in sorted({*newer, *files}) if snapshot is not None else ():
-            if snapshot is not None and newer.get(name) != files.get(name):
-                self._add(name, snapshot, newer.get(name), info, files.get(name))
         self._newer = info, files
+        if snapshot is not None:
+            for name in sorted({*newer, *files}):
+                if newer.get(name) != files.get(name):
+                    self._add(name, snapshot, newer.get(name), info, files.get(name))
 
     def _add(
         self, name: str, snapshot: SnapshotInfo, after: File | None, info: SnapshotInfo | None, before: File | None
@@ -217,12 +209,12 @@ def _size(file: File | None) -> int:
 
 @observed("search")
 async def search(
-    session: Session, pattern: str, *, label: str, fixed: bool, ignore_case: bool, view: View | None = None
+    session: Session, pattern: str, *, label: str, fixed: bool, ignore_case: bool, view: View = _plain
 ) -> SearchReport:
     wanted = Pattern(pattern, fixed=fixed, ignore_case=ignore_case)
     state = await look_at_all(session, label, "searching every snapshot")
-    fold = _Matches(wanted, view or _plain, latest=state.decision.follow)
-    passed_over, number = await walk(session, state, fold.take, fold.see)
+    fold = _Matches(wanted, view, latest=state.decision.follow)
+    passed_over, number = await walk(session, state, fold.see)
     matches = fold.finish(unread=state.decision.follow in passed_over)
     return SearchReport(state.label, matches, number, passed_over, fold.complete)
 
@@ -245,22 +237,21 @@ class _Matches:
         self._newer: SnapshotInfo | None = None
         self.complete = True
 
-    def take(self, documents: Mapping[str, str]) -> dict[_Key, Found]:
-        """The lines of one snapshot that have it: those that are known, and new ones for as long as there is room."""
-        out: dict[_Key, Found] = {}
-        room = MOST_LINES - len(self._lines)
+    def see(self, info: SnapshotInfo, documents: Mapping[str, str]) -> None:
+        """Note the lines that have it: those that are known, and new ones for as long as there is room."""
         for name, file in self._view(documents).items():
             for found in self._find(file):
                 key = (name, found.key)
-                if key in out:
-                    continue
-                if key not in self._lines:
-                    if not room:
-                        self.complete = False
-                        continue
-                    room -= 1
-                out[key] = found
-        return out
+                line = self._lines.get(key)
+                if line is None and len(self._lines) < MOST_LINES:
+                    line = self._lines[key] = _Line(name, found, info, self._newer, info)
+                if line is None:
+                    self.complete = False
+                elif line.first is not info or not line.snapshots:
+                    line.first = info
+                    line.snapshots += 1
+                    line.in_latest |= info.snapshot_id == self._latest
+        self._newer = info
 
     def _find(self, file: File) -> Iterator[Found]:
         text, content = file.text, file.content
@@ -270,14 +261,6 @@ class _Matches:
         text = content if isinstance(content, str) else content.decode("utf-8", "surrogateescape")
         if any(self._pattern.find_lines(text)):
             yield Found(0, _WHOLE, None, (0, 0))
-
-    def see(self, info: SnapshotInfo, found: Mapping[_Key, Found]) -> None:
-        for key, line in found.items():
-            known = self._lines.setdefault(key, _Line(key[0], line, info, self._newer, info))
-            known.first = info
-            known.snapshots += 1
-            known.in_latest |= info.snapshot_id == self._latest
-        self._newer = info
 
     def finish(self, *, unread: bool) -> tuple[Match, ...]:
         found = sorted(self._lines.values(), key=lambda each: (id_order(each.first.snapshot_id), each.found.number))

@@ -19,7 +19,7 @@ from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.chain import PACK_CHARS
 from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
 from colony_memory._format.v2.zstd import is_readable
-from colony_memory._values import NamedTuple, replace
+from colony_memory._values import NamedTuple, dataclass, field, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
@@ -38,6 +38,7 @@ from colony_memory.snapshot import build as build_parts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from colony_memory._engine.basis import Basis
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
     from colony_memory._format.age import Identities, Lock
@@ -53,14 +54,22 @@ _BESIDE, _AROUND = 2**26, 4096
 Unpack: TypeAlias = Callable[..., "dict[str, str] | None"]
 
 
-class Loaded(NamedTuple):
+@dataclass(frozen=True)
+class Loaded:
     """A snapshot whose every byte was checked."""
 
-    manifest: Manifest  # its manifest
+    manifest: Manifest
     info: SnapshotInfo  # its summary, with what of it is encrypted
     documents: dict[str, str]  # empty where this client cannot read them, and its stored bytes alone were checked
-    files: Mapping[str, str]  # texts of its files in the order of writing, the manifest last; empty unless asked for
+    files: Mapping[str, str] = field(default_factory=dict)  # in the order of writing; empty unless asked for
     tree: str = ""  # digest of its names and their contents, as its manifest tells; empty where it tells none
+    basis: Basis | None = None  # of a memory that holds all of this; None where a part was asked for, or it was a look
+    state: State | None = None  # in which it was found as the latest, or as what is given in its place
+
+    @property
+    def is_latest(self) -> bool:
+        """True if it was the latest when it was read."""
+        return self.state is not None and self.state.decision.follow == self.snapshot_id
 
     @property
     def snapshot_id(self) -> str:

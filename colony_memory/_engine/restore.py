@@ -9,17 +9,17 @@ from colony_memory._boundary import texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.keep import listed
 from colony_memory._engine.label import few, has_pointer, read_labels
-from colony_memory._engine.load import load, nothing_saved, require_listed_one, unsealed_info
+from colony_memory._engine.load import Loaded, load, nothing_saved, require_listed_one, unsealed_info
 from colony_memory._engine.observe import observed, of_snapshot
 from colony_memory._engine.session import log, warn
-from colony_memory._engine.state import State, look, read_manifests, require_sound, tell
+from colony_memory._engine.state import look, read_manifests, require_sound, tell
 from colony_memory._engine.store import Unreadable
 from colony_memory._format import NO_DEFAULT
 from colony_memory._format.catalog import Entry
 from colony_memory._format.json import shown
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, manifest_filename, read_head, require_id, require_label
-from colony_memory._values import dataclass, field, replace
+from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     Hint,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.basis import Basis
     from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
     from colony_memory.reports import LifecycleEvent
 
 _D = TypeVar("_D")
@@ -45,26 +46,12 @@ _D = TypeVar("_D")
 _TRIES = 4
 
 
-@dataclass(frozen=True)
-class Restored:
-    info: SnapshotInfo  # the snapshot that it was
-    documents: dict[str, str]  # its documents, those that were asked for
-    basis: Basis | None = None  # of a memory that holds all of this; None where a part was asked for, or it was a look
-    tree: str = ""  # digest of all its documents, empty where its manifest tells none
-    state: State | None = field(default=None, repr=False, compare=False)  # in which it was found
-
-    @property
-    def is_latest(self) -> bool:
-        """True if it was the latest when it was read."""
-        return self.state is not None and self.state.decision.follow == self.info.snapshot_id
-
-
 def outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
-    return of_snapshot(event, "restored", found.info, len(found.documents)) if isinstance(found, Restored) else None
+    return of_snapshot(event, "restored", found.info, len(found.documents)) if isinstance(found, Loaded) else None
 
 
 @observed("restore", outcome)
-async def restore(session: Session, /, *, names: str | Iterable[str] | None = None, **how: Any) -> Restored:
+async def restore(session: Session, /, *, names: str | Iterable[str] | None = None, **how: Any) -> Loaded:
     patterns = None if names is None else texts("names", names)
     restored = await read(session, **how)
     if patterns is None:
@@ -87,7 +74,7 @@ async def read(
     fallback: bool = False,
     at_least: str | int | None = None,
     others: bool = True,
-) -> Restored:
+) -> Loaded:
     """A snapshot for a look: what the memory is based on is not asked. ``others`` is for :func:`nothing_saved`."""
     label = require_label(label)
     if at_least is not None:
@@ -97,15 +84,14 @@ async def read(
     if snapshot_id is None:
         return await _restore_latest(session, label, verify=verify, fallback=fallback, at_least=at_least, others=others)
     try:
-        loaded = await load(session, label, require_id(snapshot_id), verify=verify)
+        return await load(session, label, require_id(snapshot_id), verify=verify)
     except (SnapshotCorrupt, UntrustedSnapshot) as error:
         if not fallback:
             raise _with_fallback(error, label) from error
         return await _walk_back(session, label, snapshot_id, error, verify=verify, fallback=True, named=True)
-    return Restored(loaded.info, loaded.documents, tree=loaded.tree)
 
 
-async def with_basis(session: Session, restored: Restored, *, whole: bool = True) -> Restored:
+async def with_basis(session: Session, restored: Loaded, *, whole: bool = True) -> Loaded:
     """The same with what the memory is based on once it holds all of it; not ``whole``, it is as an older one."""
     label, mine, state = restored.info.label, restored.info.snapshot_id, restored.state
     if state is None:  # it was asked for by its id
@@ -144,7 +130,7 @@ async def restore_documents(session: Session, /, *, default: _D, **options: Any)
     """The documents alone, or ``default`` where nothing is there and one is given: the memory of this client."""
 
     @observed("restore", outcome)
-    async def restore_or(session: Session, **options: Any) -> Restored | None:
+    async def restore_or(session: Session, **options: Any) -> Loaded | None:
         try:
             return await restore(session, **options, others=default is NO_DEFAULT)
         except SnapshotNotFound:
@@ -163,7 +149,7 @@ async def restore_documents(session: Session, /, *, default: _D, **options: Any)
 
 async def _restore_latest(
     session: Session, label: str, *, verify: bool, fallback: bool, at_least: str | int | None, others: bool
-) -> Restored:
+) -> Loaded:
     tried, same = None, False
     for _ in range(_TRIES):
         # What a pointer names and is not there may have been replaced meanwhile; if it is not, a list tells what is.
@@ -184,8 +170,7 @@ async def _restore_latest(
             return await _walk_back(session, label, tried, error, **how)
         tell(decision)
         pinned = {} if state.files is None else state.files.pinned(tried)
-        info = replace(loaded.info, head=decision.head, **pinned)
-        return Restored(info, loaded.documents, tree=loaded.tree, state=state)
+        return replace(loaded, info=replace(loaded.info, head=decision.head, **pinned), state=state)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there any more")
@@ -215,7 +200,7 @@ async def _walk_back(
     fallback: bool,
     at_least: str | int | None = None,
     named: bool = False,
-) -> Restored:
+) -> Loaded:
     """The newest intact snapshot by listing, where one that was ``tried`` cannot be used; if ``named``, none newer."""
     state = await look(session, label, everything=True, verify=verify, at_least=at_least)
     decision = require_followed(state, fallback=fallback)
@@ -239,7 +224,7 @@ async def _walk_back(
             continue
         told = "; ".join((*why, *passed.values()))
         warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
-        return Restored(loaded.info, loaded.documents, tree=loaded.tree, state=state)
+        return replace(loaded, state=state)
     raise first
 
 

@@ -6,9 +6,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.label import few
-from colony_memory._engine.load import Walk, nothing_saved, room_for
+from colony_memory._engine.load import Loaded, Walk, nothing_saved, room_for
 from colony_memory._engine.observe import observed, spending, spent_by
-from colony_memory._engine.restore import Restored, candidates, outcome, require_followed, with_basis
+from colony_memory._engine.restore import candidates, outcome, require_followed, with_basis
 from colony_memory._engine.state import State, look, read_manifests, require_listed, tell
 from colony_memory._engine.store import Unreadable
 from colony_memory._format.json import printable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @observed("salvage", lambda found, event, options: outcome(found[0], event, options))
-async def salvage(session: Session, *, label: str, snapshot_id: str | None = None) -> tuple[Restored, Salvaged]:
+async def salvage(session: Session, *, label: str, snapshot_id: str | None = None) -> tuple[Loaded, Salvaged]:
     """See :meth:`colony_memory.ColonyMemory.salvage`; with the one snapshot that most of it is from."""
     label = require_label(label)
     state = await look(session, label, everything=True)
@@ -60,7 +60,7 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
     else:
         documents = whole.documents
         told = Salvaged(wanted, documents, dict.fromkeys(documents, wanted), doc_count=len(documents))
-        return await with_basis(session, Restored(whole.info, documents, tree=whole.tree, state=state)), told
+        return await with_basis(session, replace(whole, state=state)), told
     near.passed[wanted] = message_of(damage)
     found = await near.salvage()
     if found is None:
@@ -85,24 +85,40 @@ class _Neighbours(Walk):
         super().__init__(session, state)
         self._wanted = wanted
 
-    async def salvage(self) -> tuple[Restored, Salvaged] | None:
+    async def salvage(self) -> tuple[Loaded, Salvaged] | None:
         """The snapshot that most of it is from, and all of it; None where nothing is proven."""
         wanted, manifest = self._wanted, await self._manifest()
-        ids = [each for each in candidates(self.session, self.state, self.passed) if each != wanted]
-        older = [each for each in ids if id_order(each) < id_order(wanted)]
-        newer = [each for each in reversed(ids) if id_order(each) > id_order(wanted)]
-        main = await self._equal(ids, manifest) or await self._newest(older, manifest)
-        main = main or await self._first(newer)
-        if main is None:
+        older, newer = _around([*candidates(self.session, self.state, self.passed)], wanted)
+        found = await self._main(manifest, older, newer)
+        if found is None:
             return None
-        info = None if manifest is None else manifest.info
-        names = None if info is None or isinstance(manifest, ChainManifest) else {*info.doc_names}
-        documents, sources = await self._fill(*main, [*older, *newer], names)
-        missing = () if names is None else tuple(sorted(names - {*map(printable, documents)}))
+        main, source = found
+        documents, sources = dict[str, str](), dict[str, str]()
+        # Only a manifest of format 1 says what else there has to be.
+        told = None if manifest is None or isinstance(manifest, ChainManifest) else manifest.info.doc_names
+        missing = {*map(printable, main.documents)} if told is None else {*told}
+        for each in (source, *older, *newer):
+            entry = self.state.decision.entry(each)
+            if (
+                each != source
+                and entry is not None
+                and entry.info.doc_names
+                and missing.isdisjoint(entry.info.doc_names)
+            ):
+                continue
+            loaded = main if each == source else await self.try_load(each)
+            for name, text in () if loaded is None else loaded.documents.items():
+                if printable(name) in missing and name not in documents:
+                    documents[name], sources[name] = text, each
+            missing -= {*map(printable, documents)}
+            if not missing:
+                break
+        if {*sources.values()} - {source}:  # the record of one may contradict the documents of another
+            documents = fold(documents, alike=(main.documents,))
         if manifest is not None and manifest.tree and tree_of(documents) == manifest.tree:
             sources = dict.fromkeys(documents, wanted)
-        count = None if info is None else info.doc_count
-        return main[0], Salvaged(wanted, documents, sources, missing, doc_count=count)
+        count = None if manifest is None else manifest.info.doc_count
+        return main, Salvaged(wanted, documents, sources, tuple(sorted(missing)), doc_count=count)
 
     async def _manifest(self) -> Manifest | None:
         """The manifest of the damaged snapshot, where it is believed."""
@@ -116,29 +132,28 @@ class _Neighbours(Walk):
             return None
         return found
 
-    async def _equal(self, ids: Iterable[str], manifest: Manifest | None) -> tuple[Restored, str] | None:
-        """Another snapshot of the very same memory, by the digest that the manifest tells."""
+    async def _main(
+        self, manifest: Manifest | None, older: Sequence[str], newer: Sequence[str]
+    ) -> tuple[Loaded, str] | None:
+        """Another snapshot of the very same memory, else the newest state before the damage: of a snapshot that is
+        whole, or what the packs of this one prove. With the id of the snapshot whose state it is.
+        """
         digest = "" if manifest is None else manifest.info.plaintext_sha256
-        rows = filter(None, map(self.state.decision.entry, ids))
-        found = await self._first(row.snapshot_id for row in rows if digest and row.info.plaintext_sha256 == digest)
-        return None if found is None or found[0].info.plaintext_sha256 != digest else (found[0], self._wanted)
-
-    async def _newest(self, older: Sequence[str], manifest: Manifest | None) -> tuple[Restored, str] | None:
-        """The newest state before the damage: of a snapshot that is whole, or what the packs of this one prove."""
+        rows = filter(None, map(self.state.decision.entry, (*reversed(newer), *older)))
+        equal = [row.snapshot_id for row in rows if digest and row.info.plaintext_sha256 == digest]
+        for each in equal:
+            loaded = await self.try_load(each)
+            if loaded is not None and loaded.info.plaintext_sha256 == digest:
+                return loaded, self._wanted
         own = await self.own(manifest) if isinstance(manifest, ChainManifest) else None
-        if own is None or manifest is None:
-            return await self._first(older)
-        found = await self._first(each for each in older if id_order(each) > id_order(own[0]))
-        return found or (Restored(manifest.info, own[1]), own[0])
-
-    async def _first(self, ids: Iterable[str]) -> tuple[Restored, str] | None:
-        for each in ids:
+        near = [*older, *newer] if own is None else [each for each in older if id_order(each) > id_order(own[1])]
+        for each in near:
             loaded = await self.try_load(each)
             if loaded is not None:
-                return Restored(loaded.info, loaded.documents), each
-        return None
+                return loaded, each
+        return own
 
-    async def own(self, manifest: ChainManifest) -> tuple[str, dict[str, str]] | None:
+    async def own(self, manifest: ChainManifest) -> tuple[Loaded, str] | None:
         """The newest state that the packs of a damaged snapshot prove, and its id."""
         session, label = self.session, manifest.info.label
         others = [each for each in manifest.packs[:-1] if each in self.state.listed.manifests]
@@ -149,7 +164,7 @@ class _Neighbours(Walk):
         except (SnapshotCorrupt, Unreadable):
             return None
         digests = {each: own.pack_sha256 for each, own in read.items() if isinstance(own, ChainManifest)}
-        return await session.vault.compute(
+        found = await session.vault.compute(
             read_proven,
             manifest,
             {name: None if file is None else file.content for name, file in files.items()},
@@ -159,29 +174,14 @@ class _Neighbours(Walk):
             identities=session.identities,
             spend=spending(session, manifest_filename(label, manifest.info.snapshot_id)),
         )
+        return None if found is None else (Loaded(manifest, manifest.info, found[1]), found[0])
 
-    async def _fill(
-        self, main: Restored, source: str, ids: Iterable[str], names: set[str] | None
-    ) -> tuple[dict[str, str], dict[str, str]]:
-        """The documents of these names, those that it lacks from others, and where each is from."""
-        documents = {name: text for name, text in main.documents.items() if names is None or printable(name) in names}
-        sources = dict.fromkeys(documents, source)
-        missing = (names or set()) - {*map(printable, documents)}
-        for each in ids:
-            if not missing:
-                break
-            entry = self.state.decision.entry(each)
-            told = entry is not None and entry.info.doc_names
-            if each == source or (told and missing.isdisjoint(told)):
-                continue
-            loaded = await self.try_load(each)
-            for name, text in () if loaded is None else loaded.documents.items():
-                if printable(name) in missing and name not in documents:
-                    documents[name], sources[name] = text, each
-            missing -= {*map(printable, documents)}
-        if {*sources.values()} - {source}:  # the record of one may contradict the documents of another
-            documents = fold(documents, alike=(main.documents,))
-        return documents, sources
+
+def _around(ids: Iterable[str], own: str) -> tuple[list[str], list[str]]:
+    """Ids that are older than one and newer than it, the nearest first, of such as are newest first."""
+    ids = [*ids]
+    older = [each for each in ids if id_order(each) < id_order(own)]
+    return older, [each for each in reversed(ids) if id_order(each) > id_order(own)]
 
 
 async def with_costs(
@@ -213,13 +213,12 @@ async def with_costs(
         if not _is_damaged(check) or (manifest is not None and manifest.info.plaintext_sha256 in intact):
             out.append(check)
             continue
-        newer = [each for each in reversed(ids) if id_order(each) > id_order(own)]
-        older = [each for each in ids if id_order(each) < id_order(own)]
+        older, newer = _around(ids, own)
         try:
             after, before = await digests(newer), await digests(older)
             if not before and isinstance(manifest, ChainManifest):
                 below = await reading.own(manifest)
-                before = {} if below is None else digests_of(below[1])
+                before = {} if below is None else digests_of(below[0].documents)
         except DecryptionError:  # nobody here can tell
             out.append(check)
             continue

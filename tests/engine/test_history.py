@@ -274,7 +274,7 @@ def test_a_view_says_what_the_documents_stand_for(vault):
         return {"picture": File(b"\xff tea " + documents["a"].encode()), "link": File("there", LINK)}
 
     memory = ColonyMemory(backend=vault)
-    found = memory._run(verbs.history, "picture", label="default", patch=False, view=view)
+    found = memory._run(verbs.histories, "picture", label="default", patch=False, view=view)
     assert told(found.changes["picture"]) == [("changed", None, 7), ("added", None, 7)]
     every = memory._run(verbs.histories, label="default", patch=False, view=view).changes
     assert (told(every["picture"]), told(every["link"])) == (told(found.changes["picture"]), [("added", (1, 0), 5)])

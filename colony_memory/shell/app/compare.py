@@ -248,7 +248,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
 
     Reads every snapshot of the label once, as :meth:`ColonyMemory.history` does.
     """
-    from colony_memory._engine.history import history
+    from colony_memory._engine.history import histories
 
     require_synchronous(memory)
     names: list[str] = []
@@ -260,7 +260,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
         files |= {each: File(documents[each]) for each in METADATA_NAMES if each in documents}
         return files
 
-    found = memory._run(history, name, label=label, patch=patch, view=view)
+    found = memory._run(histories, name, label=label, patch=patch, view=view)
     if name in found.changes:
         return FileHistory(name, found.changes[name], found.read, found.passed_over)
     more = near(name, names)

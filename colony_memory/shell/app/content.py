@@ -26,7 +26,7 @@ from colony_memory.shell.app.pick import BEFORE_RESTORE, left_out, made_at, stam
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from colony_memory._engine.restore import Restored
+    from colony_memory._engine.load import Loaded
     from colony_memory.shell.app.target import Target
     from colony_memory.snapshot import SnapshotInfo
 
@@ -116,9 +116,7 @@ class Filled:
         return f"{', '.join(self.names)}: {stays}from snapshot {self.snapshot_id} of {self.made}"
 
 
-def take_lacking(
-    target: Target, found: Restored, documents: dict[str, str]
-) -> tuple[dict[str, str], tuple[Filled, ...]]:
+def take_lacking(target: Target, found: Loaded, documents: dict[str, str]) -> tuple[dict[str, str], tuple[Filled, ...]]:
     """The documents of a snapshot with what it lacks of other snapshots, and what that is.
 
     What the folder itself holds of a set stays where it is saved nowhere or open in a program.
@@ -219,7 +217,7 @@ def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
     return any(_is_part(name, names) for name in (*contents, *metadata.links))
 
 
-def _why_left(target: Target, found: Restored, part: dict[str, str], names: tuple[str, ...]) -> str:
+def _why_left(target: Target, found: Loaded, part: dict[str, str], names: tuple[str, ...]) -> str:
     """Why what the folder holds of a set is not replaced; empty where it may be."""
     from colony_memory.capture._plan import make_plan  # which what only looks into a snapshot does not need
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
 
-    from colony_memory._engine.restore import Restored
+    from colony_memory._engine.load import Loaded
     from colony_memory.capture._write import Written
     from colony_memory.capture.folder import Capture
     from colony_memory.client import ColonyMemory
@@ -243,7 +243,7 @@ class Writing:
     def __init__(
         self,
         target: Target,
-        found: Restored,
+        found: Loaded,
         documents: dict[str, str],
         *,
         delete: bool | Collection[str] = False,
@@ -322,8 +322,8 @@ def fetch(
     label: str = "default",
     snapshot: str | None = None,
     fallback: bool = False,
-    read: Callable[..., Restored] | None = None,
-) -> Restored:
+    read: Callable[..., Loaded] | None = None,
+) -> Loaded:
     """Read the snapshot asked for, else the latest; with ``fallback`` an older one where it is damaged.
 
     ``read`` is that of the :class:`Target` that it is for, where it is not for a look.

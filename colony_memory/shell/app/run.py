@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
-    from colony_memory._engine.restore import Restored
+    from colony_memory._engine.load import Loaded
     from colony_memory.client import ColonyMemory
     from colony_memory.shell.app.agents import Host
     from colony_memory.shell.app.save import Saved
@@ -127,7 +127,7 @@ class _Start:
             return Begun(missing=error.message)
         raise VaultError(f"label {self.target.label!r} changes too fast to be read, try again")
 
-    def _with_basis(self, found: Restored, basis: Basis, present: dict[str, str]) -> Begun:
+    def _with_basis(self, found: Loaded, basis: Basis, present: dict[str, str]) -> Begun:
         target, theirs = self.target, found.info.snapshot_id
         state = target.look(everything=True)
         infos, unmerged = state.summaries, state.unmerged
@@ -144,7 +144,7 @@ class _Start:
             return self._adopt(found)
         return self._write(found, merged, told=(f"{target.directory} and snapshot {theirs} are merged",))
 
-    def _without(self, found: Restored, present: dict[str, str]) -> Begun:
+    def _without(self, found: Loaded, present: dict[str, str]) -> Begun:
         documents = self._documents(found)
         if has_all_lines(documents, present):
             return self._write(found, documents)
@@ -152,13 +152,13 @@ class _Start:
             return self._adopt(found, told=f"{self.target.directory} has all that is saved, and more: it stays")
         return self._write(found, documents, first=True)
 
-    def _documents(self, found: Restored) -> dict[str, str]:
+    def _documents(self, found: Loaded) -> dict[str, str]:
         documents = found.documents
         if self.fill:
             documents, self.filled = take_lacking(self.target, found, documents)
         return documents if self.host is None else self.host.memory_of(documents)
 
-    def _adopt(self, found: Restored, told: str | None = None) -> Begun:
+    def _adopt(self, found: Loaded, told: str | None = None) -> Begun:
         """The folder stays, and is based on the latest from now on."""
         if not self.dry_run:
             self.target.keep(self.target.based_on(found))
@@ -166,7 +166,7 @@ class _Start:
 
     def _write(
         self,
-        found: Restored,
+        found: Loaded,
         documents: dict[str, str],
         *,
         delete: frozenset[str] = frozenset(),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from colony_memory._engine.basis import Basis
-    from colony_memory._engine.restore import Restored
+    from colony_memory._engine.load import Loaded
     from colony_memory._engine.state import State
     from colony_memory.capture.index import FolderIndex
     from colony_memory.client import ColonyMemory
@@ -113,7 +113,7 @@ class Target:
         opened = open_index(paths, vault=vault, label=label, unattended=self._unattended)
         self.index = self._stack.enter_context(opened)
 
-    def read(self, snapshot: str | None, *, fallback: bool = False) -> Restored:
+    def read(self, snapshot: str | None, *, fallback: bool = False) -> Loaded:
         """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""
         from colony_memory._engine.restore import restore
 
@@ -121,7 +121,7 @@ class Target:
             found = self.memory._run(restore, label=self.label, snapshot_id=snapshot, fallback=fallback)
         return self._of_home(found)
 
-    def salvage(self, snapshot: str | None) -> tuple[Restored, Salvaged]:
+    def salvage(self, snapshot: str | None) -> tuple[Loaded, Salvaged]:
         """The proven part of a snapshot, and the one that most of it is from, as :meth:`read` gives that."""
         from colony_memory._engine.salvage import salvage
 
@@ -149,7 +149,7 @@ class Target:
                 if before is not None:
                     homes[label] = before
 
-    def _of_home(self, found: Restored) -> Restored:
+    def _of_home(self, found: Loaded) -> Loaded:
         label = self._home_label
         if self.label == label:
             return found
@@ -162,7 +162,7 @@ class Target:
     def look(self, *, label: str | None = None, everything: bool = False) -> State:
         return self.memory._run(look, label or self.label, lenient=True, newer=False, everything=everything)
 
-    def based_on(self, found: Restored) -> Basis:
+    def based_on(self, found: Loaded) -> Basis:
         """The basis of the folder once it holds all of a snapshot that :meth:`read` gave."""
         basis = found.basis or self.basis
         self._attributes = "" if self.is_shaped else found.documents.get(ATTRIBUTES_NAME, "")
@@ -208,7 +208,7 @@ class Target:
         return filled_from(found, (self._documents(each, {}) for each in basis.filled))
 
     def merge(
-        self, found: Restored, documents: dict[str, str], *, present: dict[str, str] | None = None
+        self, found: Loaded, documents: dict[str, str], *, present: dict[str, str] | None = None
     ) -> dict[str, str]:
         state = self.look(everything=True)
         infos, unmerged = state.summaries, state.unmerged
@@ -228,7 +228,7 @@ class Target:
         except NothingToSave:
             return {}
 
-    def question(self, found: Restored) -> Question:
+    def question(self, found: Loaded) -> Question:
         """The question that is asked before anything of the folder goes, where this is restored."""
         basis, target = self.basis, found.info.snapshot_id
         if target in self._asked:
