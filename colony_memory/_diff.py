@@ -6,7 +6,7 @@ import difflib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from colony_memory._values import NamedTuple, dataclass
+from colony_memory._values import NamedTuple, Record, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,7 @@ _SHARE = 4
 _CONTEXT = 3
 
 
-@dataclass
-class Steps:
+class Steps(Record):
     """A budget of lines and pairs of equal lines to look at, shared by all documents of two memories."""
 
     left: int = MAX_STEPS
@@ -136,8 +135,7 @@ def split_lines(text: str) -> list[str]:
     return [f"{line}\n" for line in whole] + ([last] if last else [])
 
 
-@dataclass(frozen=True)
-class DocumentChange:
+class DocumentChange(Value):
     """Lines added to and removed from one document.
 
     Attributes:
@@ -151,8 +149,7 @@ class DocumentChange:
     exact: bool = True
 
 
-@dataclass(frozen=True)
-class SnapshotDiff:
+class SnapshotDiff(Value):
     """The difference between two memories; true if anything does.
 
     Attributes:

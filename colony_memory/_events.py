@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from colony_memory._values import dataclass
+from colony_memory._values import Value
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Value):
     """One file that a verb has read, written or deleted.
 
     Attributes:
@@ -24,8 +23,7 @@ class Event:
     total: int
 
 
-@dataclass(frozen=True)
-class LifecycleEvent:
+class LifecycleEvent(Value):
     """How a verb ended and what it cost, without any text of the memory, key or error message.
 
     Attributes:

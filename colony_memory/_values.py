@@ -1,4 +1,6 @@
-"""Substitutes for the standard library's, quick to load: dataclasses and patterns made late, a property unlocked."""
+"""Substitutes for the standard library's, quick to load: records, patterns made late, a property unlocked."""
+
+# ruff: noqa: PLC0414 - an import under its own name is for others to import
 
 from __future__ import annotations
 
@@ -7,23 +9,10 @@ import functools
 import operator
 import re
 import sys
-from typing import TYPE_CHECKING, Any
-
-__all__ = [
-    "NamedTuple",
-    "asdict",
-    "cached_property",
-    "dataclass",
-    "field",
-    "getLogger",
-    "names_of",
-    "pattern",
-    "replace",
-]
-
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
-    from functools import cached_property
+    from functools import cached_property as cached_property
 else:
 
     class cached_property(functools.cached_property):  # noqa: N801 - takes the place of the one with this name
@@ -38,8 +27,8 @@ else:
 
 
 def names_of(kind: Any) -> tuple[str, ...]:
-    """The names of the fields of a dataclass, or of an instance."""
-    return tuple(kind.__given__)
+    """The names of the fields of a record, or of its class."""
+    return tuple(kind.__fields__)
 
 
 _NONE = object()
@@ -67,6 +56,34 @@ class _Field:
         self.init = options.get("init", True)
 
 
+class _Standard:
+    """What a dataclass has beside its methods, seldom asked for."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return getattr(_twin(owner), self._name)
+
+
+class _Layout:
+    """Worked out for the first instance of a class, as of most there never is one."""
+
+    def __get__(self, instance: Any, cls: Any) -> Any:
+        fields = {name: given for name, (_, given) in cls.__fields__.items()}
+        names = [name for name, given in fields.items() if given.init]
+        required = [name for name in names if fields[name].default is _NONE and fields[name].factory is _NONE]
+        defaults = {name: given.default for name, given in fields.items()}
+        makers = [(name, given.factory) for name, given in fields.items() if given.factory is not _NONE]
+        compared = [name for name, given in fields.items() if given.options.get("compare", True)]
+        content = operator.attrgetter(*compared or ["__class__"])
+        cls.__layout__ = names, frozenset(names), frozenset(required), defaults, makers, content
+        return cls.__layout__
+
+
+_layout = _Layout()
+
+
 def _logger(name: str) -> Any:
     import logging
 
@@ -74,10 +91,24 @@ def _logger(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from dataclasses import asdict, dataclass, field, replace
-    from logging import getLogger
-    from re import compile as pattern
-    from typing import NamedTuple
+    from dataclasses import asdict as asdict
+    from dataclasses import field as field
+    from dataclasses import replace as replace
+    from logging import getLogger as getLogger
+    from typing import NamedTuple as NamedTuple
+
+    from typing_extensions import dataclass_transform
+
+    pattern = re.compile
+
+    @dataclass_transform(frozen_default=True, field_specifiers=(field,))
+    class Value:
+        def __init_subclass__(cls, *, eq: bool = True) -> None: ...
+
+    @dataclass_transform(field_specifiers=(field,))
+    class Record:
+        def __init_subclass__(cls, *, eq: bool = True) -> None: ...
+
 else:
     getLogger = functools.partial(_Late, _logger)  # noqa: N816 - takes the place of the one with this name
     pattern = functools.partial(_Late, re.compile)
@@ -98,41 +129,85 @@ else:
         """That of typing, which compiles each annotation."""
 
     def asdict(instance: Any) -> dict[str, Any]:
-        """The fields by name, and those of the dataclasses in them."""
-        return {name: _plain(getattr(instance, name)) for name in instance.__given__}
+        """The fields by name, and those of the records in them."""
+        return {name: _plain(getattr(instance, name)) for name in instance.__fields__}
 
     def replace(instance: Any, /, **changes: Any) -> Any:
         """One with other values in some fields."""
-        names = [name for name, (_, given) in instance.__given__.items() if given.init and name not in changes]
-        return type(instance)(**{name: getattr(instance, name) for name in names}, **changes)
+        return type(instance)(**{name: getattr(instance, name) for name in instance.__layout__[0]} | changes)
 
-    def dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True) -> Any:
-        """The decorator, with those of its options that this package uses."""
-        if cls is None:
-            return functools.partial(dataclass, frozen=frozen, eq=eq)
-        own, fields = dict(vars(cls)), dict(getattr(cls, "__given__", {}))
-        kinds = cls.__annotations__ if "__annotations__" in own or "__annotate_func__" in own else {}
-        for name, kind in kinds.items():
-            if kind.startswith("ClassVar"):
-                continue
-            value = own.get(name, _NONE)
-            _, given = fields[name] = kind, value if isinstance(value, _Field) else _Field(default=value)
-            if given.default is not _NONE:
-                setattr(cls, name, given.default)
-            elif name in own:
-                delattr(cls, name)
-        compared = [name for name, (_, given) in fields.items() if given.options.get("compare", True)]
-        cls.__given__, cls.__content__ = fields, operator.attrgetter(*compared or ["__class__"])
-        made = {"__init__": _Init(cls, frozen)}
-        made |= {"__eq__": _equal, "__hash__": _hash if frozen else None} if eq else {}
-        made |= {"__setattr__": _set, "__delattr__": _delete} if frozen else {}
-        wanted = [name for name in _STANDARD if name not in own]
-        standard = functools.partial(_standard, cls, own, kinds, wanted, {"frozen": frozen, "eq": eq})
-        made |= {name: _Standard(name, standard) for name in wanted}
-        for name, value in made.items():
-            if name not in own:
-                setattr(cls, name, value)
-        return cls
+    class Value:
+        """A frozen dataclass by inheritance: nothing is compiled, and no method is put into each class."""
+
+        __fields__: ClassVar[dict[str, tuple[str, _Field]]] = {}
+        __dataclass_fields__ = _Standard()
+        __dataclass_params__ = _Standard()
+        __match_args__ = _Standard()
+        __signature__ = _Standard()
+
+        def __init_subclass__(cls, *, eq: bool = True) -> None:
+            super().__init_subclass__()
+            own, fields = vars(cls), dict(cls.__fields__)
+            kinds = cls.__annotations__ if "__annotations__" in own or "__annotate_func__" in own else {}
+            for name, kind in kinds.items():
+                if "ClassVar" in str(kind):
+                    continue
+                value = own.get(name, _NONE)
+                fields[name] = kind, value if isinstance(value, _Field) else _Field(default=value)
+                if isinstance(value, _Field) and value.default is _NONE:
+                    delattr(cls, name)
+                elif isinstance(value, _Field):
+                    setattr(cls, name, value.default)
+            cls.__fields__, cls.__layout__ = fields, _layout
+            if not eq:
+                cls.__eq__, cls.__hash__ = object.__eq__, object.__hash__
+
+        def __init__(self, *given: Any, **named: Any) -> None:
+            names, allowed, required, defaults, makers, _ = self.__layout__
+            count = len(given) + len(named)
+            values = dict(zip(names, given, strict=False), **named) if given else named
+            if not required <= values.keys() <= allowed or len(values) != count:
+                _twin(type(self)).__init__(self, *given, **named)  # which says what is wrong
+            own = self.__dict__
+            if count < len(defaults):
+                own.update(defaults)
+                for name, make in makers:
+                    if name not in values:
+                        own[name] = make()
+            own.update(values)
+            self.__post_init__()
+
+        def __post_init__(self) -> None:
+            """Check the fields, or work out more."""
+
+        def __eq__(self, other: object) -> bool:
+            if other.__class__ is not self.__class__:
+                return NotImplemented
+            content = self.__layout__[-1]
+            return content(self) == content(other)
+
+        def __hash__(self) -> int:
+            return hash(self.__layout__[-1](self))
+
+        def __repr__(self) -> str:
+            shown = [name for name, (_, given) in self.__fields__.items() if given.options.get("repr", True)]
+            return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+        def __replace__(self, /, **changes: Any) -> Any:
+            return replace(self, **changes)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise _frozen(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise _frozen(f"cannot delete field {name!r}")
+
+    class Record(Value):
+        """A dataclass whose fields may be set."""
+
+        __setattr__ = object.__setattr__
+        __delattr__ = object.__delattr__
+        __hash__ = None
 
 
 def _plain(value: Any) -> Any:
@@ -141,105 +216,27 @@ def _plain(value: Any) -> Any:
         return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
-    return asdict(value) if hasattr(type(value), "__given__") else value
+    return asdict(value) if hasattr(type(value), "__fields__") else value
 
 
-_STANDARD = ["__repr__", "__match_args__", "__dataclass_fields__", "__dataclass_params__"]
-_STANDARD += ["__replace__"] if sys.version_info >= (3, 13) else []
+def _frozen(message: str) -> Exception:
+    import dataclasses
+
+    return dataclasses.FrozenInstanceError(message)
 
 
-class _Standard:
-    """The methods that the standard decorator gives a class; once it is first asked for, all of it is put in place."""
+@functools.lru_cache(None)
+def _twin(cls: Any) -> Any:
+    """The dataclass that a class would be."""
+    import dataclasses  # slow to import, as is the next
+    import inspect
 
-    def __init__(self, name: str, make: Any) -> None:
-        self._name, self._make = name, make
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        found = self._make()[self._name]
-        return found.__get__(instance, owner) if hasattr(found, "__get__") else found
-
-
-def _standard(
-    cls: Any, own: dict[str, Any], kinds: dict[str, Any], wanted: list[str], options: dict[str, bool]
-) -> dict[str, Any]:
-    import dataclasses  # slow to import, and not needed for most
-
-    # Of a twin, and without a lock: of two threads that are first at once neither finds a method missing, and a
-    # process that is forked meanwhile waits for nothing.
-    space = {name: own[name] for name in ("__module__", "__repr__", "__eq__", "__hash__", *kinds) if name in own}
-    space |= {name: dataclasses.field(**value.options) for name, value in space.items() if isinstance(value, _Field)}
-    # One without a text of its own is given its signature as that, which takes longer than all the rest.
-    space |= {"__annotations__": kinds, "__qualname__": cls.__qualname__, "__doc__": "-"}
-    bases: Any = tuple(filter(dataclasses.is_dataclass, cls.__bases__))
-    twin: type = dataclasses.dataclass(init=False, **options)(type(cls.__name__, bases, space))
-    made = {name: vars(twin)[name] for name in wanted}
-    for name, value in made.items():
-        setattr(cls, name, value)
-    return made
-
-
-class _Init:
-    """An ``__init__`` that is compiled for the first instance, as of most classes there never is one."""
-
-    def __init__(self, cls: Any, frozen: bool) -> None:
-        self._cls, self._frozen = cls, frozen
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        made = self._cls.__init__ = _compiled(self._cls, self._frozen)
-        return made if instance is None else made.__get__(instance, owner)
-
-
-class _New:
-    """Stands for what a field's factory makes."""
-
-    def __repr__(self) -> str:
-        return "<factory>"
-
-
-_NEW = _New()
-
-
-def _compiled(cls: Any, frozen: bool) -> Any:
-    head, body, defaults, kinds = ["self"], list[str](), list[Any](), {}
-    space: dict[str, Any] = {"_put": object.__setattr__, "_new": _NEW}
-    for name, (kind, given) in cls.__given__.items():
-        value, default = name, given.default
-        if given.factory is not _NONE:
-            space[f"_of_{name}"], default = given.factory, _NEW
-            value = f"_of_{name}()" + (f" if {name} is _new else {name}" if given.init else "")
-        elif not given.init:
-            continue
-        if given.init:
-            head.append(name)
-            kinds[name] = kind
-            defaults += [] if default is _NONE else [default]
-        body.append(f"_put(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
-    body += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else [] if body else ["pass"]
-    exec(f"def __init__({', '.join(head)}): {'; '.join(body)}", space)  # noqa: S102 - as dataclasses does
-    made = space["__init__"]
-    made.__defaults__, made.__annotations__ = tuple(defaults), {**kinds, "return": None}
-    made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    return made
-
-
-def _equal(self: Any, other: Any) -> bool:
-    same_class = other.__class__ is self.__class__
-    return self.__content__(self) == self.__content__(other) if same_class else NotImplemented
-
-
-def _hash(self: Any) -> int:
-    return hash(self.__content__(self))
-
-
-def _frozen(doing: str, act: Any) -> Any:
-    def method(self: Any, name: str, *value: object) -> None:
-        if "__given__" in vars(type(self)) or name in self.__given__:
-            import dataclasses
-
-            raise dataclasses.FrozenInstanceError(f"cannot {doing} field {name!r}")
-        act(self, name, *value)
-
-    return method
-
-
-_set, _delete = _frozen("assign to", object.__setattr__), _frozen("delete", object.__delattr__)
+    space: dict[str, Any] = {"__annotations__": {}, "__qualname__": cls.__qualname__, "__module__": cls.__module__}
+    for name, (kind, given) in cls.__fields__.items():
+        space["__annotations__"][name] = kind
+        options = {key: value for key, value in given.options.items() if value is not _NONE}
+        space[name] = dataclasses.field(**options)
+    frozen, eq = cls.__setattr__ is not object.__setattr__, cls.__eq__ is not object.__eq__
+    twin: Any = dataclasses.dataclass(frozen=frozen, eq=eq)(type(cls.__name__, (), space))
+    twin.__signature__ = inspect.signature(twin)
+    return twin

@@ -28,7 +28,7 @@ from __future__ import annotations
 import copyreg
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import dataclass, field
+from colony_memory._values import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 _SHOWN_FINDINGS = 10
 
 
-@dataclass(frozen=True)
-class Hint:
+class Hint(Value):
     """A call that helps, for each face to word in its own way; as text it is the call in Python.
 
     >>> str(Hint("restore", "snapshot_id", "20260101T000000000000Z-abcdef", label="notes"))
@@ -213,8 +212,7 @@ class PruneIncomplete(ColonyMemoryError):
         self.failed = tuple(failed)
 
 
-@dataclass(frozen=True)
-class SecretFinding:
+class SecretFinding(Value):
     """The place of something that is likely a secret. It does not hold the secret.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from colony_memory._boundary import require_text
 from colony_memory._format.json import load_object
 from colony_memory._format.names import manifest_filename, read_filename, require_id, require_label
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Value, replace
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 from colony_memory.snapshot import read_manifest
 
@@ -25,8 +25,7 @@ __all__ = ["EXPORT_FORMAT", "Export", "read_export", "write_export"]
 EXPORT_FORMAT = "colony-memory/export/1"
 
 
-@dataclass(frozen=True)
-class Export:
+class Export(Value):
     """One snapshot's vault files, outside of a vault.
 
     Names are checked, contents are not: see :class:`colony_memory.vaults.memory.ExportVault` for a vault of them,

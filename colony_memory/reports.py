@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory._diff import DocumentChange, SnapshotDiff, compare, count_lines
 from colony_memory._events import Event, LifecycleEvent
-from colony_memory._values import dataclass, field
+from colony_memory._values import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +38,7 @@ __all__ = [
 Fact = Literal["ok", "bad", "missing", "unchecked"]
 
 
-@dataclass(frozen=True)
-class SnapshotCheck:
+class SnapshotCheck(Value):
     """The facts known of one snapshot; true if its documents restore and this client trusts them.
 
     Attributes:
@@ -94,8 +93,7 @@ class SnapshotCheck:
         return self.trust == "missing" and (self.manifest, self.parts) == ("ok", "unchecked")
 
 
-@dataclass(frozen=True)
-class VerifyReport:
+class VerifyReport(Value):
     """The result of reading every byte of a label's snapshots.
 
     True if there is a snapshot, all of them restore, and everything that the client's policy demands was checked and
@@ -153,8 +151,7 @@ class VerifyReport:
         return tuple(each.snapshot_id for each in self.snapshots if each.unsigned)
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Value):
     """A change of one document between two snapshots in a row, of those that could be read.
 
     Attributes:
@@ -175,8 +172,7 @@ class Change:
     patch: str | None = None
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Value):
     """A line of a document in which the pattern was found, and the snapshots that have it.
 
     Attributes:
@@ -203,8 +199,7 @@ class Match:
     in_latest: bool | None
 
 
-@dataclass(frozen=True)
-class SearchReport:
+class SearchReport(Value):
     """The result of a search through all snapshots of a label; true if it found anything.
 
     Attributes:
@@ -225,8 +220,7 @@ class SearchReport:
         return bool(self.matches)
 
 
-@dataclass(frozen=True)
-class LabelMap:
+class LabelMap(Value):
     """One label's share of a vault.
 
     Attributes:
@@ -276,8 +270,7 @@ class LabelMap:
         return not self.broken and not self.dangling
 
 
-@dataclass(frozen=True)
-class VaultMap:
+class VaultMap(Value):
     """The contents of a vault; true if the listing is complete and nothing in it is broken or dangling.
 
     Attributes:
@@ -309,8 +302,7 @@ class VaultMap:
         return self.complete and all(self.labels)
 
 
-@dataclass(frozen=True)
-class RewriteReport:
+class RewriteReport(Value):
     """The result of a rewrite or of its dry run; true if nothing that was taken out is left in the vault.
 
     Attributes:
@@ -339,8 +331,7 @@ class RewriteReport:
         return not self.left
 
 
-@dataclass(frozen=True)
-class Salvaged:
+class Salvaged(Value):
     """The proven texts of a snapshot and its neighbours; true if that is the snapshot itself, every document of it.
 
     Attributes:
@@ -364,8 +355,7 @@ class Salvaged:
         return not self.missing and all(source == self.snapshot_id for source in self.sources.values())
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(Value):
     """Two memories as one; true if nothing had to be kept twice.
 
     Attributes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, is_count
-from colony_memory._values import NamedTuple, dataclass, field, names_of
+from colony_memory._values import NamedTuple, Value, field, names_of
 from colony_memory.snapshot import created
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ _PERIODS: tuple[tuple[str, Callable[[datetime], object]], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Retention:
+class Retention(Value):
     """The rules of what to keep; a snapshot stays if any rule keeps it.
 
     Attributes:
@@ -72,8 +71,7 @@ class Retention:
                 raise ValueError(f"{name}={value!r} must not be negative, and a {'timedelta' if is_span else 'count'}")
 
 
-@dataclass(frozen=True)
-class PrunePlan:
+class PrunePlan(Value):
     """The plan of a retention; true where it removes anything.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._boundary import several
 from colony_memory._format.json import shown
 from colony_memory._format.names import id_order, read_head, require_id
-from colony_memory._values import dataclass, field
+from colony_memory._values import Value, field
 from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument
 from colony_memory.signing import decode_did_key, verify_manifest
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 ACCEPT_UNSIGNED = Hint("open", "require_signature", value=False)
 
 
-@dataclass(frozen=True)
-class Trust:
+class Trust(Value):
     """The trust of a client; by default it accepts every snapshot that is intact, signed or not."""
 
     # did:key of each trusted signer, with the last snapshot that it is trusted for, None for all; empty pins nobody

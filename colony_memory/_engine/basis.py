@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Record, Value, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 _MOST = 64
 
 
-@dataclass(frozen=True)
-class Basis:
+class Basis(Value):
     """The basis of one label's memory; false where there is none."""
 
     snapshot_id: str | None = None  # the snapshot whose whole text the memory held, None where there is none
@@ -55,8 +54,7 @@ class BasisHome(Protocol):
     def write(self, basis: Basis) -> None: ...
 
 
-@dataclass
-class MemoryHome:
+class MemoryHome(Record):
     """The home of a memory that is given by value: it ends with the client."""
 
     basis: Basis = Basis()

@@ -16,7 +16,7 @@ from colony_memory._engine.session import log
 from colony_memory._engine.state import list_label, read_manifests
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.names import id_order, manifest_filename
-from colony_memory._values import dataclass, field, replace
+from colony_memory._values import Record, field, replace
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -278,8 +278,7 @@ async def sweep(session: Session, files: LabelFiles, *, needs: Mapping[str, Sequ
     return files.size(names) or 0
 
 
-@dataclass
-class _Deletion:
+class _Deletion(Record):
     session: Session
     label: str
     total: int

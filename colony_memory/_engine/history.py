@@ -16,7 +16,7 @@ from colony_memory._engine.store import Unreadable
 from colony_memory._format.json import exact_documents
 from colony_memory._format.names import id_order, manifest_filename, read_filename
 from colony_memory._matching import Found, Pattern
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Record, Value, replace
 from colony_memory.exceptions import (
     DecryptionError,
     Hint,
@@ -134,8 +134,7 @@ def _plain(documents: Mapping[str, str]) -> Mapping[str, File]:
     return {name: File(text) for name, text in documents.items()}
 
 
-@dataclass(frozen=True)
-class Histories:
+class Histories(Value):
     changes: Mapping[str, tuple[Change, ...]]  # the changes of each, newest first, by name
     passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id
     read: int  # how many were
@@ -219,8 +218,7 @@ async def search(
     return SearchReport(state.label, matches, number, passed_over, fold.complete)
 
 
-@dataclass
-class _Line:
+class _Line(Record):
     name: str
     found: Found
     last: SnapshotInfo

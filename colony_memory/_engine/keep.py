@@ -12,7 +12,7 @@ from colony_memory._engine.store import Shelf
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import read_stamp, stamp
 from colony_memory._format.v2.zstd import is_readable
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Value, replace
 from colony_memory.retention import Retention, Shrink, is_much_smaller
 from colony_memory.snapshot import SnapshotInfo
 
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _UNMERGED = "before-divergence"
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(Value):
     plan: PrunePlan  # what a retention keeps and removes
     shrunk: Mapping[str, Shrink]  # of each snapshot that it keeps for what followed it, what that was
     leftovers: tuple[str, ...] = ()  # ids of what was taken out of the catalogue long ago and is still there

@@ -19,7 +19,7 @@ from colony_memory._format.names import (
     require_label,
     stamp,
 )
-from colony_memory._values import NamedTuple, cached_property, dataclass, field, replace
+from colony_memory._values import NamedTuple, Value, cached_property, field, replace
 from colony_memory.exceptions import VaultError, VaultUnavailable
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ class ListedFile(NamedTuple):
         return self.time if isinstance(self.time, datetime) else moment(self.time)
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(Value):
     prefix: str  # what the names of all its files begin with
     files: Mapping[str, ListedFile]
     complete: bool = True  # the vault listed everything
@@ -115,8 +114,7 @@ _NAMED = 8
 GRACE = timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class LabelFiles:
+class LabelFiles(Value):
     label: str
     files: Mapping[str, ListedFile] = field(default_factory=dict)  # size and time of each, by name
     complete: bool = True  # the vault listed everything

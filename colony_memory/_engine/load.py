@@ -19,7 +19,7 @@ from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.chain import PACK_CHARS
 from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
 from colony_memory._format.v2.zstd import is_readable
-from colony_memory._values import NamedTuple, dataclass, field, replace
+from colony_memory._values import NamedTuple, Value, field, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
@@ -54,8 +54,7 @@ _BESIDE, _AROUND = 2**26, 4096
 Unpack: TypeAlias = Callable[..., "dict[str, str] | None"]
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(Value):
     """A snapshot whose every byte was checked."""
 
     manifest: Manifest

@@ -13,7 +13,7 @@ from colony_memory._engine.store import ABSENT, Changed
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
-from colony_memory._values import NamedTuple, dataclass, replace
+from colony_memory._values import NamedTuple, Value, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 _TRIES = 8
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(Value):
     latest: str | None  # the snapshot to name, None for none
     entries: Iterable[Entry]  # the catalogue: all that is committed
     removed: Sequence[str] = ()  # what is to be deleted, or was, and must not be listed again

@@ -14,7 +14,7 @@ from colony_memory._format.catalog import weight_of_file
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename, require_label
 from colony_memory._format.pointer import Pointer
-from colony_memory._values import NamedTuple, cached_property, dataclass, field, replace
+from colony_memory._values import NamedTuple, Value, cached_property, field, replace
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, UntrustedSnapshot, VaultError, message_of
 from colony_memory.snapshot import Manifest
 from colony_memory.trust import lacks_signature
@@ -58,8 +58,7 @@ class Asked(NamedTuple):
         return self.trust.pins and self.verify
 
 
-@dataclass(frozen=True)
-class State:
+class State(Value):
     """A label: what was read of it, and what :func:`judge` concludes from that."""
 
     asked: Asked

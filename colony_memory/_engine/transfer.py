@@ -18,7 +18,7 @@ from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import StoredFile, Vault, to_public
 from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
-from colony_memory._values import dataclass, field, replace
+from colony_memory._values import Record, Value, field, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -43,8 +43,7 @@ __all__ = ["CopyReport", "copy", "export_snapshot", "import_snapshot"]
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class CopyReport:
+class CopyReport(Value):
     """The result of a copy or of its dry run; true where nothing had to be left out.
 
     Attributes:
@@ -161,8 +160,7 @@ def _missing_bytes(files: LabelFiles, there: LabelFiles | None) -> int:
     return files.size(name for name in wanted if there is None or name not in there.files) or 0
 
 
-@dataclass
-class _Copying:
+class _Copying(Record):
     source: Session
     destination: Session
     total: int

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.payload import decode_base64
-from colony_memory._values import dataclass, field, pattern
+from colony_memory._values import Record, Value, field, pattern
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ def _recipient(text: str) -> Any:
     raise ValueError(f"it is not a recipient: {reads} are")
 
 
-@dataclass(frozen=True)
-class PassphraseKey:
+class PassphraseKey(Value):
     """A key that a passphrase opens, so that what takes a second is done once and not for each file."""
 
     blob: str  # base64 of the age file that holds the identity, encrypted with the passphrase
@@ -98,8 +97,7 @@ class PassphraseKey:
     passphrase: str = field(repr=False)  # what opens it
 
 
-@dataclass(frozen=True)
-class Lock:
+class Lock(Value):
     recipients: tuple[str, ...]  # every one, that of the passphrase's key among them, sorted
     key: PassphraseKey | None = None  # the passphrase's key, None where there is no passphrase
 
@@ -107,8 +105,7 @@ class Lock:
         return _age().encrypt(data, [_recipient(each) for each in self.recipients])  # type: ignore[no-any-return]
 
 
-@dataclass
-class Recipients:
+class Recipients(Record):
     names: tuple[str, ...]  # age and SSH recipients, as spell_recipient has them
     passphrase: str | None = field(default=None, repr=False)  # a passphrase beside them
     _made: PassphraseKey | None = field(default=None, repr=False)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import id_order, is_hex16, is_id, read_stamp, stamp
-from colony_memory._values import NamedTuple, dataclass
+from colony_memory._values import NamedTuple, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,8 +33,7 @@ class Unmerged(NamedTuple):
     without_basis: bool = False  # what overtook it was based on nothing
 
 
-@dataclass(frozen=True)
-class Lineage:
+class Lineage(Value):
     based_on: tuple[str, ...] | None = None  # what it is directly based on; None if its writer does not say
     origin: str | None = None  # 16 hex digits of the folder or host that it is of
     refused: bool = False  # it met a conflict and did not become the latest

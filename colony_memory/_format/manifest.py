@@ -11,7 +11,7 @@ from colony_memory._format.json import printable
 from colony_memory._format.lineage import Lineage, read_lineage
 from colony_memory._format.names import manifest_filename
 from colony_memory._format.payload import sha256
-from colony_memory._values import cached_property, dataclass, field, pattern
+from colony_memory._values import Value, cached_property, field, pattern
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import previous_of
 
@@ -93,8 +93,7 @@ def is_tag(value: object) -> bool:
     return isinstance(value, str) and _TAG.fullmatch(value) is not None
 
 
-@dataclass(frozen=True)
-class SnapshotInfo:
+class SnapshotInfo(Value):
     """A stored snapshot, as far as it is known without reading its documents.
 
     Attributes:
@@ -172,8 +171,7 @@ def _count_files(packs: tuple[str, ...], names: Iterable[str]) -> int:
     return max(1, sum(f".{packs[0]}.k" in name for name in names)) if packs else 1
 
 
-@dataclass(frozen=True)
-class BuiltSnapshot:
+class BuiltSnapshot(Value):
     """A snapshot as vault files, in the order in which to write them: the manifest comes last."""
 
     info: SnapshotInfo
@@ -194,8 +192,7 @@ class BuiltSnapshot:
         return self.public or self.info
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Value):
     """A manifest, every field of which has been checked."""
 
     info: SnapshotInfo

@@ -14,7 +14,7 @@ from colony_memory._format.catalog import Catalog
 from colony_memory._format.json import load_object, peak_weight
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
 from colony_memory._format.names import id_order
-from colony_memory._values import cached_property, dataclass, field
+from colony_memory._values import Value, cached_property, field
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 _MOST_WEIGHT = 64 * 2**20
 
 
-@dataclass(frozen=True)
-class Pointer:
+class Pointer(Value):
     label: str
     snapshot_id: str | None  # the snapshot that restore gives, None where the pointer names nothing
     updated_at: str = ""  # when it was written, YYYY-MM-DDThh:mm:ssZ

@@ -11,7 +11,7 @@ from colony_memory._format.json import load_object
 from colony_memory._format.lineage import read_lineage
 from colony_memory._format.manifest import SnapshotInfo, read_lacking, read_note, read_tags, read_word
 from colony_memory._format.names import id_order, is_count, require_id
-from colony_memory._values import dataclass, pattern
+from colony_memory._values import Value, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,8 +51,7 @@ _SHAPES = frozenset(product(_COUNT, *(kinds for _, kinds in _ROW)))
 _NO_MORE: tuple[Any, ...] = (None, [], [], [], {})
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Value):
     info: SnapshotInfo  # the summary
     manifest_sha256: str  # digest of the manifest file
     # When a snapshot of less than half its bytes or documents, or one that ruined a document of it, last followed,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import Identity, encode_name, is_file
-from colony_memory._values import dataclass, field, pattern
+from colony_memory._values import Record, field, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,8 +36,7 @@ _CLOSED_TOGETHER = 32  # the look at all descriptors of the process is shared by
 _DROPS_LOCKS = os.name == "posix"
 
 
-@dataclass
-class _Held:
+class _Held(Record):
     """Our descriptors of one file, for reading; mostly one, more where several threads opened it at once."""
 
     descriptors: list[int] = field(default_factory=list)
@@ -148,8 +147,7 @@ PROCESSES = "/proc"
 _MAPPED = pattern(rb"^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9][0-9]*) +(.*)$", re.MULTILINE)
 
 
-@dataclass
-class OpenFiles:
+class OpenFiles(Record):
     """The files that processes have open to write, or mapped, each with one of these."""
 
     written: dict[Identity, int] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files, make_directory, open_files
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import real_path
-from colony_memory._values import asdict, dataclass, getLogger
+from colony_memory._values import Value, asdict, getLogger
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ _GENERATION = (0x80087601, 8)  # FS_IOC_GETVERSION of Linux: a number that an in
 _PASSING = frozenset({"9p", "aufs", "cifs", "exfat", "fuse", "msdos", "overlay", "smb3", "smbfs", "vfat", "virtiofs"})
 
 
-@dataclass(frozen=True)
-class FolderIdentity:
+class FolderIdentity(Value):
     """A folder, or a file, as an index is bound to it; None is what the system does not tell."""
 
     path: str  # real
@@ -131,8 +130,7 @@ def _read(path: str) -> str:
         return ""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Value):
     """Where an index is to be, and what it has to be of."""
 
     name: str

@@ -16,7 +16,7 @@ from colony_memory._boundary import texts
 from colony_memory._format.names import is_cortex_file
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import decode_name, is_directory, is_file, is_link, local_name, name_kind, real_path
-from colony_memory._values import dataclass, field
+from colony_memory._values import Record, Value, field
 from colony_memory._values import pattern as compiled
 from colony_memory.capture._filenames import LONGEST_NAME, depth_problem, is_staging, name_problem, parents_of
 from colony_memory.exceptions import ColonyMemoryError
@@ -65,8 +65,7 @@ _CLASSES = {
 }
 
 
-@dataclass(frozen=True)
-class _Rule:
+class _Rule(Value):
     """A line of a file."""
 
     pattern: Wildcard  # without the slashes at its ends
@@ -75,8 +74,7 @@ class _Rule:
     for_directories: bool  # for them alone
 
 
-@dataclass
-class IgnoreRules:
+class IgnoreRules(Record):
     """Rules by the directory that they are for, of each the last first."""
 
     _rules: dict[bytes, list[_Rule]] = field(default_factory=dict)
@@ -170,8 +168,7 @@ def _parse(line: bytes) -> _Rule | None:
 # --- patterns, without what stands for their kind at their ends
 
 
-@dataclass(frozen=True)
-class Wildcard:
+class Wildcard(Value):
     """A pattern that was read."""
 
     prefix: bytes  # of each name
@@ -324,8 +321,7 @@ def _placeholder(own: str, status: os.stat_result) -> str:
 _MOST_LINKS = 10
 
 
-@dataclass(frozen=True)
-class Following:
+class Following(Value):
     """Which links that lead out of a folder are followed."""
 
     home: Path  # those that end below this real path

@@ -17,7 +17,7 @@ from colony_memory._format.payload import sha256
 from colony_memory._os.files import Files, locked_in, make_directory
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity, local_bytes, user_id
-from colony_memory._values import NamedTuple, dataclass, getLogger, names_of, pattern, replace
+from colony_memory._values import NamedTuple, Value, getLogger, names_of, pattern, replace
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._identity import boot_id
 from colony_memory.exceptions import ColonyMemoryError
@@ -75,8 +75,7 @@ class ModeChange(NamedTuple):
     new: int
 
 
-@dataclass(frozen=True)
-class Journal:
+class Journal(Value):
     """A restore."""
 
     folder: str  # real path of the folder that is restored into

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.record import ATTRIBUTES_NAME, FORMAT, RECORD_NAME, RECORDS, decode_file, record_pieces
-from colony_memory._values import dataclass, field, replace
+from colony_memory._values import Value, field, replace
 from colony_memory.capture._steady import MAGIC, Sparse
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
@@ -34,8 +34,7 @@ _EARLIEST, _LATEST = -(2**31) * 10**9, 2**63 - 1
 METADATA_NAME, METADATA_NAMES = RECORD_NAME, RECORDS
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(Value):
     """All of a folder but its text files."""
 
     files: dict[str, bytes] = field(default_factory=dict)  # content of the files that no text can hold
@@ -155,8 +154,7 @@ def encode_text(content: str | bytes) -> bytes:
     return content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(Value):
     """The entries of a snapshot of a folder, each with its path, sorted. This is the one count of files."""
 
     texts: tuple[str, ...]  # files that are text

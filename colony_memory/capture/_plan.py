@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, Identity, is_file, is_link
-from colony_memory._values import dataclass, field
+from colony_memory._values import Record, field
 from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state, whole_of
 from colony_memory.capture._journal import ModeChange
 from colony_memory.capture._metadata import encode_text
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     Statuses = dict[str, os.stat_result]
 
 
-@dataclass
-class Plan:
+class Plan(Record):
     """The changes to a folder, with the questions and notes of whoever carries them out."""
 
     target: Path  # real path of the folder

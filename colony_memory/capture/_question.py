@@ -27,7 +27,7 @@ from colony_memory._os.open_files import (
     open_files,
 )
 from colony_memory._os.paths import Identity, is_file, is_link
-from colony_memory._values import cached_property, dataclass, field
+from colony_memory._values import Record, Value, cached_property, field
 from colony_memory.capture._filenames import INDEX, is_note, listed, parents_of, quoted, whole_of
 from colony_memory.capture._metadata import Metadata, encode_text, split_documents
 from colony_memory.capture._steady import holds_database, is_database, read_sparse, read_start, room_of
@@ -71,8 +71,7 @@ class FileInUse(ColonyMemoryError):
         self.users = dict(users)
 
 
-@dataclass(frozen=True)
-class Displaced:
+class Displaced(Value):
     """A file that is replaced or taken away."""
 
     name: str  # path in the folder
@@ -118,8 +117,7 @@ class Displaced:
             return read_start(descriptor, there.st_size) if room_of(there) == there.st_size else read_sparse(descriptor)
 
 
-@dataclass
-class Holding:
+class Holding(Record):
     """A snapshot that is asked for what is displaced."""
 
     snapshot_id: str
@@ -136,8 +134,7 @@ class Holding:
         return _digests(*self.contents)
 
 
-@dataclass
-class Question:
+class Question(Record):
     """The question that stands before anything that a restore displaces is discarded."""
 
     basis: Holding | None = None  # the snapshot that the folder is based on, None where it is not known

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import UnfitFile, is_file
-from colony_memory._values import dataclass
+from colony_memory._values import Value
 from colony_memory.capture._filenames import COMPANIONS, INDEX
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ class TooLarge(Exception):
         self.size = size
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(Value):
     """The contents of a file."""
 
     data: bytes | bytearray  # of an SQLite database what all its committed transactions give

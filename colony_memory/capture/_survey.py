@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from colony_memory._format.payload import digests_of, document_digest, of_file, sha256, tree_of_digests
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.paths import PERMISSIONS
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Record, replace
 from colony_memory.capture._filenames import INDEX, parents_of, whole_of
 from colony_memory.capture._ignore import VAULT
 from colony_memory.capture._metadata import (
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _GONE = (VANISHED, NO_FILE, VAULT)
 
 
-@dataclass
-class _File:
+class _File(Record):
     """A file that was read and searched."""
 
     is_text: bool  # it is a document of its own

@@ -7,7 +7,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import dataclass, field
+from colony_memory._values import Record, Value, field
 from colony_memory.capture._filenames import INDEX, JOURNAL, LOG, whole_of
 from colony_memory.capture._steady import room_of
 
@@ -26,8 +26,7 @@ _WHOLE = 1_000_000  # a time that is no multiple of this tells that its file sys
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(Value):
     """Something in the folder that no document holds.
 
     Attributes:
@@ -44,8 +43,7 @@ class LeftOut:
         return f"{self.name}: {self.reason}"
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Value):
     """Something that is good to know of a file or directory, and no fault.
 
     Attributes:
@@ -57,8 +55,7 @@ class Note:
     text: str
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Value):
     """A file that was found."""
 
     root: Path  # a directory from which no link leads on to it
@@ -73,8 +70,7 @@ class Entry:
         return room_of(self.status)
 
 
-@dataclass
-class Tree:
+class Tree(Record):
     """Everything that was found so far."""
 
     files: list[Entry] = field(default_factory=list)  # a database before what is beside it
@@ -93,8 +89,7 @@ class Tree:
         self.ignored += other.ignored
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Value):
     """Something that is not there as it was."""
 
     walk: Walk | NamedFile
@@ -148,8 +143,7 @@ def is_settled(status: os.stat_result, began: int) -> bool:
 # --- what an index knows
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Value):
     """A file as it was read."""
 
     size: int
@@ -178,8 +172,7 @@ class Row:
         return now == (self.size, self.mtime_ns, self.ctime_ns, self.inode)
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Value):
     """Files that need not be read, by what an index has of them."""
 
     rows: Mapping[str, Row]

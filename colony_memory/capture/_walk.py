@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from colony_memory._os import paths
 from colony_memory._os.directory import Directory, Reach, open_below
 from colony_memory._os.paths import UnfitFile, decode_name, is_file, real_path
-from colony_memory._values import dataclass, field
+from colony_memory._values import Record, field
 from colony_memory.capture import _steady as steady
 from colony_memory.capture._filenames import link_problem
 from colony_memory.capture._ignore import (
@@ -45,8 +45,7 @@ _LEADS = b"gitdir: "
 NOT_FOLLOWED = "it is not followed"
 
 
-@dataclass
-class _Place:
+class _Place(Record):
     """A directory and what was found in it."""
 
     tree: Tree = field(default_factory=Tree)  # its links by their names from the folder on

@@ -21,7 +21,7 @@ from colony_memory._boundary import require_call, require_named, require_type
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.open_files import settling
 from colony_memory._os.paths import Identity, is_link, real_path
-from colony_memory._values import dataclass, field, getLogger, replace
+from colony_memory._values import Value, field, getLogger, replace
 from colony_memory.capture._filenames import (
     INDEX,
     STAGING_PREFIX,
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 logger = getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Value):
     """The outcome of write_folder(), or with ``dry_run`` the plan. Names as in the snapshot, sorted.
 
     Each file of the snapshot is in one of the first three, in ``left``, ``unsaved`` or ``in_use``. Of the last two

@@ -19,7 +19,7 @@ from colony_memory._boundary import require_call, require_named, require_type, s
 from colony_memory._format import MAX_BYTES
 from colony_memory._os.open_files import settling
 from colony_memory._os.paths import decode_name, real_path
-from colony_memory._values import dataclass, field
+from colony_memory._values import Value, field
 from colony_memory.capture._filenames import name_problem, quoted
 from colony_memory.capture._ignore import IgnoreRules, read_excluded
 from colony_memory.capture._journal import list_records
@@ -48,8 +48,7 @@ __all__ = ["Capture", "LeftOut", "Note", "read_by_index", "read_folder", "read_p
 _CHOICES = ("stop", "warn", "mask", "allow")
 
 
-@dataclass(frozen=True)
-class Capture:
+class Capture(Value):
     """The documents of a folder, and what is to be said of them.
 
     Attributes:
@@ -286,8 +285,7 @@ def _refuse_nothing(sources: list[Source], found: Found) -> None:
 # --- the paths that a caller names, and the names under which what is in them is saved
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Value):
     """A path that the caller named."""
 
     path: Path  # as it was given

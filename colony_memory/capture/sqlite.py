@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.open_files import Locked, shared_lock
 from colony_memory._os.paths import Identity, is_file
-from colony_memory._values import dataclass
+from colony_memory._values import Value
 from colony_memory.capture._filenames import INDEX, JOURNAL, LOG
 from colony_memory.capture._steady import TRIES, NotSaved, TooLarge, has_file, read_bytes, read_start, still_holds
 
@@ -42,8 +42,7 @@ class _Unsteady(Exception):
     """It changed while it was read; the text says how."""
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Files(Value):
     """The bytes of a database and of the files beside it, empty where there is no such file."""
 
     database: bytes | bytearray

@@ -21,7 +21,7 @@ from colony_memory._format.names import require_label
 from colony_memory._os import files
 from colony_memory._os.files import make_directory, read_file, replace_file
 from colony_memory._os.machine import state_directory
-from colony_memory._values import asdict, dataclass, replace
+from colony_memory._values import Value, asdict, replace
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, message_of
 from colony_memory.snapshot import SnapshotInfo
 
@@ -38,8 +38,7 @@ _MOST_BYTES = 2**20
 _MOST_CHARS = 2000  # of a message: an error may quote a page of HTML
 
 
-@dataclass(frozen=True)
-class LastRun:
+class LastRun(Value):
     """One run of a watch.
 
     Attributes:
@@ -59,8 +58,7 @@ class LastRun:
     pid: int
 
 
-@dataclass(frozen=True)
-class RunLog:
+class RunLog(Value):
     """The last runs of a watch; one of the two is there."""
 
     last_success: LastRun | None  # the newest that saved everything, or found it saved

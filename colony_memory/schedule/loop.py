@@ -12,7 +12,7 @@ import time
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from colony_memory._values import dataclass
+from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultError
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ class Clock:
             return None
 
 
-@dataclass(frozen=True)
-class Outcome(Generic[_R]):
+class Outcome(Value, Generic[_R]):
     """The outcome of a run: a result, an error, or neither where a rate limit held it up."""
 
     when: datetime  # when it ended, in UTC

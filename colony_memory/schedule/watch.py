@@ -11,7 +11,7 @@ import threading
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Value, replace
 from colony_memory.exceptions import (
     BackupUncertain,
     ConflictDetected,
@@ -57,8 +57,7 @@ _LEAST_PATIENCE = 60.0
 _MENDING = (BackupUncertain, ConflictDetected, PruneIncomplete, QuotaExceeded, RateLimited, VaultUnavailable)
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(Value):
     """How a watch ended."""
 
     last: LastRun  # the last backup, made when it was told to stop

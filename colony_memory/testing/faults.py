@@ -8,7 +8,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import common_start
-from colony_memory._values import dataclass
+from colony_memory._values import Record
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, ManyDeletion, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ class ProcessDied(BaseException):
         self.call = call
 
 
-@dataclass(eq=False)
-class Injection:
+class Injection(Record, eq=False):
     """One thing that was injected: on which calls, how often, and what."""
 
     verb: str  # the calls that it strikes, "*" for every one

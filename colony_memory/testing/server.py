@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from colony_memory._values import dataclass, field
+from colony_memory._values import Value, field
 from colony_memory.testing.fake import FakeVault, error_envelope
 from colony_memory.testing.faults import Injection
 
@@ -34,8 +34,7 @@ BASE = "/api/v1"
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Value):
     """A request that was read whole; ``path`` is decoded and begins after :data:`BASE`, "" outside it."""
 
     method: str
@@ -57,8 +56,7 @@ class Request:
         return body.get(name) if isinstance(body, dict) else None
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(Value):
     """A reply. ``body`` None: none at all; ``sent``: how many bytes of it really go out, None for all."""
 
     status: int

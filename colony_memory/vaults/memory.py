@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._ownfiles import read_own, save_own
-from colony_memory._values import dataclass
+from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, VaultDenied, VaultError
 from colony_memory.export import Export, read_export, write_export
 from colony_memory.vaults._files import check_none_match, describe_room, etag_of, time_at
@@ -37,8 +37,7 @@ UNLIMITED_BYTES = 2**50
 MAX_EXPORT_BYTES = 512 * 2**20
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(Value):
     """One file; times in seconds since the epoch."""
 
     content: str

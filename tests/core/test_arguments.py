@@ -25,7 +25,7 @@ from colony_memory import (
     save_folder,
     save_paths,
 )
-from colony_memory._values import asdict, cached_property, dataclass, field, replace
+from colony_memory._values import Record, Value, asdict, cached_property, field, replace
 from colony_memory.capture import read_folder, read_paths, write_folder
 from colony_memory.shell.app.compare import file_history, find_unsaved, search_files
 from colony_memory.shell.app.open import choose_place, open_memory
@@ -162,9 +162,9 @@ def test_the_package_uses_no_other():
 T = TypeVar("T")
 
 
-def make(decorator: Any, field: Any) -> dict[str, Any]:
+def make(field: Any, decorator: Any, frozen: Any, mutable: Any, **alone: Any) -> dict[str, Any]:
     @decorator(frozen=True)
-    class Point:
+    class Point(frozen):
         x: int
         y: list[int] = field(default_factory=list)
         z: int = field(default=3, compare=False, repr=False)
@@ -185,11 +185,11 @@ def make(decorator: Any, field: Any) -> dict[str, Any]:
             return 5
 
     @decorator
-    class Mutable(Generic[T]):
+    class Mutable(mutable, Generic[T]):
         value: T
 
     @decorator(eq=False)
-    class Alone:
+    class Alone(mutable, **alone):
         value: int = 1
 
         def __repr__(self) -> str:
@@ -198,8 +198,18 @@ def make(decorator: Any, field: Any) -> dict[str, Any]:
     return {"Point": Point, "Named": Named, "Mutable": Mutable, "Alone": Alone}
 
 
-OURS = {**make(dataclass, field), "asdict": asdict, "replace": replace}
-THEIRS = make(dataclasses.dataclass, dataclasses.field)
+def leave(kind: Any = None, **_: Any) -> Any:
+    return kind or leave
+
+
+OURS = {**make(field, leave, Value, Record, eq=False), "asdict": asdict, "replace": replace}
+
+
+class Plain:
+    pass
+
+
+THEIRS = make(dataclasses.field, dataclasses.dataclass, Plain, Plain)
 THEIRS |= {"asdict": dataclasses.asdict, "replace": dataclasses.replace}
 
 ASKED = [

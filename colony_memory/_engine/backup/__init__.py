@@ -35,7 +35,7 @@ from colony_memory._format import FORMAT_2
 from colony_memory._format.json import exact_documents
 from colony_memory._format.v2.state import EMPTY
 from colony_memory._format.v2.zstd import WANTED, is_readable
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Value, replace
 from colony_memory.exceptions import ColonyMemoryError, Hint, QuotaExceeded, VaultError, message_of
 
 if TYPE_CHECKING:
@@ -213,8 +213,7 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
     return state, session.known_info(entry, whole)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Value):
     info: SnapshotInfo  # the snapshot as it would be; its id is made up
     unchanged: bool  # the latest holds the same, so that nothing would be written
     needed_bytes: int  # bytes that it would take in the vault

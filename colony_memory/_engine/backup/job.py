@@ -24,7 +24,7 @@ from colony_memory._format.manifest import MAX_NOTE, check_tags
 from colony_memory._format.names import id_order, require_id, require_label
 from colony_memory._format.payload import tree_of
 from colony_memory._format.record import lacks_text
-from colony_memory._values import dataclass, field
+from colony_memory._values import Record, Value, field
 from colony_memory.exceptions import (
     ConflictDetected,
     DecryptionError,
@@ -76,8 +76,7 @@ def check_arguments(
     return label, policy_of(prune_keep, retention), {"note": note, "incomplete": lines, "tags": check_tags(tags)}
 
 
-@dataclass(frozen=True)
-class Unread:
+class Unread(Value):
     """A memory whose text need not be read as long as its tree will do."""
 
     tree: str  # digest of its names and their contents
@@ -86,8 +85,7 @@ class Unread:
     fresh: Mapping[str, str | bytes] = field(default_factory=dict)  # contents that were read all the same
 
 
-@dataclass
-class Job:
+class Job(Record):
     session: Session
     label: str
     documents: dict[str, str]  # what to save; empty as long as memory has it

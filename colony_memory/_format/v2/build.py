@@ -23,7 +23,7 @@ from colony_memory._format.v2.manifest import (
 )
 from colony_memory._format.v2.state import State, most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
-from colony_memory._values import dataclass, pattern
+from colony_memory._values import pattern
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ _TRIES = 4
 _BELOW = pattern(r'"below_sha256": ?"(sha256:[0-9a-f]{64})"')
 
 
-@dataclass(frozen=True)
 class BuiltChain(BuiltSnapshot):
     """A snapshot of format 2; ``files`` are those that are new."""
 

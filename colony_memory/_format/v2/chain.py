@@ -18,7 +18,7 @@ from colony_memory._format.names import is_digest, pack_filename
 from colony_memory._format.payload import Spend, decode_base64, spend_freely
 from colony_memory._format.v2.state import EMPTY, Change, State, apply, change, lead_of, most_line, read_lead
 from colony_memory._format.v2.zstd import Prefix, TooLarge, compress, decompress, split_lead, with_lead
-from colony_memory._values import NamedTuple, dataclass
+from colony_memory._values import NamedTuple, Value
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ class Below(NamedTuple):
     sha256: str
 
 
-@dataclass(frozen=True)
-class Pack:
+class Pack(Value):
     """One link of a chain."""
 
     pack_id: str  # id of the snapshot that it was written for
@@ -147,16 +146,14 @@ _MOST_WORK, _LEAST_WORK = 8, 16 * 2**20
 _DOCUMENT_WEIGHT, _LINE_WEIGHT = 256, 32
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Value):
     pack: Pack  # the pack
     level: int  # how often what it holds was folded
     size: int  # bytes of the state that it leads to
     work: int  # what reading it costs, see _work
 
 
-@dataclass(frozen=True)
-class Chain:
+class Chain(Value):
     links: tuple[Link, ...]  # the packs
     state: State  # the memory
     on_base: int = 0  # snapshots that were made on the base before this one

@@ -10,7 +10,7 @@ from colony_memory._format.json import canonical, load_object
 from colony_memory._format.manifest import Manifest, read_lacking, read_note, read_ruined, summarize
 from colony_memory._format.payload import decode_base64
 from colony_memory._format.v2.chain import MAX_READ_PACKS
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Value, replace
 from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ MAX_FILES = 10_000
 _SIZES = (names.list_of(names.COUNTS[0]), "lists of counts")
 
 
-@dataclass(frozen=True)
 class ChainManifest(Manifest):
     """A manifest of format 2; ``part_files`` are all files that it needs, base first, ``blob_chars`` their bytes."""
 
@@ -94,8 +93,7 @@ LEFT_OUT = "something was left out; what it was is encrypted"
 _STEP = 256
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Value):
     byte_size: int  # bytes of the documents as canonical JSON
     doc_count: int  # number of documents
     plaintext_sha256: str  # digest of those bytes

@@ -17,7 +17,7 @@ from colony_memory._format.payload import digests_of, of_file, sha256
 from colony_memory._format.record import RECORD_NAME, joined_size, record_pieces, take_apart
 from colony_memory._format.v2.delta import gaps, match
 from colony_memory._format.v2.zstd import TooLarge
-from colony_memory._values import NamedTuple, cached_property, dataclass
+from colony_memory._values import NamedTuple, Value, cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -63,8 +63,7 @@ def _name(name: str) -> bytes:
     return name.encode("utf-8", "surrogatepass")
 
 
-@dataclass(frozen=True)
-class State:
+class State(Value):
     contents: dict[str, bytes]  # each by its name, in the order of the bytes of their names
     # Those that are files of the record; the others are texts, the record without its files among them
     files: frozenset[str] = frozenset()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass, field
+from colony_memory._values import Record, Value, field
 from colony_memory.shell.app.config import expanded_path, read_path_setting, read_setting
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ _NEVER = (
 _SYSTEMS = ("Library", "AppData")
 
 
-@dataclass(frozen=True)
-class Agent:
+class Agent(Value):
     name: str  # what --agent calls it, and its label unless another is given
     title: str  # what people call it
     variable: str  # the environment variable that says where its folder is
@@ -200,8 +199,7 @@ AGENTS = {
 _PROJECTS = "projects"
 
 
-@dataclass
-class Host:
+class Host(Record):
     """The folder of a host that a snapshot is going to be written into."""
 
     agent: Agent

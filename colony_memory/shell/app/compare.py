@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._diff import File, number_of_lines, patch, quoted
 from colony_memory._format.names import require_label
-from colony_memory._values import NamedTuple, dataclass, field
+from colony_memory._values import NamedTuple, Value, field
 from colony_memory.capture import read_folder
 from colony_memory.capture._metadata import (
     METADATA_NAMES,
@@ -52,8 +52,7 @@ class _Latest(NamedTuple):
     problem: str | None = None  # why it cannot be read, None where it can, or there is none
 
 
-@dataclass(frozen=True)
-class Unsaved:
+class Unsaved(Value):
     """How what was read differs from the latest snapshot; true where anything is not saved."""
 
     latest: SnapshotInfo | None  # the latest snapshot, None where nothing can be restored
@@ -96,8 +95,7 @@ class Unsaved:
         return found
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(Value):
     """The outcome of a backup before it is made; true where nothing would be left out, and it fits."""
 
     plan: Plan  # the snapshot as it would be, whether it fits, and what a retention would give up
@@ -174,8 +172,7 @@ def _compare(latest: _Latest, capture: Capture, *, masking: bool = False) -> Uns
     return Unsaved(latest.info, changes, latest.problem if latest.documents is None else None, capture)
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Value):
     name: str  # the snapshot's id, or the folder
     title: str  # the same in a sentence
     documents: Mapping[str, str]  # those of the snapshot, or of one of the folder
@@ -233,8 +230,7 @@ def patch_of(before: Side, after: Side, *, only: str | None = None) -> str:
     return patch(*files) + "".join(lines)
 
 
-@dataclass(frozen=True)
-class FileHistory:
+class FileHistory(Value):
     """The history of one file."""
 
     name: str

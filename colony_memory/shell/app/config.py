@@ -18,7 +18,7 @@ from colony_memory._boundary import read_written, require_as_meant
 from colony_memory._format.names import require_label
 from colony_memory._os.files import read_file
 from colony_memory._os.machine import config_directory, expanded
-from colony_memory._values import dataclass, field, pattern
+from colony_memory._values import Value, field, pattern
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.retention import Retention
 from colony_memory.shell.app.keys import settled_identities, settled_recipients
@@ -218,8 +218,7 @@ _BY_OTHERS = 0o022
 _SECRET = frozenset({"api_key", "password", "passphrase", "token", "secret", "key"})
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Value):
     """The configuration file; one that is not there is empty."""
 
     path: Path
@@ -326,8 +325,7 @@ def _parse(data: bytes) -> dict[str, Any]:
     return parsed
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Value):
     value: Any
     sources: tuple[str, ...]  # where it comes from: an option, a variable, or keys of the file
 

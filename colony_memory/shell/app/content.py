@@ -11,7 +11,7 @@ from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order
 from colony_memory._format.v2.manifest import LEFT_OUT
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Value, replace
 from colony_memory.capture._metadata import (
     METADATA_NAMES,
     Metadata,
@@ -99,8 +99,7 @@ def reshape(documents: Mapping[str, str], wanted: Callable[[str], bool]) -> dict
 _MOST = 4  # snapshots that are read for it
 
 
-@dataclass(frozen=True)
-class Filled:
+class Filled(Value):
     """A set that the snapshot lacks, and another one has."""
 
     names: tuple[str, ...]  # the files or the directory, as the snapshot's own record names them

@@ -11,7 +11,7 @@ from colony_memory._boundary import require_text, require_type
 from colony_memory._format.names import read_filename
 from colony_memory._os.files import create_file
 from colony_memory._os.machine import data_directory
-from colony_memory._values import dataclass
+from colony_memory._values import Value
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.shell.app.config import at_key, read_setting, url_of
 from colony_memory.shell.app.keys import client_arguments
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 _KNOWN = ".known"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Value):
     """A vault that was chosen."""
 
     url: str  # what names it
@@ -170,8 +169,7 @@ def _kind(url: str) -> str:
     return url.lower().rstrip("/")
 
 
-@dataclass(frozen=True)
-class OpenMemory:
+class OpenMemory(Value):
     """A memory, and the place where it is."""
 
     memory: ColonyMemory

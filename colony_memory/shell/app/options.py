@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._boundary import several
 from colony_memory._engine.backup.job import check_arguments
 from colony_memory._os.machine import end_session
-from colony_memory._values import dataclass, names_of, replace
+from colony_memory._values import Value, names_of, replace
 from colony_memory.capture.folder import read_choices
 from colony_memory.capture.secrets import judge_words, read_allowed
 from colony_memory.exceptions import ColonyMemoryError, passing
@@ -85,8 +85,7 @@ def run_before(command: str, folder: Path) -> None:
 _OF_FOLDER = ("exclude", "secrets", "allow_secrets", "agent")
 
 
-@dataclass(frozen=True)
-class BackupOptions:
+class BackupOptions(Value):
     """How folders and files are read and saved. Once there is one, nothing in it is wrong.
 
     What may be one text or several is a tuple then, and the label as file names spell it.

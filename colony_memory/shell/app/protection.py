@@ -14,7 +14,7 @@ from colony_memory import _engine
 from colony_memory._format import FORMAT
 from colony_memory._format.names import id_order, read_filename, require_label
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass, field, getLogger, replace
+from colony_memory._values import Value, field, getLogger, replace
 from colony_memory.capture.index import disprove, kept_of, peek_index
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -66,16 +66,14 @@ _MAY_NOT_WRITE = (
 )
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Value):
     what: str
     mending: Mending  # what would mend it
     label: str | None = None  # the label that it is of, None for the vault's
     snapshot_id: str | None = None  # the snapshot that it is of, None for the label's
 
 
-@dataclass(frozen=True)
-class Newest:
+class Newest(Value):
     """The findings of reading a label's newest snapshots in full."""
 
     good: SnapshotInfo | None  # the newest whose every byte is as it was saved, None where there is none
@@ -84,8 +82,7 @@ class Newest:
     unread: Collection[str] = ()  # ids of those of damaged that may be good and that this host cannot read
 
 
-@dataclass(frozen=True)
-class Protection:
+class Protection(Value):
     """The verdict on one label; true where its memory is protected."""
 
     state: State  # in a word or two
@@ -102,8 +99,7 @@ class Protection:
         return self.state == "protected"
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(Value):
     """The findings of a check; true where the memory that was asked for is protected."""
 
     found: VaultMap  # what is in the vault, with the labels that were asked for

@@ -11,7 +11,7 @@ from colony_memory._boundary import require_text, several, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, with_merged
 from colony_memory._os.paths import local_name
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Value, replace
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._metadata import described_by, split_documents
 from colony_memory.capture._question import FileInUse, Holding
@@ -111,8 +111,7 @@ def _retire(memory: ColonyMemory, label: str) -> None:
         warnings.warn(ColonyMemoryWarning(told), stacklevel=3)
 
 
-@dataclass(frozen=True)
-class RestoredFolder:
+class RestoredFolder(Value):
     """The result of a restore into a folder, or with ``dry_run`` would do; true unless it would be refused.
 
     Attributes:

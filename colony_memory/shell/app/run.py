@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
-from colony_memory._values import dataclass, field, replace
+from colony_memory._values import Record, Value, field, replace
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moves import FolderChanged
 from colony_memory.capture._question import Unsaved
@@ -39,8 +39,7 @@ _TRIES = 3
 _NAMED, _LASTS = 3, timedelta(days=30)
 
 
-@dataclass(frozen=True)
-class Begun:
+class Begun(Value):
     restored: RestoredFolder | None = None  # what was restored; None where nothing was written, as on a first start
     latest: str | None = None  # id of the snapshot that a restore would give
     told: tuple[str, ...] = ()  # what whoever starts it should know: what was merged, replaced, or left
@@ -79,8 +78,7 @@ def begin(
         return Begun(latest="" if latest is None else latest.snapshot_id, failed=message_of(error))
 
 
-@dataclass
-class _Start:
+class _Start(Record):
     """One start: of the folder, and what :func:`begin` was asked."""
 
     target: Target
@@ -202,8 +200,7 @@ def _names(documents: dict[str, str]) -> frozenset[str]:
     return frozenset((*contents, *metadata.links))
 
 
-@dataclass(frozen=True)
-class Guarded:
+class Guarded(Value):
     """A folder as it was before.
 
     Attributes:

@@ -16,7 +16,7 @@ from colony_memory._format.payload import tree_of
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.machine import origin_of
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass, replace
+from colony_memory._values import Value, replace
 from colony_memory.capture._identity import unmoved
 from colony_memory.capture._metadata import at_known_times
 from colony_memory.capture.folder import Capture, end_unfinished, find_sources, read_by_index, require_directory
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 
-@dataclass(frozen=True)
-class Saved:
+class Saved(Value):
     """A save of folders and files; true where nothing had to be left out.
 
     Attributes:

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import NamedTuple, dataclass, names_of
+from colony_memory._values import NamedTuple, Value, names_of
 from colony_memory.shell.words.errors import PROGRAM
 
 if TYPE_CHECKING:
@@ -177,8 +177,7 @@ OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class CommonOptions:
+class CommonOptions(Value):
     """The options of every verb that works with a vault."""
 
     vault: str | None = None
@@ -204,8 +203,7 @@ class CommonOptions:
         return Output(self.as_json, self.quiet)
 
 
-@dataclass(frozen=True)
-class RetentionOptions:
+class RetentionOptions(Value):
     """Which snapshots to keep, as it was given."""
 
     keep: int | None = None
@@ -223,7 +221,6 @@ class RetentionOptions:
         return {name: value for name, value in values.items() if value is not None}
 
 
-@dataclass(frozen=True)
 class SavingOptions(RetentionOptions):
     """How folders and files are saved, as it was given."""
 

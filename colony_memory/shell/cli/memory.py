@@ -9,7 +9,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
-from colony_memory._values import dataclass, field
+from colony_memory._values import Value, field
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
 from colony_memory.shell.app.agents import AGENTS, Host
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _ANOTHER = "set COLONY_API_KEY or --vault for another"
 
 
-@dataclass(frozen=True)
-class OpenVault:
+class OpenVault(Value):
     """A memory, the place where it is, and where the answers go."""
 
     memory: ColonyMemory

@@ -12,7 +12,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import asdict, dataclass
+from colony_memory._values import Value, asdict
 from colony_memory._version import __version__
 from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.shell.words import count, draws, shown, shown_with_tabs, size
@@ -58,8 +58,7 @@ def styled(text: str, style: str) -> str:
     return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and draws(sys.stdout) else text
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(Value):
     """Where the answers go. What is asked for and cannot be written is a :class:`Failure`."""
 
     as_json: bool = False  # for programs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from colony_memory._values import dataclass
+from colony_memory._values import Value
 from colony_memory.shell.app.pick import made_at, number_left_out, stamp
 from colony_memory.shell.cli.output import is_terminal, styled
 from colony_memory.shell.words import age, columns_of, count, few, shown, signer, size, stored, width_of
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 _GAP = 2
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Value):
     """One column."""
 
     head: str  # what stands above it

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._format.names import id_time
 from colony_memory._os.paths import is_empty
-from colony_memory._values import dataclass
+from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryWarning, message_of
 from colony_memory.schedule.last_run import write_last_run
 from colony_memory.shell.app.pick import made_at, stamp
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Value):
     """A program that runs agents and calls commands at its events.
 
     Attributes:

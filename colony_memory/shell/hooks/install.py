@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import colony_memory
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
 from colony_memory._os.paths import real_path
-from colony_memory._values import dataclass
+from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.shell.app.config import at_key, path_of
 
@@ -217,8 +217,7 @@ def _without(settings: dict[str, Any], is_meant: Callable[[Any], bool]) -> dict[
     return {name: hooks if name == "hooks" else value for name, value in settings.items() if name != "hooks" or hooks}
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Value):
     """A change of a settings file; true where it changes anything."""
 
     path: Path

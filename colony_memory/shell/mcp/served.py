@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from colony_memory._format.json import printable
 from colony_memory._format.names import id_time
 from colony_memory._os.paths import real_path
+from colony_memory._values import Value, cached_property, field
 from colony_memory.capture._identity import unmoved
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError, Hint, bad_argument, message_of
@@ -210,8 +209,7 @@ def _with(snapshot_id: object) -> str:
     return f" with snapshot {snapshot_id}" if isinstance(snapshot_id, str) and id_time(snapshot_id) else ""
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(Value):
     """A folder, and where and how its memory is kept.
 
     Attributes:

@@ -6,13 +6,13 @@ The annotations and docstrings are what a client is told of a tool.
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from colony_memory._format.json import printable
 from colony_memory._os.paths import is_empty
+from colony_memory._values import Value, replace
 from colony_memory.capture._metadata import compare_files, contents_of
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import (
@@ -358,8 +358,7 @@ class Agreement(BaseModel):
     restore: bool = Field(title="Restore", description="Write these files into the folder.")
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Value):
     """The plan of a restore."""
 
     snapshot_id: str  # the one that is restored, whatever becomes the latest meanwhile

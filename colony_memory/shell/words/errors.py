@@ -12,7 +12,7 @@ import warnings
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import dataclass
+from colony_memory._values import Record
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint, SecretsFound, message_of
 from colony_memory.shell.words import FEW, shown, width_of
 
@@ -92,8 +92,7 @@ SETTINGS = {"api_key": "set COLONY_API_KEY", "base_url": "set COLONY_BASE_URL"}
 _OWN = ("open", "read_folder", "restore_folder")
 
 
-@dataclass
-class Asked:
+class Asked(Record):
     """The request of this run, as far as it was understood yet."""
 
     argv: Sequence[str] = ()  # the arguments as they were given

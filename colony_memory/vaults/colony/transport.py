@@ -18,7 +18,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from colony_memory._values import dataclass, field
+from colony_memory._values import Value, field
 from colony_memory._version import __version__
 from colony_memory.exceptions import VaultError
 
@@ -33,8 +33,7 @@ _ROUTER_WORDS = frozenset({"", "Not Found"})  # what a web framework says of an 
 _MOST_NODES, _FEW_BYTES = 400_000, 2**20
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Value):
     """A request; the token is in its headers, so that its repr leaves them out."""
 
     method: str
@@ -43,8 +42,7 @@ class Request:
     body: bytes | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(Value):
     """A reply; ``headers`` by lower-case name."""
 
     status: int

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.paths import is_empty
-from colony_memory._values import asdict, dataclass, replace
+from colony_memory._values import Record, asdict, replace
 from colony_memory.exceptions import ConflictDetected, PruneIncomplete, VaultUnavailable
 from colony_memory.shell.app.agents import AGENTS
 from colony_memory.shell.app.open import choose_place, refuse_vault_inside
@@ -195,8 +195,7 @@ _PATIENCE = 5.0
 _LONGEST_NOTE = 2.0
 
 
-@dataclass
-class Call:
+class Call(Record):
     """One call of ``hook``; what it does for an event, in a thread, gives words for the agent and for the person."""
 
     folder: str
