@@ -121,11 +121,9 @@ class AutobackupBase:
 
     def _tell(self, outcome: Outcome[SnapshotInfo]) -> None:
         failures, error, label = outcome.failures, outcome.error, self._label
-        if outcome.barred:
-            _logger.warning("no backup of label %r: the vault's rate limit holds for %.0f s", label, outcome.barred)
-        elif error is None and failures:
+        if error is None and failures:
             _logger.info("backups of label %r work again, after %d errors", label, failures)
-        elif error is not None:
+        if error is not None:
             loud = outcome.final or failures & (failures - 1) == 0
             _logger.log(
                 logging.WARNING if loud else logging.DEBUG,
@@ -202,21 +200,14 @@ class Autobackup(AutobackupBase):
     included, is in :attr:`last_error` and in the log: a warning for the first error of a run, the second, the fourth,
     the eighth and so on, and for every failed final backup.
 
-    **When.** First after ``every`` seconds, then ``every`` seconds after the end of each backup. After an error
-    already after 30 s, doubled with each further one up to ``every``, and never before a ``retry_after`` of the vault
-    has passed (a day at most). Time that the machine is suspended counts. Unchanged memory counts as a success.
-
-    **The final backup** is made when the block is left, at the interpreter's exit, and on a signal, but not while a
-    rate limit holds. After ``final_timeout`` seconds the process goes on without it, and what ``collect()`` returns
-    later is not saved. Nothing can be saved after SIGKILL or ``os._exit()``, and in a forked child the block does
-    nothing.
-
-    **SIGTERM, SIGINT and SIGHUP** are handled where the block is entered in the main thread, unless they are ignored.
-    After the final backup the handler that was there before is called; where there was none, the process dies of the
-    signal as ever (process 1 of a container, which the system spares, goes on until it is killed). A second SIGINT
-    does not wait. Leaving the block puts the former handlers back, unless others were set meanwhile. **Beware** that on
-    a signal the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock of the agent may
-    wait in vain, until ``final_timeout``.
+    **When.** ``every`` seconds after the end of the one before; after an error after 30 s, doubled with each further
+    one up to ``every``, and never before a ``retry_after`` of the vault has passed (a day at most). Time that the
+    machine is suspended counts. The final one is made when the block is left, at the interpreter's exit, and on
+    SIGTERM, SIGINT and SIGHUP where the block is entered in the main thread, unless they are ignored, but not while a
+    rate limit holds. Then the former handler is called, or the process dies of the signal as ever (process 1 of a
+    container, which the system spares, goes on until it is killed). A second SIGINT does not wait. **Beware** that on a
+    signal the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock of the agent may wait
+    in vain, until ``final_timeout``. In a forked child the block does nothing.
 
     Args:
         memory: Where to save.
@@ -295,20 +286,11 @@ _PAUSE = 0.02
 class AsyncAutobackup(AutobackupBase):
     """:class:`~colony_memory.schedule.autobackup.Autobackup` for :class:`AsyncColonyMemory`; for one ``async with``.
 
-    When backups are made, what is told, the arguments and the attributes are the same. What differs:
-
-    **collect** may be a coroutine function too. Either kind is called in the event loop, so it sees the agent's
-    memory between two of its steps; a plain one that takes long holds the loop up (``asyncio.to_thread`` helps).
-
-    **Cancelling** the task waits for the final backup, ``final_timeout`` at most, and is then heeded. After that time
-    the backup is cancelled, and leaves what a crash at that place leaves. What cancels every task, as the end of
-    ``asyncio.run`` does, may cut off a backup on the timer; the final one is then made all the same.
-
-    **On a signal** the loop goes on while the final backup is made, and so does the agent. Then the former handler is
-    called; a loop that is blocked is not waited for longer than ``final_timeout``.
-
-    An event loop that is closed before the block is left makes no final backup. Leave the block: nothing is done at
-    the interpreter's exit, where no loop runs any more.
+    ``collect`` may be a coroutine function. Either kind is called in the event loop, between two steps of the agent;
+    a plain one that takes long holds the loop up (``asyncio.to_thread`` helps). **Cancelling** the task waits for the
+    final backup, ``final_timeout`` at most, and is then heeded. **On a signal** the loop goes on while the final backup
+    is made, and so does the agent. Nothing is saved at the interpreter's exit, or by an event loop that is closed
+    before the block is left.
     """
 
     _asynchronous = True

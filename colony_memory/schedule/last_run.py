@@ -39,23 +39,14 @@ _MOST_CHARS = 2000  # of a message: an error may quote a page of HTML
 
 
 class LastRun(Value):
-    """One run of a watch.
+    """One run of a watch."""
 
-    Attributes:
-        when: When it ended, in UTC.
-        ok: Whether everything was saved, or was saved already.
-        message: What was done, or what went wrong, on one line.
-        snapshot_id: The snapshot that was made or found unchanged; None where the run failed.
-        next_run: When the next run is due, in UTC; None where none is, since the watch has ended.
-        pid: The process.
-    """
-
-    when: datetime
-    ok: bool
-    message: str
-    snapshot_id: str | None
-    next_run: datetime | None
-    pid: int
+    when: datetime  # when it ended, in UTC
+    ok: bool  # whether everything was saved, or was saved already
+    message: str  # what was done, or what went wrong, on one line
+    snapshot_id: str | None  # the snapshot that was made or found unchanged; None where the run failed
+    next_run: datetime | None  # when the next run is due, in UTC; None where none is, since the watch has ended
+    pid: int  # the process
 
 
 class RunLog(Value):
@@ -139,9 +130,10 @@ def read_runs(vault_url: str, label: str) -> RunLog | None:
     """
     try:
         path = last_run_path(vault_url, label)
-        return _read(path)
     except ColonyMemoryError:  # no watch can have noted how it ended
         return None
+    try:
+        return _read(path)
     except OSError as error:
         _warn_unreadable(path, error.strerror or str(error))
         return None
@@ -149,7 +141,8 @@ def read_runs(vault_url: str, label: str) -> RunLog | None:
 
 def write_last_run(path: Path, run: LastRun) -> None:
     """Note how a run ended, whole or not at all, for the file's owner alone."""
-    log, run = _read(path) or RunLog(None, None, 0), replace(run, message=run.message[:_MOST_CHARS])
+    run = replace(run, message=run.message[:_MOST_CHARS])
+    log = _read(path) or RunLog(None, None, 0)
     log = RunLog(run, log.last_failure, 0) if run.ok else RunLog(log.last_success, run, log.failed_since + 1)
     document = {"version": _VERSION, **asdict(log)}
     make_directory(path.parent)
@@ -164,19 +157,20 @@ def _read(path: Path) -> RunLog | None:
     found = read_file(path, _MOST_BYTES)
     if found is None:
         return None
+    why = "malformed, or of another version"
     try:
         noted = json.loads(found.data)
-        if noted["version"] != _VERSION:
-            raise ValueError("not of a form that this version knows")
         success, failure, failed = noted["last_success"], noted["last_failure"], noted["failed_since"]
-        if type(failed) is int and failed >= 0 and (failure if failed else success) is not None:
+        if noted["version"] == _VERSION and type(failed) is int and failed >= 0 and (failure if failed else success):
             return RunLog(_run(success), _run(failure), failed)
-        raise ValueError("malformed")
-    except (ValueError, RecursionError) as error:
-        _warn_unreadable(path, str(error))
-    except (LookupError, TypeError):
-        _warn_unreadable(path, "malformed")
+    except (ValueError, RecursionError, LookupError, TypeError) as error:
+        why = f"{why} ({error})"
+    _warn_unreadable(path, why)
     return None
+
+
+def _warn_unreadable(path: Path, why: str) -> None:
+    warnings.warn(f"the last result of watch cannot be read: {path}: {why}", ColonyMemoryWarning, stacklevel=3)
 
 
 def _run(noted: Any) -> LastRun | None:
@@ -186,10 +180,6 @@ def _run(noted: Any) -> LastRun | None:
     if when.tzinfo is None or (due and due.tzinfo is None):
         raise ValueError("a time without its zone")
     return LastRun(**{**noted, "when": when, "next_run": due, "message": str(noted["message"])})
-
-
-def _warn_unreadable(path: Path, why: str | None) -> None:
-    warnings.warn(f"the last result of watch cannot be read: {path}: {why}", ColonyMemoryWarning, stacklevel=3)
 
 
 @contextlib.contextmanager

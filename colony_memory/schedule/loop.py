@@ -70,13 +70,12 @@ class Clock:
 
 
 class Outcome(Value, Generic[_R]):
-    """The outcome of a run: a result, an error, or neither where a rate limit held it up."""
+    """The outcome of a run: a result or an error, such as the rate limit that held it up."""
 
     when: datetime  # when it ended, in UTC
     next_in: float = math.inf  # seconds from there to the next run
     result: _R | None = None  # what it returned
     error: BaseException | None = None  # what it failed of
-    barred: float = 0.0  # seconds that the vault's rate limit still holds; the run was not made then
     failures: int = 0  # errors in a row: up to this one, or before this success
     final: bool = False  # whether it was made because of the end
 
@@ -241,8 +240,10 @@ class Loop(Generic[_R]):
     def _perform(self, *, final: bool = False) -> Outcome[_R]:
         error: BaseException | None = None
         result: _R | None = None
-        failures, barred = self._failures, max(0.0, self._barred_until - self._clock.now())
-        if barred == 0:
+        failures, barred = self._failures, self._barred_until - self._clock.now()
+        if barred > 0:
+            error = RateLimited(f"the vault's rate limit holds for {barred:.0f} s more", retry_after=barred)
+        else:
             self._began = self._clock.now()
             try:
                 result = self._run()
@@ -251,7 +252,7 @@ class Loop(Generic[_R]):
             self._began = None
             failures = self._note(result, error)
         now = datetime.now(timezone.utc)
-        outcome = Outcome(now, self._due - self._clock.now(), result, error, barred, failures, final)
+        outcome = Outcome(now, self._due - self._clock.now(), result, error, failures, final)
         try:
             self._tell(outcome)
         except Exception:  # noqa: BLE001 - such as a handler's of the log: told as every thread's, but no end of this one

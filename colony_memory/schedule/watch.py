@@ -75,14 +75,11 @@ class Watch:
     After an error it tries again in 30 s, then 60 s and so on, up to ``every`` or an hour, by chance up to half sooner,
     and never before a ``retry_after`` of the vault has passed (a day at most). :meth:`run` raises what the very first
     run fails of, unless it may mend itself, and stops by SIGTERM, SIGINT and SIGHUP where it was called in the main
-    thread: a run under way is finished and one more is made, both within ``final_timeout`` seconds. A second SIGINT
-    raises KeyboardInterrupt.
+    thread, after one more run; a second SIGINT raises KeyboardInterrupt.
 
-    Runs are made in a thread of their own, so that a vault that hangs does not keep signals waiting, and ``on_run``
-    hears of each there. While one takes longer than ``every`` (a minute at least), that is told as a failure.
-
-    Beside something else it is entered by ``with``: :meth:`save_now` begins, :meth:`look` is called now and then, and
-    :meth:`end` stops. Signals and the state's lock are the caller's then, and no error ends it.
+    Runs are made in a thread of their own, and ``on_run`` hears of each there. While one takes longer than ``every`` (a
+    minute at least), that is told as a failure. Beside something else it is entered by ``with``: :meth:`save_now`
+    begins, :meth:`look` is called now and then, :meth:`end` stops. Signals and the state's lock are the caller's then.
     """
 
     def __init__(
@@ -170,10 +167,11 @@ class Watch:
         request = self._loop.post(self._final_timeout, end=True)
         request.wait()
         late = VaultUnavailable(f"not done within {self._final_timeout:g} s")
-        last, error = _run_of(request.outcome or Outcome(_now(), error=late))
+        outcome = request.outcome or Outcome(_now(), error=late)
+        last = _run_of(outcome)
         last = replace(last, message=f"{last.message} (last backup, on {reason})", next_run=None)
-        self._tell(last, error)
-        return Ended(last, error)
+        self._tell(last, outcome.error)
+        return Ended(last, outcome.error)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGINT:
@@ -189,9 +187,9 @@ class Watch:
             return
         first, self._first = self._first, False
         raised = outcome.error if first and outcome.error is not None and not mends_itself(outcome.error) else None
-        run, error = _run_of(outcome)
+        run = _run_of(outcome)
         try:
-            self._tell(run if raised is None else replace(run, next_run=None), error, heard=raised is None)
+            self._tell(run if raised is None else replace(run, next_run=None), outcome.error, heard=raised is None)
         except Exception as failed:  # noqa: BLE001 - raised where the watch is run
             raised = raised or failed
         if raised is not None:
@@ -210,12 +208,9 @@ class Watch:
                 self._on_run(run, error)
 
 
-def _run_of(outcome: Outcome[Backup]) -> tuple[LastRun, BaseException | None]:
-    error = outcome.error
-    if outcome.barred:
-        error = RateLimited(f"the vault's rate limit holds for {outcome.barred:.0f} s more", retry_after=outcome.barred)
+def _run_of(outcome: Outcome[Backup]) -> LastRun:
     due = None if outcome.next_in == math.inf else outcome.when + timedelta(seconds=outcome.next_in)
-    return run_of(outcome.when, outcome.result, error, next_run=due), error
+    return run_of(outcome.when, outcome.result, outcome.error, next_run=due)
 
 
 def _now() -> datetime:

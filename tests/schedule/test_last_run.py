@@ -80,7 +80,7 @@ def log_of(**changes):
         ("", "Expecting value"),
         ("[" * 60_000, "recursion|Expecting value"),  # how deep JSON may be nested differs
         ("[]", "malformed"),
-        (log_of(version=1), "not of a form that this version knows"),
+        (log_of(version=1), "of another version"),
         (log_of(last_success=None), "malformed"),
         (log_of(last_success=[]), "malformed"),
         (log_of(failed_since=1), "malformed"),
