@@ -27,16 +27,14 @@ _HOUR = 3600.0
 class FakeVault(MemoryVault):
     """The hosted vault as ``colony_sdk.ColonyClient`` shows it, without network.
 
-    It refuses with the SDK's own exceptions, in this order: for a listing 422 (a prefix of more than
-    255 characters); for an upload 422 (more than 1,100,000 characters, a
-    name of more than 255, text that UTF-8 cannot encode), 403 KARMA_TOO_LOW, 400 INVALID_INPUT (extension),
-    400 QUOTA_EXCEEDED (the file, then the total, to which a replaced file does not count), 400 LIMIT_EXCEEDED
-    (number of files, where the upload makes a new one), 429, 412; for a delete, which needs no karma, 429, 404.
+    It refuses with the SDK's own exceptions, in this order: for a listing 422 (a prefix of more than 255 characters);
+    for an upload 422 (more than 1,100,000 characters, a name of more than 255, text that UTF-8 cannot encode), 403
+    KARMA_TOO_LOW, 400 INVALID_INPUT (extension), 400 QUOTA_EXCEEDED (the file, then the total, to which a replaced file
+    does not count), 400 LIMIT_EXCEEDED (number of files, where the upload makes a new one), 429, 412; for a delete,
+    which needs no karma, 429, 404.
 
-    Uploads and deletes share one bucket an hour; the hour begins with the first of them. An operation that gets
-    as far as the bucket spends from it, even if a 404 or 412 follows; one refused earlier does not.
-
-    Status is all zeros until the first upload that succeeds, as the quota is provisioned then.
+    Uploads and deletes share one bucket an hour, which begins with the first of them. What gets as far as the bucket
+    spends from it, even if a 404 or 412 follows. Status is all zeros until the first upload that succeeds.
 
     Args:
         quota_bytes: Bytes that all files together may take.
@@ -47,8 +45,7 @@ class FakeVault(MemoryVault):
         clock: Seconds since the epoch, for times and for the hour.
 
     Attributes:
-        files: Name to text; may be read and changed directly. Every argument above is an attribute too, and may
-            be changed at any time.
+        files: Name to text; may be read and changed directly, as may every argument above.
         calls: ``(verb, filename)`` of every call, refused ones included. The verbs are ``"status"``, ``"list"``
             (with the prefix as filename, or ``""``), ``"get"``, ``"upload"`` and ``"delete"``.
     """

@@ -27,11 +27,7 @@ VERBS = ("status", "list", "get", "upload", "delete")
 
 
 class ProcessDied(BaseException):
-    """The process ended here. No ``except Exception`` may survive it, as none survives a kill.
-
-    Attributes:
-        call: Number of the vault call, counted as in :attr:`FaultyVault.count`.
-    """
+    """The process ended at this vault ``call``. No ``except Exception`` may survive it, as none survives a kill."""
 
     def __init__(self, call: int) -> None:
         super().__init__(f"the process died at vault call {call}")
@@ -83,10 +79,9 @@ def _counted(name: str, verb: str) -> Callable[..., Any]:
 class FaultyVault:
     """A vault that does as the wrapped one does, except where it was told to fail, to lie or to die.
 
-    One call goes through: hooks, faults before it, the vault itself, faults after it, lies. The optional methods
-    (conditional upload, prefix listing, operations left, free space) are there exactly when the wrapped vault has them;
-    asking for the operations left is no vault call and is not counted, asking for free space counts as a status. May be
-    used from several threads.
+    One call goes through: hooks, faults before it, the vault itself, faults after it, lies. The optional methods are
+    there exactly when the wrapped vault has them; asking for the operations left is not counted. May be used from
+    several threads.
 
     In every method below, ``verb`` is one of :data:`VERBS` or ``"*"``, and ``match`` a part of the filename or a
     predicate on it (of a listing: the prefix, or ``""``; of status: ``""``).
@@ -124,9 +119,6 @@ class FaultyVault:
         ``error`` is an exception, a class of them, called with a message, or something without arguments that returns
         one. ``times`` says how often, None until :meth:`heal`; ``skip`` how many fitting calls pass first. With
         ``after`` the vault does what it was asked for, and then the call fails, unless the vault itself refuses.
-
-        Raises:
-            ValueError: Unknown verb, or a count that makes no sense.
         """
         return self._add("after" if after else "before", Injection(verb, match, times, skip, error))
 
@@ -143,12 +135,8 @@ class FaultyVault:
         return self._add("lie", Injection(verb, match, times, 0, replace))
 
     def stop_after(self, n: int, *, applied: bool) -> None:
-        """Die at the n-th call from now (1: the very next one), and at every later one.
-
-        ``applied``: that call still reaches the vault. Later ones never do.
-
-        Raises:
-            ValueError: ``n`` is below 1.
+        """Die at the n-th call from now (1: the very next one), which still reaches the vault if ``applied``, and at
+        every later one, which never does.
         """
         if n < 1:
             raise ValueError(f"calls are counted from 1, not {n}")

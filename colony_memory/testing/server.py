@@ -15,13 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from colony_memory._values import Value, field
+from colony_memory._values import NamedTuple
 from colony_memory.testing.fake import FakeVault, error_envelope
 from colony_memory.testing.faults import Injection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from email.message import Message
 
     from typing_extensions import Self
 
@@ -34,34 +33,12 @@ BASE = "/api/v1"
 _logger = logging.getLogger(__name__)
 
 
-class Request(Value):
-    """A request that was read whole; ``path`` is decoded and begins after :data:`BASE`, "" outside it."""
-
-    method: str
-    path: str
-    query: str
-    headers: Message
-    body: bytes
-
-    @property
-    def bearer(self) -> str:
-        return str(self.headers.get("Authorization", "")).removeprefix("Bearer ")
-
-    def field(self, name: str) -> Any:
-        """A field of its JSON object, None where the body is something else."""
-        try:
-            body = json.loads(self.body)
-        except ValueError:
-            return None
-        return body.get(name) if isinstance(body, dict) else None
-
-
-class Reply(Value):
+class Reply(NamedTuple):
     """A reply. ``body`` None: none at all; ``sent``: how many bytes of it really go out, None for all."""
 
     status: int
     body: bytes | None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     sent: int | None = None
 
 
@@ -73,7 +50,7 @@ class Listener(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, respond: Callable[[Request], Reply | None]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), Request)
         self.respond = respond
 
     def server_bind(self) -> None:
@@ -88,7 +65,9 @@ class Listener(ThreadingHTTPServer):
         _logger.log(level, "a request was not answered", exc_info=error)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Request(BaseHTTPRequestHandler):
+    """A request; once it was read whole, ``path`` is decoded and begins after :data:`BASE`, "" outside it."""
+
     protocol_version = "HTTP/1.1"
     timeout = 10.0  # so that a client that sends nothing cannot keep the server from closing
     server: Listener
@@ -98,11 +77,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         self.close_connection = True
-        address = urlsplit(self.path)
-        path = unquote(address.path)
-        path = path[len(BASE) :] if path.startswith(f"{BASE}/") else ""
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        reply = self.server.respond(Request(self.command, path, address.query, self.headers, body))
+        self.method, address = self.command, urlsplit(self.path)
+        path, self.query = unquote(address.path), address.query
+        self.path = path[len(BASE) :] if path.startswith(f"{BASE}/") else ""
+        self.bearer = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        reply = self.server.respond(self)
         if reply is None:
             return
         headers = {"Content-Type": "application/json", "Connection": "close", **reply.headers}
@@ -115,6 +95,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write((reply.body or b"")[: reply.sent])
 
     do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815
+
+    def field(self, name: str) -> Any:
+        """A field of its JSON object, None where the body is something else."""
+        try:
+            body = json.loads(self.body)
+        except ValueError:
+            return None
+        return body.get(name) if isinstance(body, dict) else None
 
 
 def ok(value: object, headers: Mapping[str, str] | None = None) -> Reply:
@@ -156,11 +144,9 @@ class VaultServer:
             server.fault("PUT", "applied", path="latest")
 
     It knows ``POST /auth/token``, ``GET /vault/status``, ``GET /vault/files?prefix=``, ``GET``, ``PUT`` and
-    ``DELETE /vault/files/{path}`` and ``GET /me/capabilities``, with the API's envelopes, ``ETag`` and conditions.
-    ``X-RateLimit-*`` of the hourly bucket come with ``PUT`` and ``DELETE``; their ``Reset`` is in seconds since the
-    epoch. The overall limit of requests a minute is not enforced.
-
-    Set ``COLONY_SDK_NO_TOKEN_CACHE=1`` around the SDK, which otherwise keeps tokens on disk.
+    ``DELETE /vault/files/{path}`` and ``GET /me/capabilities``, with the API's envelopes, ``ETag``, conditions and, for
+    ``PUT`` and ``DELETE``, ``X-RateLimit-*``. Set ``COLONY_SDK_NO_TOKEN_CACHE=1`` around the SDK, which otherwise keeps
+    tokens on disk.
 
     Args:
         vault: What it serves; a new :class:`FakeVault` where it is not given.
@@ -240,17 +226,15 @@ class VaultServer:
         ============  ====================================================================================
         kind          what happens, and the options with their defaults
         ============  ====================================================================================
-        ``applied``   The request is carried out, then the connection is closed without a reply
-                      (``then="drop"``) or an error is sent (``then="status"``, ``status=503``,
-                      ``code=None``, ``retry_after=None``).
-        ``delay``     The request waits for ``seconds=0.1`` and is then answered as ever.
+        ``applied``   Carried out; then the connection is closed without a reply (``then="drop"``) or an
+                      error is sent (``then="status"``, and the options of that).
+        ``delay``     Answered as ever, but after ``seconds=0.1``.
         ``drop``      The connection is closed without a reply, and nothing is carried out.
         ``expired``   401 AUTH_INVALID_TOKEN, and the request's token is invalid from now on.
         ``garbage``   200 with a page of HTML; carried out only with ``applied=True``.
         ``status``    An error and nothing carried out: ``status=503``, ``code=None``, ``retry_after=None``.
-        ``torn``      Half of the body is sent, then the connection is closed. The length that was announced is
-                      that of the whole body (``declared="whole"``) or of the half (``declared="sent"``). The
-                      request is carried out. A reply without a body counts as ``{}``.
+        ``torn``      Carried out; half of the body is sent, then the connection is closed. The length that was
+                      announced is that of all (``declared="whole"``) or of the half (``declared="sent"``).
         ============  ====================================================================================
 
         Args:

@@ -12,16 +12,8 @@ looked for in a listing, since a wrong address answers 404 too.) A listing names
 threads at once. What a vault can beyond that, its class has methods for, or the object has them as attributes of its
 own. :class:`colony_memory.testing.VaultBackendTests` tests all of it.
 
-**Replies** may be bare or wrapped as ``{"result": …}``:
-
-========================  =====================================================================
-``vault_status()``        ``{"quota_bytes", "used_bytes", "available_bytes", "file_count"}``
-``vault_list_files()``    ``{"items": [{"filename", "content_size", "updated_at"}], "total"}``;
-                          ``"files"`` in place of ``"items"``, a bare list, and bare names work too
-``vault_get_file(f)``     ``{"content"}``, optionally ``"etag"``
-``vault_upload_file()``   ``{"filename", "content_size"}``
-``vault_delete_file(f)``  anything
-========================  =====================================================================
+**Replies** may be bare or wrapped as ``{"result": …}``. A listing may have ``"files"`` in place of ``"items"``, or be a
+bare list; its entries may be bare names. A file's ``etag`` is optional, and so is the reply to a deletion.
 """
 
 from __future__ import annotations
@@ -65,16 +57,16 @@ class VaultBackend(Protocol):
     """The five methods of ``colony_sdk.ColonyClient`` that a snapshot needs."""
 
     def vault_status(self) -> Any:
-        """Quota in bytes and number of files. All zero where nothing was ever written."""
+        """``quota_bytes``, ``used_bytes``, ``available_bytes``, ``file_count``; all zero before the first upload."""
 
     def vault_list_files(self) -> Any:
-        """Every file's name and size, without content."""
+        """``{"items": [{"filename", "content_size", "updated_at"}], "total"}``: every file, without its content."""
 
     def vault_get_file(self, filename: str) -> Any:
-        """One file with its content; an exception with ``status`` 404 where it is not there."""
+        """One file with its ``content`` and ``etag``; an exception with ``status`` 404 where it is not there."""
 
     def vault_upload_file(self, filename: str, content: str) -> Any:
-        """Create or replace one file, whole or not at all."""
+        """Create or replace one file, whole or not at all; its ``filename`` and ``content_size``."""
 
     def vault_delete_file(self, filename: str) -> Any:
         """Remove one file; an exception with ``status`` 404 where it is not there."""
@@ -169,20 +161,19 @@ def open_vault(
 
     Args:
         url: ``colony:`` (the hosted vault; key from ``COLONY_API_KEY``, address from ``COLONY_BASE_URL``),
-            ``file:///absolute/path`` or a plain path (a local directory), ``s3://bucket/prefix``, ``gs://bucket/prefix``
-            or ``az://container/prefix`` (an object store; options and credentials by obstore's environment variables,
-            extra ``objects``), ``export:path`` (one exported snapshot, to read), ``memory:`` (gone with the process).
-            What looks like an address (``host:/path``), or holds a variable that nobody expanded, is no path.
+            ``file:///absolute/path`` or a plain path, ``s3://bucket/prefix``, ``gs://bucket/prefix`` or
+            ``az://container/prefix`` (credentials by obstore's environment variables, extra ``objects``),
+            ``export:path`` (one exported snapshot, to read), ``memory:`` (gone with the process). What looks like an
+            address (``host:/path``), or holds a variable that nobody expanded, is no path.
         create: Make it where it is not there: for setting up, not for a program that runs again and again.
-        format: With ``create``: 1 or 2, what clients that are not told otherwise write to a directory or an object
-            store, from now on where it is there already. By default that stays what it is, and is 2 for a new one, or 1
-            where zstd is not installed or the store does not write on condition.
+        format: With ``create``: 1 or 2, what clients that are not told otherwise write there from now on. By default
+            that stays what it is, and is 2 for a new one, or 1 without zstd or where the store does not write on
+            condition.
 
     Raises:
         ValueError: The URL is of no known kind, or the format none for it.
-        ColonyMemoryError: ``colony:`` without a key, an object store without its extra or with settings that are wrong,
-            ``export:`` with a file that cannot be read or is no export, a vault that cannot be made, or format 2
-            without zstd.
+        ColonyMemoryError: No key, no extra, settings that are wrong, an export that cannot be read, a vault that cannot
+            be made, or format 2 without zstd.
     """
     if not require_text("url", url).strip():
         raise ValueError(f"an empty vault URL; known are {_KINDS}")
@@ -263,20 +254,15 @@ def _refuse_variable(path: str) -> None:
 
 
 def _read_file_url(rest: str) -> str:
-    if "?" in rest or "#" in rest:
-        raise ValueError("a file: URL takes no ? or #; in a path they are written %3F and %23")
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
-        if host.lower() not in {"", "localhost"}:
-            raise ValueError(
-                f"file://{host} names another host: an absolute path takes three slashes, file:///{host}{slash}{path}"
-            )
-        rest = slash + path
+        rest = slash + path if host.lower() in {"", "localhost"} else ""
+    if not rest.startswith("/") or rest.startswith("/~") or "?" in rest or "#" in rest:
+        raise ValueError(
+            "a file: URL is an absolute path of this host, file:///home/agent/vault; in it ~, ? and # are written %7E, "
+            "%3F and %23; a plain path works too"
+        )
     _refuse_variable(_ESCAPE.sub("", rest))
-    if rest.startswith("/~"):
-        raise ValueError("a file: URL does not expand ~; a plain path does, and %7E is a literal ~")
-    if not rest.startswith("/"):
-        raise ValueError("a file: URL needs an absolute path, such as file:///home/agent/vault; a plain path works too")
     from urllib.parse import unquote_to_bytes
 
     path = os.fsdecode(unquote_to_bytes(rest))

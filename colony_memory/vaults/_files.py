@@ -40,10 +40,9 @@ def written_time(moment: datetime) -> str:
 def time_at(seconds: float) -> str | None:
     """The same of seconds since the epoch; None for a time that no calendar has, which must not hide the file."""
     try:
-        moment = datetime.fromtimestamp(seconds, timezone.utc)
+        return written_time(datetime.fromtimestamp(seconds, timezone.utc))
     except (OverflowError, ValueError, OSError):
         return None
-    return written_time(moment)
 
 
 def check_none_match(if_none_match: str | None) -> None:
@@ -179,6 +178,7 @@ class Marked(NamedTuple):
     doubt: str | None  # what is wrong with it: None if nothing is, empty if there is no marker
     snapshots: Literal[1, 2] = 1  # the format to write snapshots in unless told otherwise
     data: bytes = b""  # its bytes
+    id: str | None = None  # the random one that it gives its vault
 
     def is_fine(self, asked: Literal[1, 2] | None) -> bool:
         """True if this marker will do for the format that is asked for."""
@@ -190,19 +190,16 @@ class Marked(NamedTuple):
         Warns:
             ColonyMemoryWarning: There are snapshots, and what is in the marker's place is no marker.
         """
-        doubt = self.doubt
-        if doubt is not None:
-            snapshots = used()
-            if snapshots and doubt:
-                text = f"{place}/{MARKER}: {doubt}; the snapshots beside it are read without it"
-                warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
-            elif doubt:
-                raise VaultUnavailable(
-                    f"it is not known whether {place} is a vault: no snapshot is there, and {MARKER} is no marker: "
-                    f"{doubt}"
-                )
-            elif not snapshots:
+        if self.doubt is not None and not used():
+            if not self.doubt:
                 raise no_vault(place, why_missing)
+            raise VaultUnavailable(
+                f"it is not known whether {place} is a vault: no snapshot is there, and {MARKER} is no marker: "
+                f"{self.doubt}"
+            )
+        if self.doubt:
+            text = f"{place}/{MARKER}: {self.doubt}; the snapshots beside it are read without it"
+            warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
         return self.snapshots
 
     def renewed(
@@ -219,8 +216,7 @@ class Marked(NamedTuple):
         already, they were written in format 1 until now, and may have readers that know no other.
         """
         if self.doubt is None:
-            raw = load_object(self.data.decode("utf-8"))
-            chosen = asked or self.snapshots
+            raw, chosen = load_object(self.data.decode("utf-8")), asked or self.snapshots
         else:
             from colony_memory._format.v2.zstd import is_installed
 
@@ -251,15 +247,7 @@ def read_marked(data: bytes | None, place: object, layout: str = IN_DIRECTORY) -
         )
     if not isinstance(raw.get("id"), str):
         return Marked("it has no id")
-    return Marked(None, 2 if raw.get("snapshots") == FORMAT_2 else 1, data)
-
-
-def marker_id(data: bytes) -> str | None:
-    """The random id that a marker gives its vault, None where it is none that can be read."""
-    try:
-        return str(load_object(data.decode("utf-8"))["id"])
-    except (ValueError, KeyError):
-        return None
+    return Marked(None, 2 if raw.get("snapshots") == FORMAT_2 else 1, data, raw["id"])
 
 
 def no_vault(place: object, why: str) -> VaultMissing:

@@ -46,14 +46,12 @@ class LocalVault(MarkedVault):
     """A directory as a vault, made with ``create=True``: for its owner alone (0700, files 0600), with a marker in it.
 
     A directory with neither the marker nor any file of a snapshot, such as the mount point of a disk that is not
-    mounted, is no vault, and every call raises :class:`~colony_memory.VaultMissing`. One that has snapshots but no
-    marker is an older vault, and works.
+    mounted, is no vault, and every call raises :class:`~colony_memory.VaultMissing`.
 
     Hidden files, subdirectories and anything else that is not a plain file are not part of the vault. If they bear the
     name of a snapshot's file, reads raise and listings warn. A file that a sync service has taken away, leaving a
     placeholder, is listed without a size, and reading it raises :class:`~colony_memory.VaultUnavailable`. What root
-    writes belongs to the directory's owner. A file that is no longer UTF-8 counts as damaged, not as missing: its text
-    comes back with U+FFFD for every broken byte. The ``etag`` is the SHA-256 of the bytes on disk.
+    writes belongs to the directory's owner. Bytes that are no longer UTF-8 come back as U+FFFD.
 
     Args:
         path: The directory.
@@ -61,8 +59,8 @@ class LocalVault(MarkedVault):
             mounted, it would start another vault beside it.
         quota_bytes: Most bytes that all files may take together; None for as many as the disk holds.
         max_file_bytes: Most bytes that one file may take; None for no limit.
-        format: With ``create``: 1 or 2, the format in which clients write snapshots there unless told otherwise. By
-            default that of the vault that is there; for a new one 2, or 1 if zstd is not installed.
+        format: With ``create``: 1 or 2, what clients that are not told otherwise write there. By default that of the
+            vault that is there; for a new one 2, or 1 if zstd is not installed.
 
     Attributes:
         path: The directory.
@@ -96,10 +94,8 @@ class LocalVault(MarkedVault):
         self._cleared = 0.0
         try:
             fit = stat.S_ISDIR(self.path.stat().st_mode)
-        except NotADirectoryError:
-            fit = False
-        except OSError:  # not there yet is well; that it cannot be looked at is told by the call that needs it
-            fit = True
+        except OSError as error:  # that it cannot be looked at is told by the call that needs it
+            fit = not isinstance(error, NotADirectoryError)
         if not fit:
             raise ValueError(f"{self.path} is not a directory")
         if create:
@@ -113,7 +109,7 @@ class LocalVault(MarkedVault):
     def identity(self) -> str:
         """The vault itself, wherever it is moved to: the id that its marker gives it; its real path without one."""
         with self._opened() as directory:
-            known = files.marker_id(self._marked(directory).data)
+            known = self._marked(directory).id
         return f"vault:{known}" if known else f"file:{real_path(self.path)}"
 
     def require(self) -> None:

@@ -97,9 +97,8 @@ class ObjectVault(MarkedVault):
     and never counts as absence.
 
     How long a request may take, and how large a page of a listing may be, are the store's bounds: obstore waits 30 s
-    for a whole answer unless told otherwise. An object is read only where it says that it has at most
-    ``max_file_bytes``, and a listing of more than 100,000 objects is refused. What is no longer UTF-8 comes back with
-    U+FFFD for every broken byte. ``etag`` and ``updated_at`` are the store's. An object whose key is not that of a
+    for a whole answer unless told otherwise. A listing of more than 100,000 objects is refused. Bytes that are no
+    longer UTF-8 come back as U+FFFD. ``etag`` and ``updated_at`` are the store's. An object whose key is not that of a
     vault's file is foreign: it is neither listed, nor read, nor removed.
 
     Args:
@@ -108,9 +107,8 @@ class ObjectVault(MarkedVault):
         conditional: False for a store that cannot write on condition. ``LocalStore``, ``HTTPStore``, and S3 with
             ``conditional_put="disabled"`` are known to be such.
         max_file_bytes: Most bytes of a file that are written or read.
-        format: With ``create``: 1 or 2, the format in which clients write snapshots there unless told otherwise. By
-            default that of the vault that is there; for a new one 2, or 1 if the store does not write on condition or
-            zstd is not installed.
+        format: With ``create``: 1 or 2, what clients that are not told otherwise write there. By default that of the
+            vault that is there; for a new one 2, or 1 without conditional writes or without zstd.
 
     Attributes:
         url: What the vault is called: ``s3://bucket/prefix`` and the like, or the store's class.
@@ -159,7 +157,7 @@ class ObjectVault(MarkedVault):
     def identity(self) -> str:
         """The vault itself, wherever it is moved to: the id that its marker gives it; its address without one."""
         if not self._id:
-            self._id = files.marker_id(self._marked().data) or ""
+            self._id = self._marked().id or ""
         return f"vault:{self._id}" if self._id else self.url
 
     def require(self) -> None:
@@ -324,7 +322,7 @@ class ObjectVault(MarkedVault):
         self._known = False
         marked = self._marked()
         self.snapshot_format = marked.require(self.url, used=self._holds_snapshots, why_missing=_WHY_MISSING)
-        self._known, self._id = True, files.marker_id(marked.data) or ""
+        self._known, self._id = True, marked.id or ""
 
     def _make(self, asked: Literal[1, 2] | None) -> None:
         conditional = hasattr(self, "vault_upload_file_if")

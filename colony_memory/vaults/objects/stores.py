@@ -76,10 +76,10 @@ def translate_store(error: Exception, doing: str) -> VaultError:
             f"{doing} failed: there is a key with an empty, dotted or unprintable part, which hides all others; "
             "remove it, or give the vault a prefix of its own"
         )
-    if kind == "UnauthenticatedError" or status == 401 or code in _EXPIRED:
-        return VaultDenied(f"{said}; check the store's credentials", status=401, code=code)
-    if kind == "PermissionDeniedError" or status == 403:
-        return VaultDenied(f"{said}; these credentials may not do that, or are wrong", status=403, code=code)
+    unknown = kind == "UnauthenticatedError" or status == 401 or code in _EXPIRED
+    if unknown or kind == "PermissionDeniedError" or status == 403:
+        said += "; these credentials are wrong, or may not do that"
+        return VaultDenied(said, status=401 if unknown else 403, code=code)
     if status == 429 or _SLOWER.fullmatch(code or ""):
         return RateLimited(f"{said}; that is a rate limit: try again later", status=429, code=code)
     if status == 507:
