@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory._boundary import require_text
 from colony_memory._diff import each_line
 from colony_memory._format.json import shown
-from colony_memory._values import NamedTuple
+from colony_memory._values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ _GAPS = re.compile(rf"({_GAP})|{_ONE}")
 _ELLIPSIS = "\u2026"
 
 
-class Found(NamedTuple):
+class Found(Value):
     """A line that has what is looked for: which from 1, it or what stands for it, what is told of it, and where."""
 
     number: int

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, is_count
-from colony_memory._values import NamedTuple, Value, field, names_of
+from colony_memory._values import Value, field, names_of
 from colony_memory.snapshot import created
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _distinct(ordered: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
     return out
 
 
-class Shrink(NamedTuple):
+class Shrink(Value):
     """That a much smaller snapshot, or one in which a document was ruined, followed another."""
 
     since: datetime

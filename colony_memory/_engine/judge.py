@@ -13,7 +13,7 @@ from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory._format.v2.manifest import ChainManifest
-from colony_memory._values import NamedTuple, replace
+from colony_memory._values import Value, replace
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     Hint,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Finding = Manifest | SnapshotCorrupt | UntrustedSnapshot | None
 
 
-class Wants(NamedTuple):
+class Wants(Value):
     listing: bool = False
     manifests: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.chain import PACK_CHARS
 from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
 from colony_memory._format.v2.zstd import is_readable
-from colony_memory._values import NamedTuple, Value, field, replace
+from colony_memory._values import Value, field, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
@@ -288,7 +288,7 @@ def not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
     return SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
 
 
-class Unsealed(NamedTuple):
+class Unsealed(Value):
     facts: Facts  # what it says to those who hold a key
     lock: Lock | None  # what it was encrypted with, None where that is not to the recipients of this client
 

@@ -13,7 +13,7 @@ from colony_memory._engine.store import ABSENT, Changed
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
-from colony_memory._values import NamedTuple, Value, replace
+from colony_memory._values import Value, replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -49,7 +49,7 @@ class Move(Value):
     unmerged: tuple[Unmerged, ...] | None = None  # what is unmerged from then on; None for what was
 
 
-class Published(NamedTuple):
+class Published(Value):
     pointer: Pointer  # what it says
     state: State  # the state that the change was applied to
 

@@ -14,7 +14,7 @@ from colony_memory._format.catalog import weight_of_file
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename, require_label
 from colony_memory._format.pointer import Pointer
-from colony_memory._values import NamedTuple, Value, cached_property, field, replace
+from colony_memory._values import Value, cached_property, field, replace
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, UntrustedSnapshot, VaultError, message_of
 from colony_memory.snapshot import Manifest
 from colony_memory.trust import lacks_signature
@@ -41,7 +41,7 @@ _MOST_PINS, _MOST_PIN_BYTES = 100, 10_000
 _MOST_PAGES = 16 * 2**20
 
 
-class Asked(NamedTuple):
+class Asked(Value):
     label: str
     trust: Trust  # whom the client accepts
     seen: tuple[str | int, ...]  # heads that were seen before the pointer was read, at_least of a restore included

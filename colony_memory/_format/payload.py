@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from colony_memory._format.json import canonical, utf8_pieces
 from colony_memory._format.record import take_apart
-from colony_memory._values import NamedTuple
+from colony_memory._values import Value
 from colony_memory.exceptions import SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def spend_freely(_number: int) -> None:
     """Tells nobody."""
 
 
-class Packed(NamedTuple):
+class Packed(Value):
     """Compressed plain text: base64, bytes before compression, digest of those bytes."""
 
     blob: str

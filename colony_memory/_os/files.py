@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory, give, sync_bytes
 from colony_memory._os.paths import is_link, user_id
-from colony_memory._values import NamedTuple
+from colony_memory._values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def _access(facts: os.stat_result) -> tuple[int, int, int]:
     return facts.st_uid, facts.st_nlink, facts.st_mode & 0o077
 
 
-class Contents(NamedTuple):
+class Contents(Value):
     data: bytes
     facts: os.stat_result  # of the very file that was read
 

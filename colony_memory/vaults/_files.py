@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import load_object
-from colony_memory._values import NamedTuple
+from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, VaultError, VaultMissing, VaultUnavailable
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class MarkedVault:
         return True
 
 
-class Marked(NamedTuple):
+class Marked(Value):
     """A vault's marker."""
 
     doubt: str | None  # what is wrong with it: None if nothing is, empty if there is no marker

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.files import TEMP_PREFIX, locked_in, make_directory, open_files
 from colony_memory._os.paths import UnfitFile, name_kind, real_path
-from colony_memory._values import NamedTuple
+from colony_memory._values import Value
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     QuotaExceeded,
@@ -286,7 +286,7 @@ class LocalVault(MarkedVault):
 _WHY_MISSING = "or the disk that it is on is not mounted"
 
 
-class _Contents(NamedTuple):
+class _Contents(Value):
     # Size in bytes and time of change of every file of the vault, by name; neither is known of one that is elsewhere.
     files: dict[str, tuple[int | None, float | None]]
     strays: dict[str, str]  # entries that bear the name of a snapshot's file and are not one, with the reason

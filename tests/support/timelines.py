@@ -6,6 +6,7 @@ from itertools import count
 from hypothesis import strategies as st
 
 from colony_memory._format.names import new_id
+from colony_memory._values import replace
 from colony_memory.retention import (
     Retention,
     before_shrink,
@@ -72,7 +73,7 @@ class Agent:
         shrunk = before_shrink(infos, now=moment, noted=self.noted)
         made = plan(infos, retention=self.retention, now=moment, head=new.snapshot_id, shrunk=shrunk, keep_shrunk=True)
         self.held = list(made.keep)
-        self.noted = {i: each._replace(since=each.since.replace(microsecond=0)) for i, each in shrunk.items()}
+        self.noted = {i: replace(each, since=each.since.replace(microsecond=0)) for i, each in shrunk.items()}
         return new
 
     def holds(self, info):

@@ -35,7 +35,7 @@ from colony_memory._format.names import id_order, manifest_filename, new_id
 from colony_memory._format.pointer import write_pointer
 from colony_memory._format.v2.build import BuiltChain, read_chain
 from colony_memory._format.v2.manifest import ChainManifest
-from colony_memory._values import NamedTuple, replace
+from colony_memory._values import Value, replace
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -137,7 +137,7 @@ async def write_files(session: Session, built: BuiltSnapshot, inherited: Sequenc
     return await prove(session, label, [*built.files, *inherited], own=built.files)
 
 
-class Parent(NamedTuple):
+class Parent(Value):
     snapshot_id: str
     manifest_sha256: str
     chain: Chain  # what it holds, as it was read or written by this client
@@ -287,7 +287,7 @@ async def give_up(session: Session, built: BuiltSnapshot, why: ColonyMemoryError
         log(f"snapshot {built.info.snapshot_id} was given up, and could not be removed: {message_of(error)}")
 
 
-class _Lost(NamedTuple):
+class _Lost(Value):
     """Most of a snapshot, or documents of it that are ruined beside whole ones."""
 
     before: Entry  # which has it

@@ -18,7 +18,7 @@ from colony_memory._format.names import is_digest, pack_filename
 from colony_memory._format.payload import Spend, decode_base64, spend_freely
 from colony_memory._format.v2.state import EMPTY, Change, State, apply, change, lead_of, most_line, read_lead
 from colony_memory._format.v2.zstd import Prefix, TooLarge, compress, decompress, split_lead, with_lead
-from colony_memory._values import NamedTuple, Value
+from colony_memory._values import Value
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PACK_CHARS = 900_000
 
 
-class Below(NamedTuple):
+class Below(Value):
     """The pack below a pack: its id, and the digest of its files."""
 
     pack_id: str

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import NamedTuple, Value, names_of
+from colony_memory._values import Value, names_of
 from colony_memory.shell.words.errors import PROGRAM
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def examples_of(verb: str) -> list[str]:
     return [line for line in lines if line.startswith(f"{PROGRAM} ")]
 
 
-class Parameter(NamedTuple):
+class Parameter(Value):
     """A parameter of a verb, those of its groups included."""
 
     name: str
