@@ -182,7 +182,7 @@ def test_what_is_special_is_said():
     most = Change("changed", info, info, DocumentChange(9, 9, exact=False), 5)
     assert look.line_counts(most) == "+9 -9 at most"
     assert look.line_counts(Change("changed", info, info, None, 5)) == "not text"
-    assert look._patches(FileHistory("a", (most,), 2), now=NOON).endswith("at most\nToo much to show.\n")
+    assert look._patches(FileHistory("a", (most,), 2)).endswith("at most\nToo much to show.\n")
 
 
 def test_what_is_no_text_and_a_latest_that_cannot_be_read(cli, vault, folder):

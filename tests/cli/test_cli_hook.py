@@ -138,13 +138,13 @@ def test_an_empty_variable_blocks_no_host(cli, folder, monkeypatch):
 def test_a_terminal_that_closes_does_not_end_it(hook, vault, monkeypatch):
     from colony_memory.shell.cli.verbs import backup
 
-    real = backup.finish
+    real = backup.save
 
     def closed(*args, **options):
         os.kill(os.getpid(), signal.SIGHUP)
         return real(*args, **options)
 
-    monkeypatch.setattr(backup, "finish", closed)
+    monkeypatch.setattr(backup, "save", closed)
     assert hook("SessionEnd") == {}
     assert len(ids(vault)) == 1
 
@@ -153,7 +153,7 @@ def test_what_hangs_holds_nobody_up(hook, vault, monkeypatch):
     from colony_memory.shell.cli.verbs import backup
 
     let_go, left = threading.Event(), []
-    monkeypatch.setattr(backup, "finish", lambda *_, **__: let_go.wait(30))
+    monkeypatch.setattr(backup, "save", lambda *_, **__: let_go.wait(30))
     monkeypatch.setattr(output, "leave", left.append)
     began = time.monotonic()
     found = hook("PreCompact", "--timeout", "1s")
@@ -180,7 +180,7 @@ def test_a_conflict_is_told_and_blocks_nobody_as_all_is_saved(hook, vault, folde
     def conflict(*_, **__):
         raise ConflictDetected("another one", theirs="20261127T081500000000Z-0a1b2c", snapshot_id="x")
 
-    monkeypatch.setattr(backup, "finish", conflict)
+    monkeypatch.setattr(backup, "save", conflict)
     found = hook("PreCompact")
     assert found == {"systemMessage": "colony-memory: the memory is saved, but: another one"}
 

@@ -197,15 +197,12 @@ class CommonOptions(Value):
 
     @property
     def output(self) -> Output:
-        """Where the answers go."""
         from colony_memory.shell.cli.output import Output
 
         return Output(self.as_json, self.quiet)
 
 
 class RetentionOptions(Value):
-    """Which snapshots to keep, as it was given."""
-
     keep: int | None = None
     keep_hourly: int | None = None
     keep_daily: int | None = None
@@ -216,7 +213,6 @@ class RetentionOptions(Value):
 
     @property
     def rules(self) -> dict[str, Any]:
-        """Each rule that there is, by its name."""
         values = {name: getattr(self, name) for name in names_of(RetentionOptions)}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -260,14 +256,13 @@ class SavingOptions(RetentionOptions):
 GROUPS = {"common": CommonOptions, "rules": RetentionOptions, "saving": SavingOptions}
 
 
-def run_of(verb: str) -> Callable[..., int]:
+def run_of(verb: str) -> Callable[..., int | None]:
     """The function that runs a verb; its docstring is the help, with the examples at its end."""
     found: Any = import_module(f"colony_memory.shell.cli.verbs.{_MODULES.get(verb, verb)}")
     return found.__dict__[f"run_{verb}"]  # type: ignore[no-any-return]
 
 
 def arguments_of(verb: str) -> str:
-    """Its arguments, as its help has them."""
     return next(section[verb][0] for section in SECTIONS.values() if verb in section)
 
 
@@ -290,7 +285,6 @@ class Parameter(Value):
 
     @property
     def several(self) -> bool:
-        """It may be given several times."""
         return str(self.metavar).endswith("...")
 
     @property
@@ -326,7 +320,6 @@ def parameters_of(verb: str) -> list[Parameter]:
 
 
 def option_of(verb: str, name: str, default: Any, group: str | None = None) -> Parameter:
-    """The option that gives this parameter of a verb."""
     declared, text = OPTIONS.get(f"{verb}.{name}") or OPTIONS[name]
     words = declared.split()
     flags = tuple(word for word in words if word.startswith("-"))

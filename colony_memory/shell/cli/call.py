@@ -42,7 +42,6 @@ class Call:
         self.given = given  # by parameter the option or variable that gave it, or for an argument its name
 
     def run(self, asked: Asked) -> int:
-        """Run the verb."""
         flags = {flag for each in self.parameters for flag in each.flags}
         asked.verb, asked.params, asked.flags = self.verb, self.params, frozenset(flags)
         asked.from_environment = frozenset(name for name, source in self.given.items() if source.isupper())
@@ -61,7 +60,7 @@ class Call:
         token = CURRENT.set(self)
         try:
             made = {name: GROUPS[name](**each) for name, each in grouped.items()}
-            code: int | None = run_of(self.verb)(**given, **made)
+            code = run_of(self.verb)(**given, **made)
         finally:
             CURRENT.reset(token)
         return code or 0

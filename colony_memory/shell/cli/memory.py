@@ -44,14 +44,6 @@ class OpenVault(Value):
         """Show on a terminal that something is under way; ``doing`` is followed by the vault's name."""
         return self.output.working(f"{doing} {self.place.title}", self.progress)
 
-    @contextmanager
-    def named(self, text: str, *, label: str) -> Iterator[str]:
-        """The id of the snapshot that the text names, which is written of in the block."""
-        from colony_memory.shell.app.pick import find_id
-
-        with self.working("Writing to"):
-            yield find_id(self.memory, text, label=label)
-
     def steps(self, action: str) -> Callable[..., None]:
         """A callback for the number of steps that are done and of all of them, which a terminal shows."""
         return lambda done, total, *_: self.progress(SimpleNamespace(action=action, done=done, total=total))
@@ -155,7 +147,6 @@ def make_unchosen(place: Place) -> None:
 
 
 def host_of(name: str | None, directory: str, *, kinds: Iterable[str] | None) -> Host | None:
-    """The host of that name, None where none is meant."""
     return None if name is None else Host(AGENTS[name], directory, tuple(kinds or ()))
 
 

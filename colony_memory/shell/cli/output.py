@@ -48,7 +48,6 @@ _REDRAW = 0.05  # seconds
 
 
 def is_terminal() -> bool:
-    """The answer goes to a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -124,7 +123,6 @@ class Output(Value):
             say(line)
 
     def warn(self, line: str, *, hint: str | None = None) -> None:
-        """Write to stderr what is wrong, and what to do about it."""
         warn(line, as_json=self.as_json, hint=hint)
 
     @contextmanager
@@ -144,7 +142,6 @@ class Output(Value):
 
 
 def print_version() -> int:
-    """Answer which version this is."""
     Output().answer(f"{PROGRAM} {__version__}")
     return 0
 

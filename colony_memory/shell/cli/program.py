@@ -18,7 +18,7 @@ from colony_memory.shell.cli.output import Output
 from colony_memory.shell.words.errors import PROGRAM, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from colony_memory.shell.words.errors import Asked
 
@@ -40,8 +40,6 @@ _SHOWN = 40
 
 
 class _Program(click.Group):
-    """The group of verbs, which loads those that are used."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
         return list(VERBS)
 
@@ -69,8 +67,6 @@ class _Program(click.Group):
 
 
 class Verb(click.Command):
-    """One verb."""
-
     def __init__(self, name: str) -> None:
         examples, (text, *_) = app.examples_of(name), (inspect.getdoc(app.run_of(name)) or "").split(f"\n\n{PROGRAM} ")
         super().__init__(
@@ -83,7 +79,6 @@ class Verb(click.Command):
         )
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
-        """The usage line after the name of the verb."""
         # The command's own options begin with a dash too.
         return ["[OPTIONS]", *app.arguments_of(self.name or "").replace("COMMAND", "-- COMMAND").split()]
 
@@ -98,30 +93,17 @@ class Verb(click.Command):
         names = ", ".join(max(each.opts, key=len) for each in common)
         formatter.write_text(f"Common options, which 'colony-memory --help' describes: {names}")
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; those that --agent may give can be missing until :meth:`invoke`."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            error.ctx = error.ctx or ctx  # the parser of options knows none
-            raise
-
     def invoke(self, ctx: click.Context) -> int:
-        """Run the verb."""
-        return self.call_of(ctx).run(ctx.obj)
-
-    def call_of(self, ctx: click.Context) -> Call:
-        """The verb with what it was given."""
+        """Run the verb with what it was given; what --agent may give can be missing until then."""
         given = {}
         for each in self.params:
             source = ctx.get_parameter_source(each.name or "")
             if source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT") and each.name in ctx.params:
                 given[each.name] = str(each.envvar) if source.name == "ENVIRONMENT" else max(each.opts, key=len)
-        return Call(self.name or "", ctx.params, given)
+        return Call(self.name or "", ctx.params, given).run(ctx.obj)
 
 
 def parameter_of(each: Parameter) -> click.Parameter:
-    """The parameter of click's parser."""
     metavar, several, needed = each.metavar, each.several, each.default is NEEDED
     if not each.flags:
         # What has to be given is asked for when the verb is run: --agent may give it.
@@ -171,7 +153,6 @@ def _help_option() -> click.Option:
 
 @functools.cache
 def verb_of(name: str) -> Verb:
-    """The verb of this name."""
     return Verb(name)
 
 
@@ -209,7 +190,7 @@ def run(asked: Asked) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.UsageError as error:
-        raise _understood(error) from error
+        raise _understood(error, argv) from error
     return code or 0
 
 
@@ -223,8 +204,9 @@ def _unknown(word: str) -> UsageError:
     return UsageError(f"{what}, did you mean {near!r}?", advice=f"{PROGRAM} {near} --help")
 
 
-def _understood(error: click.UsageError) -> UsageError:
-    path = error.ctx.command_path if error.ctx else PROGRAM
+def _understood(error: click.UsageError, argv: Sequence[str]) -> UsageError:
+    # The parser of a verb's options knows no context.
+    path = error.ctx.command_path if error.ctx else f"{PROGRAM} {argv[0]}" if argv[0] in VERBS else PROGRAM
     message = " ".join(error.format_message().split()).removesuffix(".")
     if isinstance(error, click.NoSuchOption):
         near = f", did you mean {error.possibilities[0]}?" if error.possibilities else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from colony_memory._values import Value
 from colony_memory.shell.app.pick import made_at, number_left_out, stamp
 from colony_memory.shell.cli.output import is_terminal, styled
-from colony_memory.shell.words import age, columns_of, count, few, shown, signer, size, stored, width_of
+from colony_memory.shell.words import age, columns_of, count, few, now_utc, shown, signer, size, stored, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -22,8 +22,6 @@ _GAP = 2
 
 
 class Column(Value):
-    """One column."""
-
     head: str  # what stands above it
     right: bool = False  # it is aligned to the right
     wraps: bool = False  # the terminal may wrap it, as it is the last
@@ -62,7 +60,7 @@ _SNAPSHOTS = (
 )
 
 
-def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], now: datetime) -> str:
+def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str]) -> str:
     """One row for each snapshot, in the order given; ``latest`` are the ids to mark."""
     if not infos:
         return "no snapshots"
@@ -71,7 +69,7 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
         (
             ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
             shown(info.label),
-            when(made_at(info), now),
+            when(made_at(info)),
             size_of(info),
             stored(info),
             signer(info),
@@ -85,7 +83,6 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
 
 
 def size_of(info: SnapshotInfo) -> str:
-    """How large a memory is, where that is known."""
     return "not told" if info.encrypted and not info.byte_size else size(info.byte_size)
 
 
@@ -103,9 +100,9 @@ def _remarks(info: SnapshotInfo, *, shrank: bool) -> list[str]:
     return [text for text, is_so in remarks if is_so]
 
 
-def when(moment: datetime, now: datetime) -> str:
+def when(moment: datetime) -> str:
     """For eyes how long ago; in a file, which is read later, the time."""
-    return age(moment, now) if is_terminal() else stamp(moment)
+    return age(moment, now_utc()) if is_terminal() else stamp(moment)
 
 
 def amount(contents: Contents) -> str:

@@ -253,7 +253,6 @@ class Change(Value):
 
 
 def settings_path(host: Host) -> Path:
-    """The user's own settings file of a host."""
     if not host.file:
         raise ValueError(f"{host.title} has no settings for hooks: {host.afterwards}")
     chosen = os.environ.get(host.variable, "") if host.variable else ""

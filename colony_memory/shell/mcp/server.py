@@ -115,7 +115,6 @@ class MemoryServer(MCPServer):
         return restore
 
     async def answer(self, call: Callable[[Served], Reply]) -> Reply:
-        """The answer of a call, with what it warned of."""
         reply, warned = await self._do(call)
         reply.warnings = some(map(self._served.words.sentence, warned), chars=REPLY_CHARS // 4)
         return reply

@@ -359,8 +359,6 @@ class Agreement(BaseModel):
 
 
 class Plan(Value):
-    """The plan of a restore."""
-
     snapshot_id: str  # the one that is restored, whatever becomes the latest meanwhile
     question: str  # an answer counts for these words only: where they would be others by now, it is asked anew
 

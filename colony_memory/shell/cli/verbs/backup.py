@@ -15,13 +15,11 @@ from colony_memory.shell.words import FEW, age, count, few, now_utc, shown, size
 from colony_memory.shell.words.errors import FAILED, Failure, exit_code
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from colony_memory.capture import Capture
     from colony_memory.schedule.watch import LastRun
     from colony_memory.shell.app.compare import Preview
     from colony_memory.shell.app.options import BackupOptions
-    from colony_memory.shell.app.save import FolderSave, Saved
+    from colony_memory.shell.app.save import Saved
     from colony_memory.shell.cli.app import CommonOptions, SavingOptions
     from colony_memory.shell.cli.memory import OpenVault
     from colony_memory.snapshot import SnapshotInfo
@@ -57,7 +55,7 @@ def run_backup(
     if dry_run:
         with open_memory(common, making=True, wire=format) as opened:
             found = _preview(opened, paths, options)
-            lines = _preview_lines(found, removes=options.removes, verbose=verbose, now=now_utc())
+            lines = _preview_lines(found, removes=options.removes, verbose=verbose)
             output.show(_document(found.capture, None, found), *lines)
             if saving.before is not None:
                 output.note("the command of --before was not run, which may change what there is to save")
@@ -67,7 +65,7 @@ def run_backup(
     with told as tell_failure:
         with open_memory(common, making=True, wire=format) as opened:
             saved = save(opened, paths, options, index=not no_index)
-            output.done(_document(saved.capture, saved), *_lines(saved, now=now_utc()))
+            output.done(_document(saved.capture, saved), *_lines(saved))
             if saved.info.diverged_from and saved.info.reused:
                 # Not as a line of the answer: it is told under --quiet too.
                 outputs.caution(_diverged_line(saved.info, joined=False))
@@ -87,8 +85,8 @@ def save(
     unattended: bool = False,
     patience: float = 30.0,
 ) -> Saved:
-    """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
-    The other arguments are those of :class:`colony_memory.shell.app.save.FolderSave`.
+    """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said:
+    that it is much less than before, or another's was met. The other arguments are those of ``FolderSave``.
     """
     from colony_memory.shell.app.save import FolderSave
 
@@ -97,17 +95,12 @@ def save(
     ) as saving:
         with opened.output.working("Reading", opened.progress):
             capture = saving.read(on_progress=opened.progress.read)
-        return finish(opened, saving, capture, reuses_pinned=reuses_pinned)
-
-
-def finish(opened: OpenVault, saving: FolderSave, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
-    """Save what was read, and say where it is much less than before, or another's was met."""
-    make_unchosen(opened.place)
-    with opened.working("Saving to"):
-        saved = saving.save(capture, reuses_pinned=reuses_pinned)
+        make_unchosen(opened.place)
+        with opened.working("Saving to"):
+            saved = saving.save(capture, reuses_pinned=reuses_pinned)
     if saving.problem:
         opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.problem}")
-    info, how = saved.info, saving.options.on_conflict
+    info, how = saved.info, options.on_conflict
     if info.diverged_from and not info.reused and how != "raise":  # else a warning has told
         outputs.caution(_diverged_line(info, joined=how == "merge"))
     if info.shrunk_from is not None and not (info.shrunk_from == info.diverged_from and how == "raise"):
@@ -185,7 +178,7 @@ def _tell(capture: Capture, common: CommonOptions, saving: SavingOptions, *, ver
         output.warn(line)
 
 
-def _lines(saved: Saved, *, now: datetime) -> list[str]:
+def _lines(saved: Saved) -> list[str]:
     """The outcome of a backup; joined with another's, a snapshot is more than was read."""
     info, contents = saved.info, saved.contents
     named = f"snapshot {info.snapshot_id} of label {info.label}"
@@ -196,7 +189,7 @@ def _lines(saved: Saved, *, now: datetime) -> list[str]:
         return [f"saved {named}", what]
     made = made_at(info)
     held_by = f"saved as {named}" if info.diverged_from else f"latest is {named}"  # another's is the latest
-    return [f"unchanged since {stamp(made)} ({age(made, now)}); nothing written", held_by, what]
+    return [f"unchanged since {stamp(made)} ({age(made, now_utc())}); nothing written", held_by, what]
 
 
 def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
@@ -212,7 +205,7 @@ def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
     return f"saved, and the latest is {other}"
 
 
-def _preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime) -> list[str]:
+def _preview_lines(found: Preview, *, removes: bool, verbose: bool) -> list[str]:
     """The outcome that a backup would have, and whether it fits."""
     plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
     info, latest = plan.info, unsaved.latest
@@ -222,7 +215,7 @@ def _preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetim
     if unsaved.problem is not None:
         since = f"the latest cannot be compared: {unsaved.problem}"
     elif latest is not None:
-        since = f"since {latest.snapshot_id} ({age(made_at(latest), now)}): {changes(unsaved.changes)}"
+        since = f"since {latest.snapshot_id} ({age(made_at(latest), now_utc())}): {changes(unsaved.changes)}"
         differ = change_lines(unsaved.changes, verbose=verbose)
     if plan.unchanged:
         first = f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}"

@@ -210,7 +210,6 @@ class Call(Record):
     failure: tuple[str, BaseException | None] | None = None  # for the user's command
 
     def left(self) -> float:
-        """Seconds until the host has waited for long enough."""
         return self.deadline - time.monotonic()
 
     def tell(self) -> tuple[str, str]:

@@ -17,7 +17,6 @@ from colony_memory.shell.words.errors import FAILED, NOT_PROVEN, command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
     from colony_memory.capture._metadata import Contents
     from colony_memory.reports import Change, SearchReport
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 _AGAIN_CHARS = 2**22
 
 
-def run_list(*, label: str | None = None, tag: list[str] | None = None, common: CommonOptions) -> int:
+def run_list(*, label: str | None = None, tag: list[str] | None = None, common: CommonOptions) -> None:
     """Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
     called latest, the one before it latest~1.
 
@@ -49,8 +48,8 @@ def run_list(*, label: str | None = None, tag: list[str] | None = None, common: 
         infos = [info for info in infos if wanted.issubset(info.tags)]
         if common.as_json:
             opened.output.answer_json({"snapshots": list(_documents(infos))})
-            return 0
-        lines = [snapshot_table(infos, latest=latest, now=now_utc())]
+            return
+        lines = [snapshot_table(infos, latest=latest)]
         if label is not None and not infos and not tag:
             lines = [f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}"]
         refused = {info.label: info.snapshot_id for info in reversed(infos) if info.label not in followed}
@@ -58,7 +57,6 @@ def run_list(*, label: str | None = None, tag: list[str] | None = None, common: 
             restore = command("restore", newest, "DIR", label=name, given=vars(common))
             lines.append(f"label {shown(name)}: restore refuses the latest; it takes a snapshot by its id: {restore}")
         opened.output.answer("\n".join(lines))
-    return 0
 
 
 def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
@@ -74,7 +72,7 @@ def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
         above = info
 
 
-def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) -> int:
+def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) -> None:
     """ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it. The snapshot is read
     in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and the
     exit code is 4.
@@ -106,13 +104,12 @@ def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) ->
                 "links": dict(contents.links),
                 "empty_dirs": list(contents.empty_dirs),
             }
-        opened.output.show({"snapshot": asdict(info), **files}, *_snapshot_lines(info, contents, now=now_utc()))
+        opened.output.show({"snapshot": asdict(info), **files}, *_snapshot_lines(info, contents))
         if damage is not None:
             raise damage
-    return 0
 
 
-def _snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datetime) -> list[str]:
+def _snapshot_lines(info: SnapshotInfo, contents: Contents | None) -> list[str]:
     """One snapshot, and the names in it; of one that cannot be read (None) those that its summary gives."""
     from colony_memory.capture._metadata import METADATA_NAMES
 
@@ -121,7 +118,7 @@ def _snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datet
     facts = {
         "snapshot": info.snapshot_id + (", the latest" if info.head else ""),
         "label": info.label,
-        "made": f"{stamp(made)} ({age(made, now)})",
+        "made": f"{stamp(made)} ({age(made, now_utc())})",
         "signed by": (info.issuer or "?") if info.signed else "nobody",
         "size": f"{size_of(info)}, stored as {stored(info)}{parts}",
         "sha256": info.plaintext_sha256.removeprefix("sha256:"),
@@ -152,7 +149,7 @@ def _snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datet
     return list(map(shown, lines))
 
 
-def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) -> int:
+def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) -> None:
     """NAME is one that 'show' lists, ID a snapshot as 'show' takes it, by default the latest. On a terminal control
     characters are spelled out, and what is no text is not printed.
 
@@ -178,10 +175,9 @@ def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) 
             opened.output.answer_json({**document, "base64": encoded})
         else:
             opened.output.answer_content(content, name=name)
-    return 0
 
 
-def run_log(name: str, *, label: str = "default", patch: bool = False, common: CommonOptions) -> int:
+def run_log(name: str, *, label: str = "default", patch: bool = False, common: CommonOptions) -> None:
     """NAME is one that 'show' lists. The newest change comes first. Every snapshot of the label is read, two files for
     most; those that cannot be are named, and what changed there shows in the next.
 
@@ -196,10 +192,9 @@ def run_log(name: str, *, label: str = "default", patch: bool = False, common: C
         with opened.working():
             found = file_history(opened.memory, name, label=label, patch=patch)
         if patch and not common.as_json:
-            opened.output.answer_patch(_patches(found, now=now_utc()))
+            opened.output.answer_patch(_patches(found))
         else:
-            opened.output.show(asdict(found), *history_lines(found, now=now_utc()))
-    return 0
+            opened.output.show(asdict(found), *history_lines(found))
 
 
 _CHANGES = (
@@ -211,12 +206,11 @@ _CHANGES = (
 )
 
 
-def history_lines(found: FileHistory, *, now: datetime) -> list[str]:
-    """One row for each change, newest first, and whether the file is there still."""
+def history_lines(found: FileHistory) -> list[str]:
     rows = [
         (
             each.snapshot.snapshot_id,
-            when(made_at(each.snapshot), now),
+            when(made_at(each.snapshot)),
             change_word(found.name, each),
             line_counts(each),
             "-" if each.kind == "removed" else size(each.size),
@@ -229,18 +223,16 @@ def history_lines(found: FileHistory, *, now: datetime) -> list[str]:
     return [*draw(_CHANGES, rows).split("\n"), total]
 
 
-def _patches(found: FileHistory, *, now: datetime) -> str:
-    """Each change with what differs, newest first."""
+def _patches(found: FileHistory) -> str:
     parts = []
     for each in found.changes:
         told = f"{change_word(found.name, each)}, {line_counts(each)}"
-        head = f"snapshot {each.snapshot.snapshot_id} ({when(made_at(each.snapshot), now)}): {told}"
+        head = f"snapshot {each.snapshot.snapshot_id} ({when(made_at(each.snapshot))}): {told}"
         parts.append(f"{head}\n" + ("Too much to show.\n" if each.patch is None else each.patch))
     return "\n".join(parts)
 
 
 def line_counts(change: Change) -> str:
-    """Lines that came and went."""
     if change.lines is None:
         return "not text"
     return f"+{change.lines.added} -{change.lines.removed}{'' if change.lines.exact else ' at most'}"
@@ -266,13 +258,13 @@ def run_grep(
             lines = "line is" if told == 1 else f"{told} lines are"
             opened.output.warn(f"only the newest {lines} told: look for something rarer")
         if found or common.as_json:
-            opened.output.show({"pattern": pattern, **asdict(found)}, *_match_lines(found, now=now_utc()))
+            opened.output.show({"pattern": pattern, **asdict(found)}, *_match_lines(found))
         else:
             opened.output.note(f"nothing found in {count(found.searched, 'snapshot')}")
     return 0 if found else NOT_PROVEN if found.passed_over else FAILED
 
 
-def _match_lines(found: SearchReport, *, now: datetime) -> Iterator[str]:
+def _match_lines(found: SearchReport) -> Iterator[str]:
     """The lines that were found, those of a file that came and went together under one head."""
     times = attrgetter("name", "first.snapshot_id", "last.snapshot_id", "in_latest")
     for (name, *_), matches in groupby(found.matches, key=times):
@@ -281,7 +273,7 @@ def _match_lines(found: SearchReport, *, now: datetime) -> Iterator[str]:
         yield styled(shown(name), "magenta")
         for word, info, more in (("first", first.first, ""), ("last ", first.last, latest), ("gone ", first.gone, "")):
             if info is not None:
-                yield f"  {word}  {shown(info.snapshot_id)}  {when(made_at(info), now)}{more}"
+                yield f"  {word}  {shown(info.snapshot_id)}  {when(made_at(info))}{more}"
         for each in (first, *others):
             if each.line is None:
                 yield "    not text, and found in it"

@@ -15,7 +15,6 @@ from colony_memory.shell.words.errors import FAILED, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from colony_memory.capture import Written
     from colony_memory.reports import Salvaged
@@ -113,7 +112,7 @@ def run_restore(
             opened.output.report(f"saved what was here as {before.info.snapshot_id} of label {before.info.label}")
             for each in before.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
-        lines = restore_lines(restored, directory, dry_run=dry_run, verbose=verbose, now=now_utc())
+        lines = restore_lines(restored, directory, dry_run=dry_run, verbose=verbose)
         opened.output.done(document, *lines)
         warn_of_lacks(info, written, restored.filled)
         if left is not None and left.damage is not None:
@@ -131,7 +130,7 @@ def run_restore(
 
 
 def restore_lines(
-    restored: RestoredFolder, directory: str, told: Iterable[str] = (), *, dry_run: bool, verbose: bool, now: datetime
+    restored: RestoredFolder, directory: str, told: Iterable[str] = (), *, dry_run: bool, verbose: bool
 ) -> list[str]:
     """The result of a restore or of its dry run: the names, the first of each kind or all, what was told, and the sum.
 
@@ -169,7 +168,7 @@ def restore_lines(
         *lines,
         *told,
         f"would restore {named}; nothing written" if dry_run else f"restored {named}",
-        f"made {stamp(made_at(info))} ({age(made_at(info), now)})",
+        f"made {stamp(made_at(info))} ({age(made_at(info), now_utc())})",
         f"{directory}: {', '.join(filter(None, figures))}",
     ]
 

@@ -17,7 +17,7 @@ from colony_memory.shell.cli import output as outputs
 from colony_memory.shell.cli.memory import at_vault, format_of, host_of, open_memory, tell_host, trust_of
 from colony_memory.shell.cli.verbs import backup
 from colony_memory.shell.cli.verbs.restore import restore_lines, warn_of_lacks
-from colony_memory.shell.words import errors, now_utc
+from colony_memory.shell.words import errors
 from colony_memory.shell.words.errors import FAILED, INTERRUPTED, Failure, cut, say, say_json
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def run_run(
         with open_memory(common) as opened, outputs.first_interrupt_only():
             begun = start(opened.memory, dry_run=True)
         if begun.restored is not None:
-            lines = restore_lines(begun.restored, directory, begun.told, dry_run=True, verbose=verbose, now=now_utc())
+            lines = restore_lines(begun.restored, directory, begun.told, dry_run=True, verbose=verbose)
         else:
             stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
             lines = [*begun.told, f"{directory} would stay as it is: {stays}"]
@@ -237,7 +237,7 @@ def run_mcp(
     allow_restore: bool = False,
     format: str | None = None,  # noqa: A002 - the word for it
     common: CommonOptions,
-) -> int:
+) -> None:
     """DIR is the folder; without it, --agent says whose memory it is. The host gets tools to save it, to list, show,
     verify, compare and look back, and to tell whether it is protected; all of them are about this folder, this label
     and this vault, and none takes a path. What is saved is what 'backup' with these options would save.
@@ -265,4 +265,3 @@ def run_mcp(
         if sys.stdin is not None and sys.stdin.isatty():
             common.output.note("waiting for a host on standard input, which a terminal is not; Ctrl-C to stop")
         serve_stdio(MemoryServer(served))
-    return 0

@@ -141,7 +141,7 @@ def _lines(
     elif found.operations_spent:
         lines.append(f"spent  at least {found.operations_spent} uploads and deletes of the last hour")
     lines += [f"watch  {_watch(label, log, now)}" for label, log in checked.runs.items()]
-    rows = [_row(each, checked.verdicts[each.label], now) for each in found.labels]
+    rows = [_row(each, checked.verdicts[each.label]) for each in found.labels]
     lines += ["", draw(_LABELS, rows) if rows else "no snapshots"]
     if unsaved is not None:
         lines += ["", *_unsaved_lines(unsaved, label=verdict.label or "default", verbose=verbose)]
@@ -151,7 +151,7 @@ def _lines(
     return lines
 
 
-def _row(label: LabelMap, verdict: Protection, now: datetime) -> tuple[str, ...]:
+def _row(label: LabelMap, verdict: Protection) -> tuple[str, ...]:
     refused, newest = refused_latest(label), label.newest
     broken = sum(file != refused for file in label.broken)
     lacks = number_left_out(newest) if newest and newest.incomplete else ""
@@ -169,8 +169,8 @@ def _row(label: LabelMap, verdict: Protection, now: datetime) -> tuple[str, ...]
         shown(label.label),
         verdict.state,
         str(label.snapshots),
-        when(made_at(newest), now) if newest else "-",
-        when(made_at(label.oldest), now) if label.oldest else "-",
+        when(made_at(newest)) if newest else "-",
+        when(made_at(label.oldest)) if label.oldest else "-",
         "not told" if label.snapshots and not label.plain_bytes else size(label.plain_bytes),
         size(label.stored_bytes),
         "; ".join(str(each) for each in problems if each) or ("see below" if verdict.problems else "none found"),
@@ -197,7 +197,6 @@ def _unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
 def status_document(
     checked: Checked, *, url: str, max_age: timedelta | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The same for programs."""
     verdict, unsaved, found = checked.verdict, checked.unsaved, asdict(checked.found)
     for each in found["labels"]:
         each.update(_verdict_document(checked.verdicts[each["label"]]))
@@ -251,7 +250,6 @@ def _verdict_document(verdict: Protection) -> dict[str, Any]:
 
 
 def unsaved_document(found: Unsaved) -> dict[str, Any]:
-    """How folders differ from the latest snapshot, for programs."""
     return {
         "latest": None if found.latest is None else found.latest.snapshot_id,
         "not_compared": found.problem,

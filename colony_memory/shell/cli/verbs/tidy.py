@@ -20,7 +20,6 @@ from colony_memory.shell.words.errors import FAILED, PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from colony_memory.client import ColonyMemory
     from colony_memory.retention import PrunePlan
@@ -40,7 +39,7 @@ def run_prune(
     dry_run: bool = False,
     yes: bool = False,
     common: CommonOptions,
-) -> int:
+) -> None:
     """A snapshot stays if any rule keeps it. The newest good one and the one that restore gives always stay, and what
     cannot be read is not touched. On a terminal the plan is shown and you are asked; elsewhere, as in cron, --yes is
     needed.
@@ -56,7 +55,7 @@ def run_prune(
     with open_memory(common) as opened:
         with opened.working():
             plan = opened.memory.plan_prune(label=label, retention=retention)
-        lines, output = _plan_lines(plan, label=label, now=now_utc()), opened.output
+        lines, output = _plan_lines(plan, label), opened.output
         if plan and not dry_run:
             confirm("go on?", yes=yes, as_json=common.as_json, told=lines)
         deleted = 0
@@ -77,7 +76,6 @@ def run_prune(
         else:
             output.done(document, f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
             _tell_remaining(opened, label, [info.snapshot_id for info in plan.remove])
-    return 0
 
 
 def _tell_remaining(opened: OpenVault, label: str, deleted: list[str]) -> None:
@@ -93,12 +91,11 @@ def _tell_remaining(opened: OpenVault, label: str, deleted: list[str]) -> None:
         )
 
 
-def _plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
-    """The plan of a prune, each snapshot with the reason."""
+def _plan_lines(plan: PrunePlan, label: str) -> list[str]:
     lines, going = list[str](), {info.snapshot_id for info in plan.remove}
     for info in newest_first([*plan.keep, *plan.remove]):
         goes, why = info.snapshot_id in going, ", ".join(plan.reasons.get(info.snapshot_id, ()))
-        named = f"{info.snapshot_id} ({age(made_at(info), now)}){f': {why}' if why else ''}"
+        named = f"{info.snapshot_id} ({age(made_at(info), now_utc())}){f': {why}' if why else ''}"
         lines.append(styled(shown(f"delete  {named}"), "red") if goes else shown(f"keep    {named}"))
     lines += [f"keep    {shown(file)} (cannot be read or is not trusted)" for file in plan.unread]
     lines += [styled(f"delete  {shown(file)} (left over)", "red") for file in plan.orphans]
@@ -109,7 +106,7 @@ def _plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
 
 def run_delete(
     snapshot: str, *, label: str = "default", dry_run: bool = False, yes: bool = False, common: CommonOptions
-) -> int:
+) -> None:
     """ID is a snapshot as 'show' takes it; one that is damaged goes by its whole id. Where it is the latest, restore
     then gives the newest good one that is left. On a terminal you are asked; elsewhere --yes is needed.
 
@@ -121,13 +118,12 @@ def run_delete(
         named, document = f"snapshot {snapshot_id} of label {label}", {"label": label, "deleted": snapshot_id}
         if dry_run:
             opened.output.done({**document, "dry_run": True}, f"would delete {named}; nothing deleted")
-            return 0
+            return
         confirm(f"delete {named} for good?", yes=yes, as_json=common.as_json)
         with opened.working("Deleting from"):
             opened.memory.delete_snapshot(label=label, snapshot_id=snapshot_id)
         opened.output.done({**document, "dry_run": False}, f"deleted {named}")
         _tell_remaining(opened, label, [snapshot_id])
-    return 0
 
 
 def run_rewrite(
@@ -172,16 +168,13 @@ def run_rewrite(
         reports, lines = plans, [*told, "nothing written"]
         if not dry_run:
             with opened.working("Rewriting"):
-                reports = [rewrite(label=each) for each in labels]
-            lines = []
-            for each in reports:
-                saved, gone = count(len(each.rewritten), "snapshot"), count(each.deleted, "snapshot")
-                lines.append(f"label {each.label}: {saved} saved anew, {gone} deleted")
-                if each.left:
-                    lines.append(
-                        f"{count(len(each.left), 'file')} may hold it until {each.until}: then run {PROGRAM} prune "
-                        f"--leftovers --label {each.label} --yes"
-                    )
+                reports, lines = [rewrite(label=each) for each in labels], []
+        for each in [] if dry_run else reports:
+            saved, gone = count(len(each.rewritten), "snapshot"), count(each.deleted, "snapshot")
+            lines.append(f"label {each.label}: {saved} saved anew, {gone} deleted")
+            if each.left:
+                then = f"{PROGRAM} prune --leftovers --label {each.label} --yes"
+                lines.append(f"{count(len(each.left), 'file')} may hold it until {each.until}: then run {then}")
         holders = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
         document = {"rewritten": [asdict(each) for each in reports], "held_by": [str(each) for each in holders]}
         (output.show if dry_run else output.done)(document, *lines)
@@ -241,32 +234,30 @@ def _holds(file: Path, texts: list[bytes]) -> bool:
     return False
 
 
-def run_pin(snapshot: str, *, label: str = "default", common: CommonOptions) -> int:
+def run_pin(snapshot: str, *, label: str = "default", common: CommonOptions) -> None:
     """ID is a snapshot as 'show' takes it. Neither 'backup --keep' nor 'prune' deletes it; 'delete' does. 'list' marks
     it.
 
     colony-memory pin latest
     colony-memory pin --label research 20261101
     """
-    with open_memory(common) as opened:
-        with opened.named(snapshot, label=label) as snapshot_id:
-            opened.memory.pin(label=label, snapshot_id=snapshot_id)
-        document = {"label": label, "pinned": snapshot_id}
-        opened.output.done(document, f"pinned snapshot {snapshot_id} of label {label}")
-    return 0
+    _set_pin("pinned", snapshot, label, common)
 
 
-def run_unpin(snapshot: str, *, label: str = "default", common: CommonOptions) -> int:
+def run_unpin(snapshot: str, *, label: str = "default", common: CommonOptions) -> None:
     """ID is a snapshot as 'show' takes it. Nothing is deleted; that it was not pinned is no error.
 
     colony-memory unpin latest
     """
+    _set_pin("unpinned", snapshot, label, common)
+
+
+def _set_pin(done: str, snapshot: str, label: str, common: CommonOptions) -> None:
     with open_memory(common) as opened:
-        with opened.named(snapshot, label=label) as snapshot_id:
-            opened.memory.unpin(label=label, snapshot_id=snapshot_id)
-        document = {"label": label, "unpinned": snapshot_id}
-        opened.output.done(document, f"unpinned snapshot {snapshot_id} of label {label}")
-    return 0
+        with opened.working("Writing to"):
+            snapshot_id = find_id(opened.memory, snapshot, label=label)
+            (opened.memory.pin if done == "pinned" else opened.memory.unpin)(label=label, snapshot_id=snapshot_id)
+        opened.output.done({"label": label, done: snapshot_id}, f"{done} snapshot {snapshot_id} of label {label}")
 
 
 def run_tag(
@@ -276,7 +267,7 @@ def run_tag(
     remove: list[str] | None = None,
     label: str = "default",
     common: CommonOptions,
-) -> int:
+) -> None:
     """ID is a snapshot as 'show' takes it. The tags that it was saved with stay in its own file; 'list' shows and finds
     those of now. An export tells the former.
 
@@ -289,8 +280,8 @@ def run_tag(
     require_tags(add or (), remove or ())
     judge_words(None, add or (), "stop", frozenset())
     with open_memory(common) as opened:
-        with opened.named(snapshot, label=label) as snapshot_id:
+        with opened.working("Writing to"):
+            snapshot_id = find_id(opened.memory, snapshot, label=label)
             tags = opened.memory.tag(label=label, snapshot_id=snapshot_id, add=add or (), remove=remove or ())
         told = f"snapshot {snapshot_id} of label {label} has the tags: {', '.join(tags) or 'none'}"
         opened.output.done({"label": label, "tagged": snapshot_id, "tags": list(tags)}, told)
-    return 0

@@ -54,7 +54,7 @@ def run_init(
     format: str | None = None,  # noqa: A002 - the word for it
     as_json: bool = False,
     quiet: bool = False,
-) -> int:
+) -> None:
     """URL is a directory, by default the vault that every other verb would use, or a place in an object store, such as
     s3://bucket/prefix; the bucket itself has to be there. The vault is made where it is not there yet, and marked as
     one. From then on, where that mark is missing, as while a disk is not mounted, there is no vault, and every verb
@@ -84,10 +84,9 @@ def run_init(
     output.done({"vault": place.url, "made": made, "format": place.snapshot_format}, told)
     if made and format is None and not is_installed():
         output.note(f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2")
-    return 0
 
 
-def run_export(snapshot: str, file: str, *, label: str = "default", force: bool = False, common: CommonOptions) -> int:
+def run_export(snapshot: str, file: str, *, label: str = "default", force: bool = False, common: CommonOptions) -> None:
     """ID is a snapshot as 'show' takes it. FILE is made for its owner alone and holds the whole memory, encrypted only
     where it is so in the vault; - writes to the standard output. 'verify FILE' checks it without a vault, 'import FILE'
     puts it into one.
@@ -115,7 +114,6 @@ def run_export(snapshot: str, file: str, *, label: str = "default", force: bool 
             opened.output.note(told)
         else:
             opened.output.done({"snapshot": asdict(info), "file": file}, told)
-    return 0
 
 
 def _read_file(path: str) -> Export:
@@ -198,7 +196,7 @@ def _verify_text(report: VerifyReport) -> str:
     return "\n".join([draw(columns, rows), *map(shown, told)])
 
 
-def run_import(file: str, *, label: str | None = None, dry_run: bool = False, common: CommonOptions) -> int:
+def run_import(file: str, *, label: str | None = None, dry_run: bool = False, common: CommonOptions) -> None:
     """FILE is what 'export' wrote; - reads the standard input. The snapshot keeps its id, its label and its signature.
     It is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
 
@@ -220,7 +218,6 @@ def run_import(file: str, *, label: str | None = None, dry_run: bool = False, co
         latest = f"it is {'' if info.head else 'not '}the latest of its label"
         lines = [told] if dry_run and not info.reused else [told, latest]
         opened.output.done({"snapshot": asdict(info), "dry_run": dry_run}, *lines)
-    return 0
 
 
 def run_copy(
@@ -278,7 +275,7 @@ def run_copy(
     return FAILED if report.left_out else 0
 
 
-def run_keygen(file: str | None = None, *, age: bool = False, as_json: bool = False, quiet: bool = False) -> int:
+def run_keygen(file: str | None = None, *, age: bool = False, as_json: bool = False, quiet: bool = False) -> None:
     """FILE is by default signing.pem in the user's configuration directory, with --age identity.txt. What is there
     already is never overwritten.
 
@@ -314,12 +311,11 @@ def run_keygen(file: str | None = None, *, age: bool = False, as_json: bool = Fa
         lines += [f"{use}:", f"  export COLONY_MEMORY_{setting}"]
     lines.append(f"Keep a copy of the key file off this host: without it {loss}")
     Output(as_json, quiet).done({"key_file": str(place), kept: key}, *lines)
-    return 0
 
 
 def run_report(
     *, html: str, label: str | None = None, quick: bool = False, force: bool = False, common: CommonOptions
-) -> int:
+) -> None:
     """Whether the memory is protected, how many more backups fit, every restore point, what became of each document,
     and what holds. Every snapshot is read. The page needs nothing else and asks nothing of a network. It holds text of
     the memory, so FILE is made for its owner alone.
@@ -343,15 +339,14 @@ def run_report(
         page = render(labels, status=status, now=now, next_backups=next_backups(checked.found))
         if html == "-":
             output.answer(page)
-            return 0
+            return
         save_own(html, page.encode("utf-8"), "the page", overwrite=force)
         number = sum(len(each["snapshots"]) for each in labels)
         document = {"file": html, "snapshot_count": number, "state": checked.verdict.state}
         output.done(document, f"the report on {count(number, 'snapshot')} is in {html}")
-    return 0
 
 
-def run_config(*, path: bool = False, common: CommonOptions) -> int:
+def run_config(*, path: bool = False, common: CommonOptions) -> None:
     """Options come before environment variables, and those before the file. The file must belong to you or root, and
     nobody else may write to it. It is never looked for in the working directory or in a folder that is saved.
 
@@ -366,7 +361,7 @@ def run_config(*, path: bool = False, common: CommonOptions) -> int:
     if path:
         place = config_path(named)
         common.output.show({"path": str(place), "exists": place.exists()}, str(place))
-        return 0
+        return
     file, default, key = load_config(named), ("default",), "set" if os.environ.get("COLONY_API_KEY") else None
     made = effective(file, given)
     label = os.environ.get("COLONY_MEMORY_LABEL")
@@ -389,7 +384,6 @@ def run_config(*, path: bool = False, common: CommonOptions) -> int:
     there = "" if file.exists else ", which is not there"
     settings = {name: asdict(each) for name, each in found.items()}
     common.output.show({**document, "settings": settings}, f"configuration file {file.path}{there}\n\n{table}")
-    return 0
 
 
 def _origin(source: str) -> str:
