@@ -391,7 +391,7 @@ def test_two_folders_share_no_label(cli, refused, vault, folder, tmp_path):
     other.mkdir()
     assert cli("hook", "install", "codex", folder)[0] == 0
     line = refused(2, "hook", "install", "codex", other)
-    assert f"{str(folder)!r} is saved under label default there already: give another --label" in line
+    assert f"{str(folder)!r} is saved under label default there already: give another label" in line
     assert cli("hook", "install", "codex", "--label", "other", other)[0] == 0
     assert cli("hook", "install", "codex", "--keep", "3", folder)[0] == 0
     path = tmp_path / "home" / ".codex" / "hooks.json"

@@ -78,7 +78,7 @@ def with_hooks(text: str, host: Host, words: Sequence[str], seconds: int) -> str
     for other in map(_saves, map(_own_words, _commands(settings))):
         if other[0] not in (None, saves[0]) and other[1:] == saves[1:]:
             # In turns each would be the latest, and a restore would give either.
-            raise ValueError(f"{other[0]!r} is saved under label {saves[2]} there already: give another --label")
+            raise ValueError(f"{other[0]!r} is saved under label {saves[2]} there already: give another label")
     entry = {"type": "command", "command": shlex.join(words), "timeout": seconds * host.second}
     made = _without(settings, lambda command: _saves(_own_words(command)) == saves)
     hooks = made["hooks"] = dict(made.get("hooks", {}))
