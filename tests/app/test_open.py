@@ -9,7 +9,7 @@ import pytest
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, VaultMissing, signing
 from colony_memory.shell.app.config import read_setting
 from colony_memory.shell.app.keys import client_arguments, load_signer
-from colony_memory.shell.app.open import choose_place, open_memory, refuse_vault_inside
+from colony_memory.shell.app.open import choose_place, refuse_vault_inside
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
@@ -63,16 +63,14 @@ def test_a_key_file_that_cannot_be_used_is_a_bad_argument(key, tmp_path, monkeyp
 
 
 def test_a_vault_that_is_not_there_is_not_opened(tmp_path):
-    for making in (False, True):  # nobody makes what was chosen
+    for url in (str(tmp_path / "none"), None):
         with pytest.raises(VaultMissing):
-            open_memory(str(tmp_path / "none"), making=making)
-    with pytest.raises(VaultMissing):
-        open_memory()
-    opened = open_memory(making=True)
-    assert not opened.place.exists()
-    assert opened.place.make_unchosen()
-    assert opened.memory.backup({"a.md": "x"})
-    assert open_memory().memory.restore() == {"a.md": "x"}
+            choose_place(url).require()
+    assert not choose_place(str(tmp_path / "none")).make_unchosen()  # nobody makes what was chosen
+    place = choose_place()
+    assert place.make_unchosen()
+    assert ColonyMemory(backend=place.backend).backup({"a.md": "x"})
+    assert ColonyMemory(backend=choose_place().backend).restore() == {"a.md": "x"}
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +148,7 @@ def test_what_another_reader_of_settings_would_take_off_is_refused_by_name(monke
 def test_no_witness_is_made_under_a_name_that_nobody_meant(tmp_path, monkeypatch, value):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="a path is given"):
-        open_memory("memory:", witness=value)
+        client_arguments(witness=value)
     assert not list(tmp_path.iterdir())
 
 
@@ -162,14 +160,14 @@ import colony_memory.shell.app
 for module in pkgutil.iter_modules(colony_memory.shell.app.__path__):
     importlib.import_module(f"colony_memory.shell.app.{module.name}")
 from colony_memory import restore_folder, save_folder
-from colony_memory.shell.app.open import open_memory
+from colony_memory import ColonyMemory
 from colony_memory.shell.app.open import choose_place
 from colony_memory.shell.app.protection import check_protection
 here = pathlib.Path(sys.argv[1])
 (here / "memory").mkdir()
 (here / "memory" / "a.md").write_text("x")
 choose_place(str(here / "vault")).make()
-memory = open_memory(str(here / "vault")).memory
+memory = ColonyMemory(backend=choose_place(str(here / "vault")).backend)
 assert save_folder(memory, here / "memory")
 assert restore_folder(memory, here / "again")
 assert check_protection(memory)

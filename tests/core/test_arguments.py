@@ -28,7 +28,8 @@ from colony_memory import (
 from colony_memory._values import Record, Value, asdict, cached_property, field, replace
 from colony_memory.capture import read_folder, read_paths, write_folder
 from colony_memory.shell.app.compare import file_history, find_unsaved, search_files
-from colony_memory.shell.app.open import choose_place, open_memory
+from colony_memory.shell.app.keys import client_arguments
+from colony_memory.shell.app.open import choose_place
 from colony_memory.shell.app.pick import find, find_at, find_id, parse_moment
 from colony_memory.shell.app.protection import check_protection
 from colony_memory.signing import decode_did_key
@@ -46,8 +47,8 @@ CASES = [
     ("path", None, lambda m, d, x: FileWitness(x)),
     ("url", None, lambda m, d, x: open_vault(x)),
     ("url", 5, lambda m, d, x: choose_place(x)),
-    ("key file", 5, lambda m, d, x: open_memory("memory:", key_file=x)),
-    ("trust", 5, lambda m, d, x: open_memory("memory:", trust=x)),
+    ("key file", 5, lambda m, d, x: client_arguments(key_file=x)),
+    ("trust", 5, lambda m, d, x: client_arguments(trust=x)),
     ("memory", None, lambda m, d, x: restore_folder(x, d)),
     ("memory", None, lambda m, d, x: save_folder(x, d)),
     ("memory", None, lambda m, d, x: save_paths(x, [d])),

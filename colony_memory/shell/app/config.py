@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from colony_memory._os.files import Contents
 
 _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-_DURATION = pattern("".join(rf"(?:([0-9]+){unit}\s*)?" for unit, _ in _UNITS), re.IGNORECASE | re.ASCII)
+_DURATION = pattern("".join(rf"(?:([0-9]{{1,12}}){unit}\s*)?" for unit, _ in _UNITS), re.IGNORECASE | re.ASCII)
 _LONGEST = timedelta(days=3650)
 _KNOWN = "write it like 90s, 15m, 1h30m or 2d (weeks w, days d, hours h, minutes m, seconds s, the largest first)"
 _SHOWN = 40
@@ -48,9 +48,7 @@ def parse_duration(text: str) -> timedelta:
     found = _DURATION.fullmatch(plain)
     if not plain or found is None:
         raise ValueError(f"{named} is not a length of time: {_KNOWN}")
-    # Python refuses to read a number of more than 4,300 digits.
-    numbers = [int(number.lstrip("0")[:13] or 0) for number in found.groups("")]
-    seconds = sum(number * length for number, (_, length) in zip(numbers, _UNITS, strict=True))
+    seconds = sum(int(number) * length for number, (_, length) in zip(found.groups(0), _UNITS, strict=True))
     if not seconds:
         raise ValueError(f"{named} is too short: it must be above 0")
     if seconds > _LONGEST.total_seconds():
@@ -85,10 +83,19 @@ def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
         raise ValueError(f"{key}: {error}") from error
 
 
-def text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("must be a text, and not an empty one")
-    return value
+def _kind(what: str, holds: Callable[[Any], bool]) -> Callable[[Any], Any]:
+
+    def check(value: object) -> object:
+        if not holds(value):
+            raise ValueError(f"must be {what}")
+        return value
+
+    return check
+
+
+text = _kind("a text, and not an empty one", lambda value: isinstance(value, str) and bool(value.strip()))
+flag = _kind("true or false", lambda value: isinstance(value, bool))
+number = _kind("a whole number from 1 up", lambda value: type(value) is int and value > 0)
 
 
 def texts(value: object) -> list[str]:
@@ -99,36 +106,30 @@ def texts(value: object) -> list[str]:
     return found
 
 
-def number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError("must be a whole number from 1 up")
-    return value
-
-
-def choice(*allowed: str) -> Callable[[Any], str]:
-
-    def check(value: object) -> str:
-        if value not in allowed:
-            *others, last = allowed
-            shown = f", not {value!r}" if isinstance(value, (str, int)) else ""
-            raise ValueError(f"must be {', '.join(others)} or {last}{shown}")
-        return str(value)
-
-    return check
-
-
 def time(value: object) -> str:
     """A length of time such as ``15m``, as it stands."""
     parse_duration(text(value))
     return str(value)
 
 
-def command(value: object) -> str:
-    given = text(value)
+def settled_command(command: str) -> str:
+    """A command with its program by a path that is the same in any directory, where it is named by one."""
     try:
-        program = (shlex.split(given) or [""])[0]
+        words = shlex.split(command)
     except ValueError as error:
-        raise ValueError(f"is no command: {error}") from error
+        raise ValueError(f"{command!r} is no command: {error}") from error
+    if not words or not words[0]:
+        raise ValueError("the command is empty")
+    program, *arguments = words
+    if os.path.dirname(program) and not program.startswith("~"):  # noqa: PTH120 - a name alone is looked for in PATH
+        program = os.path.abspath(program)  # noqa: PTH100 - a link stays
+    return shlex.join([program, *arguments])
+
+
+def command(value: object) -> str:
+    given: str = text(value)
+    settled_command(given)
+    program = shlex.split(given)[0]
     if os.path.dirname(program) and not os.path.isabs(program):  # noqa: PTH117, PTH120 - a text
         raise ValueError("must name its program by an absolute path, or by a name that is on PATH")
     return given
@@ -186,6 +187,7 @@ def expanded_path(path: str) -> str:
         raise ValueError(str(error)) from error
 
 
+_format = _kind("1 or 2", ("1", "2").__contains__)
 #: What may stand in the file: by the name of the option.
 SETTINGS: dict[str, Callable[[Any], Any]] = {
     "vault": url_of,
@@ -197,10 +199,10 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "identity": lambda given: settled_identities(texts(given), path_of),
     "passphrase_file": path_of,
     "exclude": rules,
-    "secrets": choice("stop", "warn", "mask", "allow"),
+    "secrets": _kind("stop, warn, mask or allow", ("stop", "warn", "mask", "allow").__contains__),
     "allow_secret": texts,
-    "on_conflict": choice("raise", "continue", "merge"),
-    "format": lambda given: choice("1", "2")(str(given) if type(given) is int else given),
+    "on_conflict": _kind("raise, continue or merge", ("raise", "continue", "merge").__contains__),
+    "format": lambda given: _format(str(given) if type(given) is int else given),
     **dict.fromkeys(("keep", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"), number),
     "keep_within": time,
     "every": time,

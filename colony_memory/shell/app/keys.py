@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._boundary import read_written, require_as_meant, texts
 from colony_memory._format.age import looks_secret
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
 _MAX_BYTES = 65_536
 _ADDRESS = pattern(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_T = TypeVar("_T")
 
 
 def client_arguments(
@@ -73,10 +74,7 @@ def load_signer(path: str | os.PathLike[str]) -> Signer:
     from colony_memory.signing import Ed25519Signer, require_cryptography
 
     require_cryptography("a key file is given")
-    try:
-        return Ed25519Signer.load(path)
-    except ColonyMemoryError as error:
-        raise ValueError(error.message) from error
+    return _read(Ed25519Signer.load, path)
 
 
 def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
@@ -157,11 +155,16 @@ def _key_file(name: str) -> Path:
     if looks_secret(name):
         raise ValueError("a private key itself was given to open with: put it into a file, and give that")
     place = Path(_home(name))
+    _read(read_key_file, place)
+    return place
+
+
+def _read(read: Callable[[Any], _T], path: str | os.PathLike[str]) -> _T:
+    """What is read of a file; that it cannot be used is a bad argument."""
     try:
-        read_key_file(place)
+        return read(path)
     except ColonyMemoryError as error:
         raise ValueError(error.message) from error
-    return place
 
 
 def _passphrase(file: str | os.PathLike[str] | None, ask: Callable[[bool], str] | None, *, twice: bool) -> Passphrase:
@@ -172,9 +175,8 @@ def _passphrase(file: str | os.PathLike[str] | None, ask: Callable[[bool], str] 
             raise ValueError("a passphrase is needed, and no file of it is given")
         return Passphrase(ask(twice))
     place = Path(_home(os.fspath(file)))
+    data = _read(read_key_file, place)
     try:
-        return Passphrase(read_written(read_key_file(place)))
-    except ColonyMemoryError as error:
-        raise ValueError(error.message) from error
+        return Passphrase(read_written(data))
     except ValueError:
         raise ValueError(f"passphrase file {str(place)!r} is empty, or no text") from None

@@ -14,18 +14,13 @@ from colony_memory._os.machine import data_directory
 from colony_memory._values import Value
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.shell.app.config import at_key, read_setting, url_of
-from colony_memory.shell.app.keys import client_arguments
 from colony_memory.vaults import is_path, open_vault
 from colony_memory.vaults.local import LocalVault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from colony_memory.reports import Event, LifecycleEvent
     from colony_memory.vaults import VaultBackend
-
-#: The hidden file in a local vault that was made on purpose.
-_KNOWN = ".known"
 
 
 class Place(Value):
@@ -45,17 +40,12 @@ class Place(Value):
     @property
     def comes_with_the_account(self) -> bool:
         """It is the hosted vault, which nobody makes."""
-        return _kind(self.url) == "colony:"
+        return self.url.lower().rstrip("/") == "colony:"
 
     def exists(self) -> bool:
         """There is a vault, or this host cannot tell."""
         backend: Any = self.backend
         return not hasattr(backend, "exists") or bool(backend.exists())
-
-    @property
-    def snapshot_format(self) -> int:
-        """The format of new snapshots unless a client is told otherwise, as far as the vault was asked yet."""
-        return getattr(self.backend, "snapshot_format", 1)
 
     def make(self, *, format: Literal[1, 2] | None = None) -> bool:  # noqa: A002 - the word for it
         """Make the vault, if it is one that is to be made; tells whether there was none."""
@@ -64,15 +54,18 @@ class Place(Value):
         return missing
 
     @property
+    def _known(self) -> Path:
+        return Path(self.backend.path) / ".known"  # type: ignore[attr-defined]
+
+    @property
     def is_known(self) -> bool:
-        return self.chosen or (Path(self.backend.path) / _KNOWN).exists()  # type: ignore[attr-defined]
+        """Somebody chose it, or made it on purpose."""
+        return self.chosen or self._known.exists()
 
     def make_known(self) -> None:
-        """Note of a vault that nobody chose that it was made on purpose."""
-        if self.is_known:
-            return
-        with contextlib.suppress(OSError):  # where nothing can be written, it is said each time
-            create_file(Path(self.backend.path) / _KNOWN, b"")  # type: ignore[attr-defined]
+        if not self.is_known:
+            with contextlib.suppress(OSError):  # where nothing can be written, it is said each time
+                create_file(self._known, b"")
 
     def labels_passed_over(self) -> list[str]:
         """The labels that the local vault has, where a key that is set leads to the hosted one."""
@@ -94,10 +87,9 @@ class Place(Value):
         if hasattr(backend, "require"):
             backend.require()
 
-    def is_same_as(self, other: Place) -> bool:
-        return self._identity() == other._identity()
-
-    def _identity(self) -> object:
+    @property
+    def identity(self) -> object:
+        """The same for two names of one vault."""
         path = getattr(self.backend, "path", None)
         return self.url.rstrip("/") if path is None else path.resolve()
 
@@ -108,22 +100,24 @@ def choose_place(url: str | None = None) -> Place:
     Nothing is made, and nothing is asked of the vault: see :meth:`Place.require`.
     """
     chosen, key, passed_over = True, read_setting("COLONY_API_KEY"), None
-    if url is None:
-        named = read_setting("COLONY_MEMORY_VAULT")
-        url = at_key("COLONY_MEMORY_VAULT", url_of, named) if named else "colony:" if key else None
-        with contextlib.suppress(OSError):
-            passed_over = None if named or not key else data_directory() / "vault"
     if url is not None:
         require_text("url", url)
-    if url is None:
+    elif named := read_setting("COLONY_MEMORY_VAULT"):
+        url = at_key("COLONY_MEMORY_VAULT", url_of, named)
+    elif key:
+        url = "colony:"
+        with contextlib.suppress(OSError):
+            passed_over = data_directory() / "vault"
+    else:
         try:
             path = data_directory() / "vault"
         except OSError as error:
             raise ValueError(str(error)) from error
         url, chosen = str(path) if is_path(str(path)) else path.as_uri(), False
-    elif _kind(url) == "memory:":
+    kind = url.lower().rstrip("/") if chosen else ""
+    if kind == "memory:":
         raise ValueError("a vault memory: would be gone when this process ends: give a directory")
-    elif _kind(url) == "colony:" and not key:
+    if kind == "colony:" and not key:
         raise ValueError("the hosted vault needs a key: set COLONY_API_KEY")
     return Place(url, open_vault(url), chosen, passed_over)
 
@@ -163,45 +157,3 @@ def identify_vault(memory: ColonyMemory) -> str | None:
     if told is None and isinstance(address := getattr(backend, "__dict__", {}).get("base_url"), str):
         told = f"colony:{address}"  # the SDK's own client
     return told if isinstance(told, str) else None
-
-
-def _kind(url: str) -> str:
-    return url.lower().rstrip("/")
-
-
-class OpenMemory(Value):
-    """A memory, and the place where it is."""
-
-    memory: ColonyMemory
-    place: Place
-
-
-def open_memory(
-    vault: str | None = None,
-    *,
-    making: bool = False,
-    on_event: Callable[[Event | LifecycleEvent], None] | None = None,
-    **trust: Any,
-) -> OpenMemory:
-    """Open the memory in a vault.
-
-    Args:
-        vault: URL or directory, by default as :func:`~colony_memory.shell.app.open.choose_place` has it.
-        making: The caller is going to write, and calls :meth:`Place.make_unchosen` before: until then the vault that
-            nobody chose may be missing.
-        on_event: As for :class:`colony_memory.ColonyMemory`.
-        trust: In plain arguments, ``key_file``: the signer's key. ``trust``: did:keys to accept beside it, each perhaps
-            with ``@`` and the id of the last snapshot that it is trusted for; a text may hold several, separated by
-            blanks or commas. ``witness``: a file that keeps how far each label has come. ``require_signature`` and
-            ``accept_legacy_pointer`` as for the client. ``encrypt_to``: recipients, or files of them. ``identities``:
-            key files that open what is encrypted. ``passphrase_file``: a file with a passphrase.
-
-    Raises:
-        VaultMissing: There is no vault.
-        ValueError: The URL, the key file, a did:key or the witness cannot be used.
-        ColonyMemoryError: An extra is missing.
-    """
-    given, place = client_arguments(**trust), choose_place(vault)
-    if place.chosen or not making:
-        place.require()
-    return OpenMemory(ColonyMemory(backend=place.backend, on_event=on_event, **given), place)

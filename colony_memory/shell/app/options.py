@@ -14,6 +14,7 @@ from colony_memory.capture.folder import read_choices
 from colony_memory.capture.secrets import judge_words, read_allowed
 from colony_memory.exceptions import ColonyMemoryError, passing
 from colony_memory.shell.app.agents import AGENTS
+from colony_memory.shell.app.config import settled_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,20 +26,6 @@ if TYPE_CHECKING:
 LONGEST = 600.0
 """Seconds that it may take."""
 _SHOWN = 4096
-
-
-def settled_command(command: str) -> str:
-    """A command with its program by a path that is the same in any directory, where it is named by one."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise ValueError(f"{command!r} is no command: {error}") from error
-    if not words or not words[0]:
-        raise ValueError("the command is empty")
-    program, *arguments = words
-    if os.path.dirname(program) and not program.startswith("~"):  # noqa: PTH120 - a name alone is looked for in PATH
-        program = os.path.abspath(program)  # noqa: PTH100 - a link stays
-    return shlex.join([program, *arguments])
 
 
 def run_before(command: str, folder: Path) -> None:

@@ -118,19 +118,23 @@ class ColonyMemoryProvider(MemoryProvider):
             _logger.warning("colony-memory: the memory was not saved: %s", error)
 
     def _save(self, messages: list[dict[str, Any]] | None) -> None:
-        from colony_memory import save_folder
+        from colony_memory import ColonyMemory, save_folder
         from colony_memory.shell.app.config import read_path_setting
-        from colony_memory.shell.app.open import open_memory
+        from colony_memory.shell.app.keys import client_arguments
+        from colony_memory.shell.app.open import choose_place
 
         if self._folder is None or not self._primary:
             return
         label, keep = os.environ.get("COLONY_MEMORY_LABEL") or "default", os.environ.get("COLONY_MEMORY_KEEP")
         with _saving:
-            memory = open_memory(
+            trust = client_arguments(
                 key_file=read_path_setting("COLONY_MEMORY_KEY_FILE"),
                 trust=os.environ.get("COLONY_MEMORY_TRUST", ""),
                 witness=read_path_setting("COLONY_MEMORY_WITNESS"),
-            ).memory
+            )
+            place = choose_place()
+            place.require()
+            memory = ColonyMemory(backend=place.backend, **trust)
             empty = not self._folder.is_dir() or not any(self._folder.iterdir())
             # Memory that is gone is an error. One that never was is none.
             if not empty or memory.latest(label=label) is not None:

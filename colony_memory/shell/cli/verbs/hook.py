@@ -157,8 +157,8 @@ def _change(
 
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
+    from colony_memory.shell.app.config import settled_command
     from colony_memory.shell.app.keys import settled, settled_identities, settled_recipients
-    from colony_memory.shell.app.options import settled_command
     from colony_memory.shell.hooks.install import program_words
 
     saving, common, agent = call.saving, call.common, call.common.agent

@@ -81,7 +81,7 @@ def run_init(
         told = f"made {place.title}"
     elif place.comes_with_the_account:
         told = f"{place.title} comes with the account; there is nothing to make"
-    output.done({"vault": place.url, "made": made, "format": place.snapshot_format}, told)
+    output.done({"vault": place.url, "made": made, "format": getattr(place.backend, "snapshot_format", 1)}, told)
     if made and format is None and not is_installed():
         output.note(f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2")
 
@@ -243,7 +243,7 @@ def run_copy(
     with ExitStack() as stack:
         here = stack.enter_context(at_vault(common.vault if source is None else source, output))
         there = stack.enter_context(at_vault(common.vault if target is None else target, output))
-        if here.is_same_as(there):
+        if here.identity == there.identity:
             raise ValueError("--from and --to are the same vault")
         stack.enter_context(naming_the_vault(here))
         opened = OpenVault(ColonyMemory(backend=here.backend, **trust), here, output)
