@@ -86,18 +86,17 @@ def test_all_labels_are_read_or_the_one(vault):
     damage(vault, save(vault, {"a.md": "y" * 300}, at=NOON, label="other"))
     memory, now = ColonyMemory(backend=vault), NOON + timedelta(hours=1)
     checked = check_protection(memory, now=now)
-    assert (bool(checked), checked.damaged, checked.runs) == (False, True, {})
+    assert (bool(checked), checked.verdict.damaged, checked.runs) == (False, True, {})
     assert {each: verdict.state for each, verdict in checked.verdicts.items()} == {
         "default": "protected",
         "other": "not protected",
     }
     assert checked.verdict == checked.verdicts["other"]
-    assert set(checked.read) == {"default", "other"}
     one = check_protection(memory, label="Default", now=now)
-    assert (bool(one), one.damaged, one.verdict.age) == (True, False, now - NOON.replace(microsecond=0))
+    assert (bool(one), one.verdict.damaged, one.verdict.age) == (True, False, now - NOON.replace(microsecond=0))
     assert [each.label for each in one.found.labels] == ["default"]
     quick = check_protection(memory, label="other", quick=True)
-    assert (bool(quick), quick.read, quick.verdict.state) == (False, {}, "saved")
+    assert (bool(quick), quick.verdict.damaged, quick.verdict.state) == (False, False, "saved")
     assert check_protection(memory, now=now, max_age=timedelta(minutes=30)).verdict.stale
     none = check_protection(memory, label="none")
     assert (none.verdict.label, none.verdict.newest, none.verdict.empty) == ("none", None, True)

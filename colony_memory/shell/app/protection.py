@@ -49,10 +49,10 @@ logger = getLogger(__name__)
 State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
 #: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, ``judge`` whether
 #: an untrusted snapshot is one's own, or whether one that cannot be read on this host is good, ``replace`` what is
-#: damaged by a new backup (an older snapshot restores until then), ``forget`` what is gone, which a prune of leftovers
-#: takes off the list, ``accept`` a snapshot in place of a latest that is refused: restore it by its id and back it
-#: up again, ``sign`` what is older than signing, by a backup with the key, ``merge`` it with the latest by the next
-#: backup, or ``join`` it with the folder, which holds the latest already.
+#: damaged by a new backup (an older snapshot restores until then), ``forget`` what is gone, by a prune of leftovers,
+#: ``accept`` a snapshot in place of a latest that is refused, by a restore of it and a backup, ``sign`` what is older
+#: than signing, by a backup with the key, ``merge`` it with the latest by the next backup, or ``join`` it with the
+#: folder, which holds the latest already.
 Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge", "join"]
 
 _WORST_FIRST: tuple[State, ...] = ("not protected", "at risk", "ahead", "saved", "protected")
@@ -76,9 +76,9 @@ class Problem(Value):
 class Newest(Value):
     """The findings of reading a label's newest snapshots in full."""
 
-    good: SnapshotInfo | None  # the newest whose every byte is as it was saved, None where there is none
+    good: SnapshotInfo | None = None  # the newest whose every byte is as it was saved, None where there is none
     damaged: Mapping[str, str] = field(default_factory=dict)  # what is wrong with each that is newer than that one
-    closed: str | None = None  # why the text of good was not looked at, None where it was: it is encrypted
+    closed: bool = False  # the text of good was not looked at: it is encrypted
     unread: Collection[str] = ()  # ids of those of damaged that may be good and that this host cannot read
 
 
@@ -91,6 +91,7 @@ class Protection(Value):
     age: timedelta | None = None  # how long ago that was made, or was found to be the memory as it still was
     stale: bool = True  # it is older than it may be, or not there
     problems: tuple[Problem, ...] = ()
+    damaged: bool = False  # one that is newer than that is damaged
     closed: bool = False  # its newest is encrypted, and nothing opens it here
     empty: bool = False  # nothing is saved: the vault has proven it, or nothing of the folder is in the latest
     conflict: str = ""  # id of another writer's latest, which is not based on what was saved from here; else empty
@@ -104,30 +105,17 @@ class Checked(Value):
 
     found: VaultMap  # what is in the vault, with the labels that were asked for
     verdict: Protection  # the answer: that on the label that is protected least, and of several on the stalest
-    verdicts: Mapping[str, Protection] = field(default_factory=dict)
-    read: Mapping[str, Newest] = field(default_factory=dict)  # what reading each label's newest snapshots has shown
-    runs: Mapping[str, RunLog] = field(default_factory=dict)  # how the last runs of watch and run on this host ended
-    there: tuple[str, ...] = ()  # every label that the vault has
-    unsaved: Unsaved | None = None  # what the folders that were asked for have and the latest snapshot has not
-    same_disk: bool | None = None  # the vault is on the file system of one of those folders, and would be lost with it
-    folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what this host saves under a label
-    may_write: bool | None = None  # whether the account may save any more; None where that was not to be learned
-    points: tuple[int, int] | None = None  # how many snapshots like the recent ones fit in formats 1 and 2
+    verdicts: Mapping[str, Protection]
+    problems: tuple[Problem, ...]  # each once: of the account and the answer's label, then of the others
+    runs: Mapping[str, RunLog]  # how the last runs of watch and run on this host ended
+    there: tuple[str, ...]  # every label that the vault has
+    unsaved: Unsaved | None  # what the folders that were asked for have and the latest snapshot has not
+    same_disk: bool | None  # the vault is on the file system of one of those folders, and would be lost with it
+    folders: Mapping[str, tuple[str, ...]]  # what this host saves under a label
+    points: tuple[int, int] | None  # how many snapshots like the recent ones fit in formats 1 and 2
 
     def __bool__(self) -> bool:
         return bool(self.verdict)
-
-    @property
-    def damaged(self) -> bool:
-        read = self.read.get(self.verdict.label or "")
-        return read is not None and bool(read.damaged)
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """All problems, each once: of the account and the answer's label, then of the others."""
-        first = (*([Problem(_MAY_NOT_WRITE, "wait")] if self.may_write is False else ()), *self.verdict.problems)
-        rest = (each for verdict in self.verdicts.values() for each in verdict.problems)
-        return tuple(dict.fromkeys((*first, *rest)))
 
 
 def check_protection(
@@ -144,43 +132,30 @@ def check_protection(
 ) -> Checked:
     """Look into the vault, read the newest snapshot of each label in full, and judge."""
     require_synchronous(memory)
-    vault, paths = identify_vault(memory), list(paths)
-    kept, real = kept_of(vault), tuple(os.fspath(real_path(path)) for path in paths)
+    vault, paths, now = identify_vault(memory), list(paths), now or datetime.now(timezone.utc)
+    kept, real = kept_of(vault), sorted(os.fspath(real_path(path)) for path in paths)
     if label is None and paths:
-        saved = {of for of, there, basis in kept if basis and sorted(there) == sorted(real)}
-        saved = {each for each in saved if not each.endswith(BEFORE_RESTORE)}
+        saved = {of for of, there, basis in kept if basis and sorted(there) == real and not of.endswith(BEFORE_RESTORE)}
         label = saved.pop() if len(saved) == 1 else DEFAULT
     wanted = None if label is None else require_label(label)
+    if paths and wanted is not None:
+        # By what the folder is now: one that was made anew in its place has no basis.
+        kept = [(wanted, tuple(real), peek_index(paths, vault=vault, label=wanted).read())]
     found = memory.inspect()
     there = tuple(each.label for each in found.labels)
     found = replace(found, labels=tuple(each for each in found.labels if _is_asked_for(each, wanted)))
-    read = {} if quick else {each.label: read_newest(memory, each) for each in found.labels if each.newest is not None}
-    for each, newest in read.items():
-        if newest.damaged:
-            disprove(vault, each)
-    runs = {}
-    if url is not None:
-        from colony_memory.schedule.last_run import read_runs
-
-        labels = [wanted] if wanted else [each.label for each in found.labels]
-        logs = {each: read_runs(url, each) for each in dict.fromkeys([*labels, DEFAULT])}
-        runs = {each: log for each, log in logs.items() if log is not None}
-    if paths and wanted is not None:
-        # By what the folder is now: one that was made anew in its place has no basis.
-        kept = [(wanted, real, peek_index(paths, vault=vault, label=wanted).read())]
+    runs = {} if url is None else _runs_of(url, [wanted] if wanted else [each.label for each in found.labels])
+    # A run that failed since does not undo what the one before has found.
+    confirmed = {run.snapshot_id: run.when for log in runs.values() if (run := log.last_success) is not None}
     verdicts = {}
-    for of_label in found.labels:
-        own = _own_of(memory, of_label, [basis for of, _, basis in kept if of == of_label.label])
-        verdicts[of_label.label] = assess(
-            found,
-            of_label,
-            now=now or datetime.now(timezone.utc),
-            max_age=max_age,
-            read=read.get(of_label.label),
-            # A run that failed since does not undo what the one before has found.
-            confirmed={run.snapshot_id: run.when for log in runs.values() if (run := log.last_success) is not None},
-            own=own,
-            lost={} if quick else _lost_of(memory, of_label, own, read.get(of_label.label)),
+    for each in found.labels:
+        read = None if quick or each.newest is None else read_newest(memory, each)
+        if read is not None and read.damaged:
+            disprove(vault, each.label)
+        bases = [basis for of, _, basis in kept if of == each.label]
+        unmerged = _unmerged_of(memory, each, bases, read, quick=quick)
+        verdicts[each.label] = assess(
+            found, each, now=now, max_age=max_age, read=read, confirmed=confirmed, unmerged=unmerged
         )
     verdict = least_protected(verdicts.values())
     if wanted is not None and wanted not in verdicts:
@@ -193,6 +168,8 @@ def check_protection(
         elif unsaved.files_ahead and verdict.state in ("protected", "saved"):
             verdict = replace(verdict, state="ahead")
         verdicts = dict.fromkeys(verdicts, verdict)
+    problems = [Problem(_MAY_NOT_WRITE, "wait")] if _may_write(memory) is False else []
+    problems += [problem for one in (verdict, *verdicts.values()) for problem in one.problems]
     asked = next((each for each in found.labels if each.label == verdict.label), None)
     # A monitor asks often, and this takes some reads.
     points = None if quick or max_age is not None else _points(memory, asked, found.quota_bytes)
@@ -200,32 +177,39 @@ def check_protection(
     backend, same = memory._session.vault.backend, False if paths else None
     if paths and isinstance(backend, LocalVault):
         same = backend.path.stat().st_dev in {os.stat(path).st_dev for path in paths}  # noqa: PTH116 - may be no Path
-    return Checked(found, verdict, verdicts, read, runs, there, unsaved, same, once, _may_write(memory), points)
+    return Checked(found, verdict, verdicts, tuple(dict.fromkeys(problems)), runs, there, unsaved, same, once, points)
 
 
-def _own_of(memory: ColonyMemory, label: LabelMap, bases: list[Basis]) -> dict[str, Mending]:
-    """Snapshots that were saved from here and that no latest is based on, by id, with what would mend that."""
-    known = {one for basis in bases for one in basis.known}
+def _runs_of(url: str, labels: Iterable[str]) -> dict[str, RunLog]:
+    from colony_memory.schedule.last_run import read_runs
+
+    logs = {each: read_runs(url, each) for each in dict.fromkeys([*labels, DEFAULT])}
+    return {each: log for each, log in logs.items() if log is not None}
+
+
+def _unmerged_of(
+    memory: ColonyMemory, label: LabelMap, bases: list[Basis], read: Newest | None, *, quick: bool
+) -> list[Problem]:
+    """The newest save from here that no latest is based on, where it is whole, and those after it that are not."""
+    known, lost = {one for basis in bases for one in basis.known}, list[Problem]()
     # That neither has an origin says nothing of whose it is.
     origins = {memory._session.origin(label.label), *(basis.origin for basis in bases)} - {None}
-    merged = {each for basis in bases for each in basis.merged}
-    taken = any(basis.snapshot_id == label.latest for basis in bases)
-    return {
-        info.snapshot_id: "backup" if info.snapshot_id in merged else "join" if taken else "merge"
-        for info in label.unmerged
-        if info.snapshot_id in known or info.origin in origins
-    }
-
-
-def _lost_of(memory: ColonyMemory, label: LabelMap, own: Iterable[str], read: Newest | None) -> dict[str, str]:
-    """The damage of the newest ones that were saved from here and are unmerged, up to one that is whole."""
-    unmerged, lost = {info.snapshot_id: info for info in label.unmerged}, dict[str, str]()
-    for snapshot_id in reversed([*own]):
-        check = None if read is not None and snapshot_id in read.damaged else _check(memory, unmerged[snapshot_id])
-        if check is not None and "bad" not in (check.manifest, check.parts, check.digest):
-            break
-        if check is not None:
-            lost[snapshot_id] = check.problem or "it does not hold"
+    broken = {name.snapshot_id for name in map(read_filename, label.broken) if name is not None}
+    for info in reversed(label.unmerged):
+        of, named = label.label, info.snapshot_id
+        if not (named in known or info.origin in origins) or (read is not None and named in read.damaged):
+            continue
+        check = None if quick else _check(memory, info)
+        if check is not None and "bad" in (check.manifest, check.parts, check.digest):
+            why = check.problem or "it does not hold"
+            what = f"snapshot {named}, saved from here and not merged, is damaged: {why}"
+            lost.append(Problem(f"{what}; delete it to end this warning", "delete", of, named))
+        elif named not in broken and (quick or check is not None):
+            taken = any(basis.snapshot_id == label.latest for basis in bases)
+            how: Mending = "join" if taken else "merge"
+            how = "backup" if any(named in basis.merged for basis in bases) else how
+            what = f"conflict with {label.latest}: it is not based on {named}, which was saved from here"
+            return [Problem(what, how, of, named), *lost]
     return lost
 
 
@@ -275,30 +259,34 @@ def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
 
     What the client's memory is based on stays what it was.
     """
-    infos, damaged, unread = [label.newest] if label.newest else [], dict[str, str](), set[str]()
-    while infos:
-        info = infos.pop(0)
+    damaged, unread = dict[str, str](), set[str]()
+    for info in _newest_first(memory, label):
         check = _check(memory, info)
         if check is None:
-            why = f"snapshot {info.snapshot_id} was deleted in between"
-        else:
-            facts = (check.manifest, check.parts, check.digest)
-            # A signature that could not be looked at speaks against nothing where nobody is pinned.
-            if (facts == ("ok", "ok", "ok") or check.sealed) and "bad" not in (check.signature, check.trust):
-                return Newest(info, damaged, check.closed, unread)
-            why = check.problem or f"snapshot {info.snapshot_id} does not hold"
-            if facts == ("ok", "unchecked", "unchecked") and check.trust != "bad":
-                unread.add(info.snapshot_id)  # it may be good: what reads it is not installed
-        if not damaged:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ColonyMemoryWarning)  # the map tells of it
-                try:
-                    infos = memory.list_snapshots(label=label.label)
-                except (SnapshotCorrupt, UntrustedSnapshot):
-                    infos = []  # none is there that a restore would give, which is what was asked
-            infos = [each for each in infos if id_order(each.snapshot_id) < id_order(info.snapshot_id)]
-        damaged[info.snapshot_id] = why
-    return Newest(None, damaged, None, unread)
+            damaged[info.snapshot_id] = f"snapshot {info.snapshot_id} was deleted in between"
+            continue
+        facts = (check.manifest, check.parts, check.digest)
+        # A signature that could not be looked at speaks against nothing where nobody is pinned.
+        if (facts == ("ok", "ok", "ok") or check.sealed) and "bad" not in (check.signature, check.trust):
+            return Newest(info, damaged, bool(check.closed), unread)
+        damaged[info.snapshot_id] = check.problem or f"snapshot {info.snapshot_id} does not hold"
+        if facts == ("ok", "unchecked", "unchecked") and check.trust != "bad":
+            unread.add(info.snapshot_id)  # it may be good: what reads it is not installed
+    return Newest(None, damaged, unread=unread)
+
+
+def _newest_first(memory: ColonyMemory, label: LabelMap) -> Iterator[SnapshotInfo]:
+    if label.newest is None:
+        return
+    yield label.newest
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # the map tells of it
+        try:
+            infos = memory.list_snapshots(label=label.label)
+        except (SnapshotCorrupt, UntrustedSnapshot):
+            return  # none is there that a restore would give, which is what was asked
+    last = id_order(label.newest.snapshot_id)
+    yield from (each for each in infos if id_order(each.snapshot_id) < last)
 
 
 def _check(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotCheck | None:
@@ -319,47 +307,33 @@ def assess(
     max_age: timedelta | None = None,
     read: Newest | None = None,
     confirmed: Mapping[str | None, datetime] | None = None,
-    own: Mapping[str, Mending] | None = None,
-    lost: Mapping[str, str] | None = None,
+    unmerged: Iterable[Problem] = (),
 ) -> Protection:
-    """Judge one label of what :meth:`colony_memory.ColonyMemory.inspect` found.
+    """Judge one label of what :meth:`colony_memory.ColonyMemory.inspect` found, by what reading it has shown.
 
-    >>> from datetime import datetime, timedelta, timezone
-    >>> from colony_memory import ColonyMemory, open_vault
-    >>> mem = ColonyMemory(backend=open_vault("memory:"))
-    >>> info = mem.backup({"MEMORY.md": "two years of notes"})
-    >>> found, now = mem.inspect(), datetime.now(timezone.utc)
-    >>> (label,) = found.labels
-    >>> assess(found, label, now=now, max_age=timedelta(hours=26)).state
-    'saved'
-    >>> verdict = assess(found, label, now=now, read=read_newest(mem, label))
-    >>> verdict.state, verdict.problems
-    ('protected', ())
+    ``confirmed`` has when a snapshot was found to be the memory as it still was, ``unmerged`` what is to be told of
+    saves that no latest is based on.
     """
     newest, age = label.newest if read is None else read.good, None
     if newest is not None:
-        seen = (confirmed or {}).get(newest.snapshot_id)
-        made = created(newest)
+        seen, made = (confirmed or {}).get(newest.snapshot_id), created(newest)
         age = max(now - (made if seen is None or seen > now else max(made, seen)), timedelta(0))
     stale = age is None or (max_age is not None and age > max_age)
-    gone = {name.snapshot_id for name in map(read_filename, label.broken) if name is not None}
-    gone |= {*(lost or {}), *(read.damaged if read else ())}
-    conflict = [each for each in (own or {}).items() if each[0] not in gone][-1:]
-    problems = [*_problems(found, label, read or Newest(None), newest, conflict=conflict, lost=lost or {})]
-    # What is from before the client had whom to trust stays until somebody judges it.
     last = None if newest is None else id_order(newest.snapshot_id)
-    risky = [
-        each
-        for each in problems
-        if last is None or each.mending != "judge" or not each.snapshot_id or id_order(each.snapshot_id) >= last
-    ]
-    closed = read is not None and bool(read.closed)
-    whole = read is not None and not closed
-    state: State = "not protected" if stale else "at risk" if risky else "protected" if whole else "saved"
+
+    def is_past(each: Problem) -> bool:
+        # What is from before the client had whom to trust stays until somebody judges it.
+        named = each.snapshot_id if each.mending == "judge" else None
+        return last is not None and bool(named) and id_order(named or "") < last
+
+    read, was_read = read or Newest(), read is not None
     # What puts it at risk comes first.
-    problems = [*risky, *(each for each in problems if each not in risky)]
-    theirs = (label.latest or "") if conflict else ""
-    return Protection(state, label.label, newest, age, stale, tuple(problems), closed, _is_empty(label), theirs)
+    problems = tuple(sorted((*_damage(label, read), *unmerged, *_problems(found, label, newest)), key=is_past))
+    state: State = "protected" if was_read and not read.closed else "saved"
+    state = "not protected" if stale else state if all(map(is_past, problems)) else "at risk"
+    theirs = (label.latest or "") if any(each.mending != "delete" for each in unmerged) else ""
+    of, damaged, empty = label.label, bool(read.damaged), _is_empty(label)
+    return Protection(state, of, newest, age, stale, problems, damaged, read.closed, empty, theirs)
 
 
 def _is_empty(label: LabelMap) -> bool:
@@ -376,25 +350,14 @@ def least_protected(verdicts: Iterable[Protection]) -> Protection:
     return min(verdicts, key=rank, default=Protection("not protected", empty=True))
 
 
-def _problems(
-    found: VaultMap,
-    label: LabelMap,
-    read: Newest,
-    newest: SnapshotInfo | None,
-    *,
-    conflict: Iterable[tuple[str, Mending]],
-    lost: Mapping[str, str],
-) -> Iterator[Problem]:
-    of = label.label
+def _damage(label: LabelMap, read: Newest) -> Iterator[Problem]:
     for snapshot_id, why in read.damaged.items():
         how: Mending = "judge" if snapshot_id in read.unread else "replace" if read.good else "backup"
-        yield Problem(why, how, of, snapshot_id)
-    for snapshot_id, how in conflict:
-        what = f"conflict with {label.latest}: it is not based on {snapshot_id}, which was saved from here"
-        yield Problem(what, how, of, snapshot_id)
-    for snapshot_id, why in lost.items():
-        what = f"snapshot {snapshot_id}, saved from here and not merged, is damaged: {why}"
-        yield Problem(f"{what}; delete it to end this warning", "delete", of, snapshot_id)
+        yield Problem(why, how, label.label, snapshot_id)
+
+
+def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> Iterator[Problem]:
+    of = label.label
     # What a restore has replaced is saved once, and nobody saves it again.
     if newest is not None and newest.incomplete and not newest.label.endswith(BEFORE_RESTORE):
         what = f"snapshot {newest.snapshot_id} is incomplete, {left_out(newest)}"

@@ -318,7 +318,7 @@ def _raise_what_fails(checked: Checked, place: Place, max_age: timedelta | None,
         first, *more = verdict.problems
         others = f" (and {count(len(more), 'more problem')})" if more else ""
         what = f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
-        if checked.damaged or (verdict.newest is None and (label.broken or label.unsigned)):
+        if verdict.damaged or (verdict.newest is None and (label.broken or label.unsigned)):
             code = NOT_PROVEN
     else:
         return
