@@ -143,7 +143,7 @@ def take_lacking(target: Target, found: Loaded, documents: dict[str, str]) -> tu
             break
     taken = [each for each in told if not each.left]
     target.filled = tuple(dict.fromkeys(each.snapshot_id for each in taken))
-    target.going = frozenset() if target.is_shaped else frozenset(name for each in taken for name in each.names)
+    target.going = frozenset(name for each in taken for name in each.names if target.host is None)
     return documents, tuple(sorted(told, key=lambda each: each.names))
 
 
@@ -221,10 +221,10 @@ def _why_left(target: Target, found: Loaded, part: dict[str, str], names: tuple[
     from colony_memory.capture._plan import make_plan  # which what only looks into a snapshot does not need
 
     try:
-        contents, metadata = split_documents(target.shaped(part))
-        going = () if target.is_shaped else names
+        contents, metadata = split_documents(target.as_here(part))
+        going = names if target.host is None else ()
         plan = make_plan(real_path(target.directory), contents, metadata, delete=going, force=False)
-        if target.is_shaped and plan.replaced:
+        if target.host is not None and plan.replaced:
             return "another is here"
         if plan.in_use:
             return f"open in {next(iter(plan.in_use.values()))}"

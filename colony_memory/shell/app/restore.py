@@ -13,7 +13,7 @@ from colony_memory._engine.basis import Basis, with_merged
 from colony_memory._os.paths import local_name
 from colony_memory._values import Value, replace
 from colony_memory.capture._filenames import parents_of, quoted
-from colony_memory.capture._metadata import described_by, split_documents
+from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._question import FileInUse, Holding
 from colony_memory.capture._write import place_documents
 from colony_memory.capture.folder import NothingToSave
@@ -211,17 +211,13 @@ def restore_folder(
     if at is not None:
         snapshot = find_at(memory, at, label=label).snapshot_id
     with Target(memory, directory, label=label, looking=dry_run, host=host) as target:
-        salvaged = None
+        salvaged, named = None, _id_of(memory, snapshot, label=label)
         if salvage:  # which takes the place of a fallback
-            found, salvaged = target.salvage(_id_of(memory, snapshot, label=label))
+            found, salvaged = target.salvage(named)
         else:
-            found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback, read=target.read)
+            found = target.read(named, fallback=fallback)
         whole = found.documents if salvaged is None else salvaged.documents
-        filled: tuple[Filled, ...] = ()
-        if fill and described_by(whole).unread:
-            whole, filled = take_lacking(target, found, whole)
-        documents = narrow(whole, globs) if globs else whole
-        documents = documents if host is None else host.memory_of(documents)
+        documents, filled = wanted_documents(target, found, whole, fill=fill, globs=globs)
         basis = None if globs else target.based_on(found)
         if merge:
             documents = target.merge(found, documents)
@@ -236,6 +232,17 @@ def restore_folder(
         before = writing.save_first(exclude, allow_secrets) if snapshot_first else None
         written = writing.write(basis)
     return RestoredFolder(found.info, written, before, filled, salvaged)
+
+
+def wanted_documents(
+    target: Target, found: Loaded, documents: dict[str, str], *, fill: bool, globs: tuple[str, ...] = ()
+) -> tuple[dict[str, str], tuple[Filled, ...]]:
+    """What of a snapshot is written, with what it lacks of others, and what that is."""
+    filled: tuple[Filled, ...] = ()
+    if fill:
+        documents, filled = take_lacking(target, found, documents)
+    documents = narrow(documents, globs) if globs else documents
+    return (documents if target.host is None else target.host.memory_of(documents)), filled
 
 
 class Writing:
@@ -315,25 +322,12 @@ def _without_linked(target: Target, documents: dict[str, str]) -> dict[str, str]
     return reshape(documents, lambda name: not is_linked(name)) if links else documents
 
 
-def fetch(
-    memory: ColonyMemory,
-    *,
-    label: str = "default",
-    snapshot: str | None = None,
-    fallback: bool = False,
-    read: Callable[..., Loaded] | None = None,
-) -> Loaded:
-    """Read the snapshot asked for, else the latest; with ``fallback`` an older one where it is damaged.
-
-    ``read`` is that of the :class:`Target` that it is for, where it is not for a look.
-    """
+def fetch(memory: ColonyMemory, *, label: str = "default", snapshot: str | None = None) -> Loaded:
+    """Read the snapshot asked for, else the latest, for a look."""
     from colony_memory._engine.restore import restore
 
-    snapshot = _id_of(memory, snapshot, label=label)
     try:
-        if read is not None:
-            return read(snapshot, fallback=fallback)
-        return memory._run(restore, label=label, snapshot_id=snapshot, fallback=fallback)
+        return memory._run(restore, label=label, snapshot_id=_id_of(memory, snapshot, label=label))
     except SnapshotCorrupt:
         disprove(identify_vault(memory), label)
         raise

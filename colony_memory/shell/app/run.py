@@ -16,10 +16,9 @@ from colony_memory.capture._moves import FolderChanged
 from colony_memory.capture._question import Unsaved
 from colony_memory.capture._recover import Unsettled
 from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
-from colony_memory.shell.app.content import Filled, take_lacking
 from colony_memory.shell.app.open import refuse_vault_inside
 from colony_memory.shell.app.options import BackupOptions
-from colony_memory.shell.app.restore import RestoredFolder, Writing, restore_folder
+from colony_memory.shell.app.restore import RestoredFolder, Writing, restore_folder, wanted_documents
 from colony_memory.shell.app.save import FolderSave
 from colony_memory.shell.app.target import Target, has_all_lines, same_files
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.load import Loaded
     from colony_memory.client import ColonyMemory
     from colony_memory.shell.app.agents import Host
+    from colony_memory.shell.app.content import Filled
     from colony_memory.shell.app.save import Saved
     from colony_memory.snapshot import SnapshotInfo
 
@@ -72,7 +72,7 @@ def begin(
         with Target(
             memory, directory, label=label, looking=dry_run, host=host, options=options, unattended=True
         ) as target:
-            return _Start(target, fallback, fill, dry_run, host, on_progress).begin()
+            return _Start(target, fallback, fill, dry_run, on_progress).begin()
     except Unsettled as error:
         latest = memory.latest(label=label)
         return Begun(latest="" if latest is None else latest.snapshot_id, failed=message_of(error))
@@ -85,7 +85,6 @@ class _Start(Record):
     fallback: bool
     fill: bool
     dry_run: bool
-    host: Host | None
     on_progress: Callable[[int, int, str], None] | None
     filled: tuple[Filled, ...] = ()
 
@@ -151,10 +150,8 @@ class _Start(Record):
         return self._write(found, documents, first=True)
 
     def _documents(self, found: Loaded) -> dict[str, str]:
-        documents = found.documents
-        if self.fill:
-            documents, self.filled = take_lacking(self.target, found, documents)
-        return documents if self.host is None else self.host.memory_of(documents)
+        documents, self.filled = wanted_documents(self.target, found, found.documents, fill=self.fill)
+        return documents
 
     def _adopt(self, found: Loaded, told: str | None = None) -> Begun:
         """The folder stays, and is based on the latest from now on."""

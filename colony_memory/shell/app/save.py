@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from colony_memory._engine.basis import BasisHome
     from colony_memory.capture._metadata import Contents
     from colony_memory.capture.folder import LeftOut, SecretsChoice
     from colony_memory.client import ColonyMemory
@@ -280,26 +281,25 @@ class FolderSave:
         """Take the index, and have the client keep there what this memory is based on."""
         if self._is_open:
             return
-        vault, session = identify_vault(self._memory), self._memory._session
-        self._is_open, label = True, self._options.label
+        vault, label, session = identify_vault(self._memory), self._options.label, self._memory._session
+        self._is_open = True
         paths, patience = self._paths, self._patience
         opened = open_index(paths, vault=vault, label=label, patience=patience, unattended=self._unattended)
         self._index = self._kept.enter_context(opened)
-        # A view of the client: another thread of it may save another folder under the same label meanwhile.
-        self._memory = copy.copy(self._memory)
-        self._memory._session = session = copy.copy(session)
+        by_value = session.home(label)
         if self._index.problem is not None:
-            # By value then, but each folder is a writer of its own.
-            session.origins = {label: origin_of(label, *sorted(str(real_path(each)) for each in self._paths))}
-        else:
-            before = session.home(label).read()
-            if before and not self._index.read():
-                self._index.write(before)  # what this very client has restored or saved by value
-            session.homes = {label: self._index}
-            if self._index.proven is not None and not self._anew:
-                snapshot_id, when = self._index.proven
-                with contextlib.suppress(ValueError):
-                    session.good.setdefault(manifest_filename(label, snapshot_id), datetime.fromisoformat(when))
+            self._memory = with_home(self._memory, label, by_value)
+            # Each folder is a writer of its own all the same.
+            origin = origin_of(label, *sorted(str(real_path(each)) for each in self._paths))
+            self._memory._session.origins = {label: origin}
+            return
+        if by_value.read() and not self._index.read():
+            self._index.write(by_value.read())  # what this very client has restored or saved by value
+        self._memory = with_home(self._memory, label, self._index)
+        if self._index.proven is not None and not self._anew:
+            snapshot_id, when = self._index.proven
+            with contextlib.suppress(ValueError):
+                session.good.setdefault(manifest_filename(label, snapshot_id), datetime.fromisoformat(when))
 
     def _note(self, info: SnapshotInfo | None) -> None:
         """Let the index know what every file is, and the rest of what the next run need not find out."""
@@ -311,6 +311,16 @@ class FolderSave:
             good = self._memory._session.good.get(manifest_filename(info.label, info.snapshot_id))
             proven = None if good is None else (info.snapshot_id, good.isoformat())
             self._index.update(options=self._options.of_folder, proven=proven)
+
+
+def with_home(memory: ColonyMemory, label: str, home: BasisHome) -> ColonyMemory:
+    """A view of a client that finds there what the memory of a label is based on: another thread of it may save or
+    restore another folder under the same label meanwhile.
+    """
+    view = copy.copy(memory)
+    view._session = copy.copy(memory._session)
+    view._session.homes = {label: home}
+    return view
 
 
 def read_for(

@@ -6,12 +6,11 @@ What a folder holds and a snapshot, joined file by file and line by line.
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._engine import basis as events
 from colony_memory._engine.merge import merge
 from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
@@ -23,17 +22,17 @@ from colony_memory.capture._question import Holding, Question
 from colony_memory.capture._recover import recover
 from colony_memory.capture._tree import PART
 from colony_memory.capture.folder import NothingToSave
-from colony_memory.capture.index import end_others, open_index, peek_index
+from colony_memory.capture.index import disprove, end_others, open_index, peek_index
 from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, SnapshotNotFound
 from colony_memory.shell.app.content import filled_from
 from colony_memory.shell.app.open import identify_vault
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.pick import BEFORE_RESTORE
-from colony_memory.shell.app.save import read_for
+from colony_memory.shell.app.save import read_for, with_home
 from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
     from typing_extensions import Self
@@ -73,28 +72,28 @@ class Target:
         options: BackupOptions | None = None,
         unattended: bool = False,
     ) -> None:
-        self.memory, self.directory, self._unattended = memory, directory, unattended
-        self._looking, self._host, self._options = looking, host, options
-        self.label, self.session = label, memory._session
-        self.is_shaped = host is not None  # a snapshot's documents are others in this folder
+        self.directory, self.label, self.host = directory, label, host
+        self._client, self._looking, self._options, self._unattended = memory, looking, options, unattended
         # What was saved before a restore is of the same memory: to go back to it is what any older snapshot is.
         self._home_label = label.removesuffix(BEFORE_RESTORE) or label
         self._stack = ExitStack()
         self._labels: dict[str, str] = {}  # of snapshots that were read
-        self._asked: dict[str, Question] = {}
+        self._known: dict[str, dict[str, str]] = {}  # documents of the one that is restored
+        self._question: Question | None = None
         self._attributes: str | None = None
         self.filled: tuple[str, ...] = ()  # snapshots from which what one lacked was taken,
         self.going: frozenset[str] = frozenset()  # and what of the folder that takes the place of
         self.index: FolderIndex
+        self.memory: ColonyMemory  # which finds there what this folder is based on
 
     @property
     def basis(self) -> Basis:
-        return self.index.read() if self.index.problem is None else self.session.home(self._home_label).read()
+        return self.memory._session.home(self._home_label).read()
 
     @property
     def usual(self) -> Mapping[str, Any]:
         usual = self.index.options if self._options is None else self._options.of_folder
-        return usual if self._host is None else {**usual, "agent": self._host.agent.name}
+        return usual if self.host is None else {**usual, "agent": self.host.agent.name}
 
     def __enter__(self) -> Self:
         if not self._looking:
@@ -102,62 +101,46 @@ class Target:
         self._open()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        damaged = kind is not None and issubclass(kind, SnapshotCorrupt)
+        if damaged:
+            self.index.disprove()
         self._stack.close()
+        if damaged:
+            disprove(identify_vault(self._client), self.label)
 
     def _open(self) -> None:
-        paths, vault, label = [self.directory], identify_vault(self.memory), self._home_label
+        paths, vault, label = [self.directory], identify_vault(self._client), self._home_label
         if self._looking:
             self.index = peek_index(paths, vault=vault, label=label)
-            return
-        opened = open_index(paths, vault=vault, label=label, unattended=self._unattended)
-        self.index = self._stack.enter_context(opened)
+        else:
+            opened = open_index(paths, vault=vault, label=label, unattended=self._unattended)
+            self.index = self._stack.enter_context(opened)
+        self.memory = self._client if self.index.problem is not None else with_home(self._client, label, self.index)
 
     def read(self, snapshot: str | None, *, fallback: bool = False) -> Loaded:
         """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""
         from colony_memory._engine.restore import restore
 
-        with self._as_home():
-            found = self.memory._run(restore, label=self.label, snapshot_id=snapshot, fallback=fallback)
+        found = self.memory._run(restore, label=self.label, snapshot_id=snapshot, fallback=fallback)
         return self._of_home(found)
 
     def salvage(self, snapshot: str | None) -> tuple[Loaded, Salvaged]:
         """The proven part of a snapshot, and the one that most of it is from, as :meth:`read` gives that."""
         from colony_memory._engine.salvage import salvage
 
-        with self._as_home():
-            found, salvaged = self.memory._run(salvage, label=self.label, snapshot_id=snapshot)
+        found, salvaged = self.memory._run(salvage, label=self.label, snapshot_id=snapshot)
         if not salvaged:
             self.index.disprove()
         return self._of_home(found), salvaged
 
-    @contextmanager
-    def _as_home(self) -> Iterator[None]:
-        """The index is where the client finds what the memory is based on; damage means that nothing is proven."""
-        homes, label = self.session.homes, self._home_label
-        before = homes.get(label)
-        if self.index.problem is None:
-            homes[label] = self.index
-        try:
-            yield
-        except SnapshotCorrupt:
-            self.index.disprove()
-            raise
-        finally:
-            if self.index.problem is None:
-                homes.pop(label, None)
-                if before is not None:
-                    homes[label] = before
-
     def _of_home(self, found: Loaded) -> Loaded:
-        label = self._home_label
-        if self.label == label:
+        from colony_memory._engine.restore import with_basis
+
+        if self.label == self._home_label:
             return found
-        state = self.look(label=label)
-        latest, shown = state.decision.follow, state.shown
-        basis = events.settled(self.basis, latest, listed=shown)
-        after = events.reverted(basis, latest, last=found.info.snapshot_id, stream=state.decision.stream, listed=shown)
-        return replace(found, basis=after)
+        older = replace(found, info=replace(found.info, label=self._home_label), state=None)
+        return replace(found, basis=self.memory._run(with_basis, older, whole=False).basis)
 
     def look(self, *, label: str | None = None, everything: bool = False) -> State:
         return self.memory._run(look, label or self.label, lenient=True, newer=False, everything=everything)
@@ -165,7 +148,7 @@ class Target:
     def based_on(self, found: Loaded) -> Basis:
         """The basis of the folder once it holds all of a snapshot that :meth:`read` gave."""
         basis = found.basis or self.basis
-        self._attributes = "" if self.is_shaped else found.documents.get(ATTRIBUTES_NAME, "")
+        self._attributes = "" if self.host is not None else found.documents.get(ATTRIBUTES_NAME, "")
         basis = replace(basis, filled=tuple(dict.fromkeys((*basis.filled, *self.filled))))
         if basis.tree or basis.snapshot_id != found.info.snapshot_id or basis.reverted:
             return basis
@@ -178,11 +161,8 @@ class Target:
             # It has come to be there, or is another directory by now.
             self._stack.close()
             self._open()
-        if self.index.problem is not None:
-            self.session.home(self._home_label).write(basis)
-            return
-        if self.index.read() != basis:
-            self.index.write(basis)
+        if self.basis != basis:
+            self.memory._session.home(self._home_label).write(basis)
             self.index.update(attributes=self._attributes)
             end_others(self.directory, self.index)
 
@@ -202,10 +182,10 @@ class Target:
 
         Where the folder is based on it, with what it lacked and was taken from others.
         """
-        found, basis = self._documents(snapshot_id, {}), self.basis
+        found, basis = self._documents(snapshot_id), self.basis
         if not found or snapshot_id != basis.snapshot_id:
             return found
-        return filled_from(found, (self._documents(each, {}) for each in basis.filled))
+        return filled_from(found, map(self._documents, basis.filled))
 
     def merge(
         self, found: Loaded, documents: dict[str, str], *, present: dict[str, str] | None = None
@@ -230,32 +210,32 @@ class Target:
 
     def question(self, found: Loaded) -> Question:
         """The question that is asked before anything of the folder goes, where this is restored."""
+        if self._question is not None:
+            return self._question
         basis, target = self.basis, found.info.snapshot_id
-        if target in self._asked:
-            return self._asked[target]
-        known = {target: found.documents}
+        self._known[target] = found.documents
 
         def holding(snapshot_id: str, proven: frozenset[str] = frozenset()) -> Holding:
-            return Holding(snapshot_id, partial(self._documents, snapshot_id, known), proven)
+            return Holding(snapshot_id, partial(self._documents, snapshot_id), proven)
 
         latest = None if found.state is None else found.state.decision.follow
         based_on = None if basis.not_held else basis.snapshot_id
         others = [basis.last, latest, *basis.filled, *basis.refused, *basis.pending, *basis.merged]
         ids = [each for each in dict.fromkeys(others) if each and each not in (based_on, target)]
         first = None if based_on is None else holding(based_on, self._proven(based_on))
-        self._asked[target] = Question(first, tuple(map(holding, ids)), self._are_listed)
-        return self._asked[target]
+        self._question = Question(first, tuple(map(holding, ids)), self._are_listed)
+        return self._question
 
-    def _documents(self, snapshot_id: str, known: Mapping[str, dict[str, str]]) -> dict[str, str]:
+    def _documents(self, snapshot_id: str) -> dict[str, str]:
         """The documents of a snapshot as they would be in this folder; none where it is not to be had."""
-        return self.shaped(known.get(snapshot_id) or self.documents_of(snapshot_id))
+        return self.as_here(self._known.get(snapshot_id) or self.documents_of(snapshot_id))
 
-    def shaped(self, documents: dict[str, str]) -> dict[str, str]:
+    def as_here(self, documents: dict[str, str]) -> dict[str, str]:
         """Documents as this folder has them; none where they cannot be there."""
-        if not documents or self._host is None:
+        if not documents or self.host is None:
             return documents
         try:
-            return self._host.memory_of(documents)
+            return self.host.memory_of(documents)
         except (ValueError, ColonyMemoryError):
             return {}
 
