@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = getLogger(__name__)
 
 # What the first line of the file begins with; a digest of all other lines follows.
-_FORMAT = "colony-memory/restore/3"
+_FORMAT = "colony-memory/restore/4"
 # Only the staging directory changes; the folder does, and would have to be put back; all is in place.
 PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
@@ -49,20 +49,16 @@ class Version(NamedTuple):
         return cls(status.st_ino, status.st_size, status.st_mtime_ns)
 
     def fits(self, status: os.stat_result | None) -> bool:
-        if status is None or status.st_ino != self.inode:
-            return False
-        return self.size == -1 or self == Version.of(status)
+        return status is not None and (self == Version.of(status) or self == (status.st_ino, -1, -1))
 
 
 class Step(NamedTuple):
-    """One file that is put in place, or one or an empty directory that is taken away."""
+    """A file that is put in place, one or an empty directory that is taken away, or a directory that is made."""
 
-    name: str  # path in the folder, with /
-    new: Version | None  # the file that is put there, or None where one is taken away
-    old: Version | None  # the file that it replaces, or None
-    number: (
-        str  # the new one's name in ``new`` of the staging directory until then, the old one's in ``kept`` from then
-    )
+    name: str  # path in the folder, with /; of a directory that is made with a slash at the end
+    new: Version | None = None  # the file that is put there
+    old: Version | None = None  # the file or directory that is replaced or taken away
+    number: str = "0"  # name of the new one in ``new`` of the staging directory, and of the old one in ``kept``
     volume: str = ""  # which of the journal's volumes its staging directory is in
 
 
@@ -84,8 +80,8 @@ class Journal(Value):
     staging: str  # name of the staging directory
     boot: str  # what tells one run of the machine from another: device numbers may change in between
     phase: str = PREPARING
-    made: tuple[str, ...] = ()  # directories that are made, those above first
-    steps: tuple[Step, ...] = ()  # in the order in which they are taken
+    # What is taken away first: a directory may take its name, or its directory go; then directories, outer ones first
+    steps: tuple[Step, ...] = ()
     modes: tuple[ModeChange, ...] = ()  # permissions that are set
     lent: tuple[ModeChange, ...] = ()  # read-only directories of this user that may be written to until the end
     # Directories of the folder that there is a staging directory in, the folder itself first: files are moved within
@@ -96,24 +92,19 @@ class Journal(Value):
 
     def done(self) -> Journal:
         """The same when the moves are over."""
-        return replace(self, phase=DONE, made=(), steps=(), modes=())
+        return replace(self, phase=DONE, steps=(), modes=())
 
     def undone(self) -> Journal:
         """The same when there is nothing left to do but to clear away."""
         return replace(self.done(), emptied=(), note=None)
 
-    @property
-    def leaving(self) -> list[Step]:
-        """The steps that take something away, which come first: a directory may take its name, or its directory go."""
-        return [step for step in self.steps if step.new is None]
-
-    @property
-    def coming(self) -> list[Step]:
-        return [step for step in self.steps if step.new is not None]
+    def made(self) -> list[str]:
+        """The directories that are made, inner ones first."""
+        return [step.name.rstrip("/") for step in reversed(self.steps) if step.name.endswith("/")]
 
     def names(self) -> list[str]:
         """Of all that comes to be in the folder or goes, before it is done."""
-        return [*(step.name for step in self.steps), *self.made]
+        return [step.name.rstrip("/") for step in self.steps]
 
     def staged(self, volume: str, *inside: str) -> str:
         """The path in the folder of a volume's staging directory, or of what is inside."""
@@ -144,7 +135,7 @@ def load_journal(data: bytes) -> Journal:
         )
         for changes in ("modes", "lent"):
             known[changes] = tuple(ModeChange(*each) for each in known[changes])
-        for names in ("made", "volumes", "emptied"):
+        for names in ("volumes", "emptied"):
             known[names] = tuple(known[names])
         journal = Journal(**known)
         if not _is_sound(journal):
@@ -170,7 +161,9 @@ def _is_sound(journal: Journal) -> bool:
         and not any(map(name_problem, filter(None, names)))
         and all(type(number) is int for number in numbers)
         and all(0 <= mode <= 0o7777 for change in changes for mode in change[2:])
-        and all(any(step[1:3]) and _NUMBER.fullmatch(step.number) for step in journal.steps)
+        and all(
+            (any(step[1:3]) or step.name.endswith("/")) and _NUMBER.fullmatch(step.number) for step in journal.steps
+        )
     )
 
 

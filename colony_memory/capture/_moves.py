@@ -52,26 +52,16 @@ class Moves:
 
     def take(self, stage: Stage) -> None:
         """Take every step of the journal."""
-        journal = self.journal
-
-        def set_permissions(reach: Reach, change: ModeChange) -> None:
-            with stage.attempt("permissions", change.name):
-                set_mode(reach, change)
-
-        def finish(reach: Reach, name: str) -> None:
-            stage.finish_directory(reach.directory(name), name)
-
-        tasks: list[Task] = [
-            *((step.name, self._take, step) for step in journal.leaving),
-            *((f"{name}/", self._make, name) for name in journal.made),
-            *((step.name, self._take, step) for step in journal.coming),
-            *((change.name, set_permissions, change) for change in journal.modes),
-            *((f"{name}/", finish, name) for name in reversed(journal.made)),
-        ]
         with Reach(self._folder) as reach:
-            for name, act, about in tasks:
-                with stage.blaming(name):
-                    act(reach, about)
+            for step in self.journal.steps:
+                with stage.blaming(step.name):
+                    self._take(reach, step)
+            for change in self.journal.modes:
+                with stage.blaming(change.name), stage.attempt("permissions", change.name):
+                    set_mode(reach, change)
+            for name in self.journal.made():
+                with stage.blaming(f"{name}/"):
+                    stage.finish_directory(reach.directory(name), name)
 
     def sync(self, target: Path) -> None:
         """Make the moves last."""
@@ -99,10 +89,15 @@ class Moves:
         return FolderChanged(name, self._folder.path / name)
 
     def _take(self, reach: Reach, step: Step) -> None:
-        """Put one file in place, or take it away; FolderChanged where is not any more what the plan was made for."""
-        new, number = self._new.parent(self.journal.staged(step.volume, NEW, step.number))
-        kept, _ = self._kept.parent(self.journal.staged(step.volume, KEPT, step.number))
-        directory, last = reach.parent(step.name)
+        """FolderChanged where is not any more what the plan was made for."""
+        directory, last = reach.parent(step.name.rstrip("/"))
+        if step.name.endswith("/"):
+            with contextlib.suppress(FileExistsError):
+                directory.make(last)
+            if not is_directory(directory.look(last)):
+                raise self._changed(step.name)
+            return
+        new, kept, number = self._waiting(step)
         if step.old is not None:
             there = directory.look(last)
             if there is None or not step.old.fits(there):
@@ -126,13 +121,10 @@ class Moves:
         if step.new is not None and not _put(new, number, directory, last):
             raise self._changed(step.name)
 
-    def _make(self, reach: Reach, name: str) -> None:
-        directory, last = reach.parent(name)
-        try:
-            directory.make(last)
-        except FileExistsError:
-            if not is_directory(directory.look(last)):
-                raise self._changed(f"{name}/") from None
+    def _waiting(self, step: Step) -> tuple[Directory, Directory, str]:
+        """The directories of the new file and of the old one, and the name in both; FileNotFoundError without."""
+        new, kept = (self.journal.staged(step.volume, kind) for kind in (NEW, KEPT))
+        return self._new.directory(new), self._kept.directory(kept), step.number
 
     # --- back
 
@@ -146,10 +138,8 @@ class Moves:
         tasks: list[Task] = [
             *((change.name, partial(set_mode, back=True), change) for change in journal.modes),
             # They have the permissions of the snapshot already, and may be closed by them.
-            *((f"{name}/", _open_up, name) for name in journal.made),
-            *((step.name, self._take_back, step) for step in reversed(journal.coming)),
-            *((f"{name}/", remove_empty, name) for name in reversed(journal.made)),
-            *((step.name, self._take_back, step) for step in reversed(journal.leaving)),
+            *((f"{name}/", _open_up, name) for name in reversed(journal.made())),
+            *((step.name, self._take_back, step) for step in reversed(journal.steps)),
         ]
         with Reach(self._folder) as reach:
             stranded = [name for name, act, about in tasks if not succeeds("put back", name, act, reach, about)]
@@ -169,10 +159,11 @@ class Moves:
         return []
 
     def _take_back(self, reach: Reach, step: Step) -> None:
+        if step.name.endswith("/"):
+            remove_empty(reach, step.name.rstrip("/"))
+            return
         there = look(reach, step.name)
-        # A volume may not be mounted any more.
-        new, number = self._new.parent(self.journal.staged(step.volume, NEW, step.number))
-        kept, _ = self._kept.parent(self.journal.staged(step.volume, KEPT, step.number))
+        new, kept, number = self._waiting(step)  # a volume may not be mounted any more
         is_new = there is not None and step.new is not None and step.new.fits(there)
         if step.old is None:
             if is_new:

@@ -358,8 +358,16 @@ def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping
         whole = whole_of(name)
         if whole in numbers:
             numbers[name] = numbers[whole] + name[len(whole) :]
-    steps, made = [], []
+    steps = []
     with Reach(folder) as reach, Reach(folder) as aside:
+        for parent, name in plan.parents():
+            with stage.blaming(name):
+                # Where it is a file, that makes way.
+                there = None if {*parents_of(parent), parent} & plan.removed.keys() else reach.look(parent)
+                if there is not None and is_link(there):
+                    raise OSError(errno.ELOOP, "is a symbolic link", parent)
+                if there is None:
+                    steps.append(Step(f"{parent}/"))
         for name, number in numbers.items():
             volume = volumes[nearest(name, volumes)]
             there = going.get(name) or plan.replaced.get(name)
@@ -368,14 +376,6 @@ def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping
                 old = old._replace(size=-1, changed=-1)  # whoever only reads writes to it; and what is in it goes first
             new = stage.write(aside, journal.staged(volume, NEW, number), name) if name in plan.files else None
             steps.append(Step(name.rstrip("/"), new, old, number, volume))
-        for parent, name in plan.parents():
-            with stage.blaming(name):
-                # Where it is a file, that makes way.
-                there = None if {*parents_of(parent), parent} & plan.removed.keys() else reach.look(parent)
-                if there is not None and is_link(there):
-                    raise OSError(errno.ELOOP, "is a symbolic link", parent)
-                if there is None:
-                    made.append(parent)
         with blaming(f"directory {str(plan.target)!r}", plan.target):
             for volume in journal.volumes:
                 places = (way.directory(journal.staged(volume, kind)) for way, kind in ((reach, NEW), (aside, KEPT)))
@@ -383,8 +383,8 @@ def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping
     return replace(
         journal,
         phase=MOVING,
-        made=tuple(made),
-        steps=tuple(steps),
+        # What is taken away comes first, and directories before what is put in them.
+        steps=tuple(sorted(steps, key=lambda step: (step.new is not None, step.name.endswith("/")))),
         emptied=tuple(name for name in plan.dropped if name not in plan.makes_way()),
         modes=tuple(plan.modes),
     )

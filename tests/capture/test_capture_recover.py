@@ -482,7 +482,7 @@ def test_another_folder_in_its_place_is_left_alone(half):
 
 def test_permissions_that_were_lent_to_a_folder_that_is_away_are_given_back_later(half):
     lent = ModeChange("/", half.stat().st_ino, 0o500, stat.S_IMODE(half.stat().st_mode))
-    change_record(phase="preparing", steps=(), made=(), lent=(lent,))
+    change_record(phase="preparing", steps=(), lent=(lent,))
     moved = half.rename(half.with_name("moved"))
     assert not recover(half)
     assert not recover(moved)
@@ -568,9 +568,9 @@ def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half, spoil):
         {"staging": "notes"},
         {"staging": ".colony-memory-restoring-../x"},
         {"phase": "other"},
-        {"made": ("../x",)},
-        {"made": (1,)},
-        {"made": ("\ud800",)},
+        {"steps": (("../x/", None, None, "0", ""),)},
+        {"steps": ((1, None, None, "0", ""),)},
+        {"steps": (("\ud800/", None, None, "0", ""),)},
         {"emptied": ("a/.git",)},
         {"emptied": ("/a",)},
         {"volumes": ("", "../x")},
