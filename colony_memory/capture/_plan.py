@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from colony_memory.capture._metadata import Metadata
     from colony_memory.capture._question import Question
 
-    Statuses = dict[str, os.stat_result]
+
+Statuses = dict[str, os.stat_result]
+_IS_LINK = "is a symbolic link, and nothing is written through links"
 
 
 class Plan(Record):
@@ -131,10 +133,7 @@ def make_plan(
             if delete:
                 comparison.add_surplus(None if delete is True else {name.rstrip("/") for name in delete})
             for name, content in sorted(wanted.items()):
-                if name in metadata.links:
-                    comparison.add_link(name, str(content))
-                else:
-                    comparison.add_file(name, content)
+                comparison.add_file(name, content)
             for name in sorted(metadata.empty_dirs):
                 comparison.add_directory(name)
         plan.in_use = plan.users()
@@ -180,30 +179,29 @@ class _Comparison:
         self._missing: set[str] = set()  # where there is nothing, or where what is of another kind makes way
         self._replaces = replaces  # whatever the snapshot lacks is taken away
 
-    def add_link(self, name: str, target: str) -> None:
-        there = self._existing(name, target, self._look(name, may_be_link=True), may_be_link=True)
-        if there is None:
-            return
-        if is_link(there) and self._read(name, Directory.read_link) == target:
-            self._plan.unchanged.append(name)
-        else:
-            self._replace(name, target, there)
-
     def add_file(self, name: str, content: str | bytes) -> None:
-        plan, data, there = self._plan, encode_text(content), self._look(name)
-        # Files beside a database that would be taken for a part of the new one.
-        parts = [part for part in companions_of(name) if part not in self._wanted] if is_database(data) else []
-        logs = {part: log for part in parts if (log := self._look(part)) is not None and is_file(log)}
-        there = self._existing(name, content, there)
-        if there is not None and self._is_same(name, data, there, logs):
+        """A file, or a link with what it says."""
+        plan, data = self._plan, None if name in self._metadata.links else encode_text(content)
+        there, logs = self._look(name, may_be_link=data is None), Statuses()
+        if data is not None and is_database(data):
+            # Files beside a database that would be taken for a part of the new one.
+            parts = ((part, self._look(part)) for part in companions_of(name) if part not in self._wanted)
+            logs = {part: log for part, log in parts if log is not None and is_file(log)}
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            more = ", with something in it that no backup saves" if self._replaces else ""
+            raise self._refusal(name, name, f"is a directory{more}")
+        if there is not None and not is_file(there) and not is_link(there):
+            raise self._refusal(name, name, "is a device, pipe or socket")
+        if there is not None and self._is_same(name, content, data, there, logs):
             self._keep(name, there)
         elif there is not None and name in self._metadata.masked and not plan.force:
             plan.left.append(name)
         else:
+            plan.files[name] = content
             plan.logs.update(logs)
             if there is not None:
-                self._replace(name, content, there)
-                if is_database(data) or holds_database(*self._reach.parent(name)):
+                plan.replaced[name] = there
+                if (data is not None and is_database(data)) or holds_database(*self._reach.parent(name)):
                     plan.databases.add(name)
 
     def add_directory(self, name: str) -> None:
@@ -248,17 +246,10 @@ class _Comparison:
             if there is not None and is_file(there):
                 plan.removed[name] = there
         plan.databases |= databases & plan.removed.keys()
-        left = [
-            *self._wanted,
-            *self._metadata.empty_dirs,
-            *(names - plan.removed.keys()),
-            *tree.ignored,
-            *tree.links,
-            *stays,
-        ]
-        left += [entry.name for entry in tree.left_out]
-        left += tree.repositories
-        needed = {parent for name in left for parent in parents_of(name)} | {*self._metadata.empty_dirs, *stays}
+        left = {*self._wanted, *(names - plan.removed.keys()), *tree.ignored, *tree.links}
+        left.update(tree.repositories, (entry.name for entry in tree.left_out))
+        needed = {*self._metadata.empty_dirs, *stays}
+        needed.update([parent for name in (*left, *needed) for parent in parents_of(name)])
         emptied = {parent for name in plan.removed for parent in parents_of(name)}
         for name in sorted(tree.directories.keys() - needed, reverse=True):
             if name in needed or _is_in(name, stays) or not (only is None or name in emptied):
@@ -272,27 +263,10 @@ class _Comparison:
         above = mount_of(self._reach.directory(name.rpartition("/")[0]))
         return mount_of(self._reach.directory(name)) != above
 
-    def _existing(
-        self, name: str, content: str | bytes, there: os.stat_result | None, *, may_be_link: bool = False
-    ) -> os.stat_result | None:
-        """The file that a document would replace; where there is none it is put in place."""
-        if there is None:
-            self._plan.files[name] = content
-        elif not is_file(there) and not (may_be_link and is_link(there)):
-            what = "is a device, pipe or socket"
-            if stat.S_ISDIR(there.st_mode):
-                what = f"is a directory{', with something in it that no backup saves' if self._replaces else ''}"
-            raise self._refusal(name, name, what)
-        return there
-
-    def _replace(self, name: str, content: str | bytes, there: os.stat_result) -> None:
-        self._plan.files[name] = content
-        self._plan.replaced[name] = there
-
     def _keep(self, name: str, there: os.stat_result) -> None:
         """A file with the right content: only its permissions may have to be set. Another time is no change."""
         self._plan.unchanged.append(name)
-        if os.name == "nt" or name in self._metadata.masked:
+        if os.name == "nt" or name in self._metadata.masked or is_link(there):
             return
         mode = self._metadata.modes.get(name)
         if mode is None:
@@ -301,7 +275,11 @@ class _Comparison:
             old = stat.S_IMODE(there.st_mode)
             self._plan.modes.append(ModeChange(name, there.st_ino, old, mode | old & 0o7000))
 
-    def _is_same(self, name: str, data: bytes, there: os.stat_result, logs: Statuses) -> bool:
+    def _is_same(
+        self, name: str, content: str | bytes, data: bytes | None, there: os.stat_result, logs: Statuses
+    ) -> bool:
+        if data is None:
+            return is_link(there) and bool(self._read(name, Directory.read_link) == content)
         if not any(holds_text(log, status) for log, status in logs.items()):
             size = data.size if isinstance(data, Sparse) else len(data)
             if there.st_size == size and self._read(name, partial(_holds, data)):
@@ -313,7 +291,6 @@ class _Comparison:
         """The status of a name, or None, having made sure that no link is on the way."""
         if not self._missing.isdisjoint((name, *parents_of(name))):
             return None
-        problem = "is a symbolic link, and nothing is written through links"
         try:
             directory, last = self._reach.parent(name)
             there = directory.look(last)
@@ -321,15 +298,13 @@ class _Comparison:
             self._missing.add(name.rpartition("/")[0])
             return None
         except OSError as error:
-            if error.errno == errno.ENOTDIR:
-                problem = "is not a directory"
-            elif error.errno != errno.ELOOP:
-                problem = f"cannot be looked at ({error.strerror})"
+            problems = {errno.ENOTDIR: "is not a directory", errno.ELOOP: _IS_LINK}
             target, about = self._plan.target, str(error.filename or "")
             where = os.path.relpath(about, target) if about.startswith(str(target)) else name
+            problem = problems.get(error.errno or 0, f"cannot be looked at ({error.strerror})")
             raise self._refusal(name, where, problem) from error
         if there is not None and is_link(there) and not may_be_link:
-            raise self._refusal(name, name, problem)
+            raise self._refusal(name, name, _IS_LINK)
         return there
 
     def _read(self, name: str, read: Callable[[Directory, str], Any]) -> Any:
