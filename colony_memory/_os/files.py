@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory, give, sync_bytes
-from colony_memory._os.paths import is_link, user_id
+from colony_memory._os.paths import user_id
 from colony_memory._values import Value
 
 if TYPE_CHECKING:
@@ -61,19 +61,15 @@ class Files(Directory):
 
         UnfitFile for more than ``limit`` bytes, or where it is not the ``owner``'s alone.
         """
-        was_link = False
-        while True:
-            try:
-                descriptor = self.open_file(name, follow=follow)
-                break
+        try:
+            descriptor = self.open_file(name, follow=follow)
+        except FileNotFoundError:
+            if not follow or self.look(name) is None:
+                return None
+            try:  # since then, somebody may have made it, or what the link leads to
+                descriptor = self.open_file(name, follow=True)
             except FileNotFoundError:
-                found = self.look(name) if follow else None
-                if found is None:
-                    return None
-                # Since it was opened, somebody may have made it, or what the link leads to.
-                if was_link and is_link(found):
-                    raise self.unfit(name, "a link to nothing") from None
-                was_link = is_link(found)
+                raise self.unfit(name, "a link to nothing") from None
         try:
             facts, data = os.fstat(descriptor), bytearray()
             while facts.st_size <= limit and (piece := os.read(descriptor, max(facts.st_size + 1 - len(data), 65_536))):

@@ -44,7 +44,7 @@ class _Held(Record):
 
 
 _kept: dict[Identity, _Held] = {}
-_guard = threading.Lock()
+_guard = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -61,7 +61,7 @@ def keeping_locks(expected: Identity, opener: Callable[[], int]) -> Iterator[int
             _kept[identity].users -= 1
             idle = sum(not one.users for one in _kept.values())
             if not _DROPS_LOCKS or idle >= _CLOSED_TOGETHER:
-                _settle()
+                settle()
 
 
 def is_open_elsewhere(identity: Identity) -> bool:
@@ -82,7 +82,15 @@ def settling() -> Iterator[None]:
 def settle() -> None:
     """Close what nobody reads any more and nobody else in this process has open."""
     with _guard:
-        _settle()
+        foreign = _foreign() if _DROPS_LOCKS else set()
+        for identity, one in list(_kept.items()):
+            if one.users or identity in foreign:
+                continue
+            del _kept[identity]
+            for descriptor in one.descriptors:
+                # A program that closes what it did not open may have given the number to something else.
+                if not _DROPS_LOCKS or _identity(descriptor) == identity:
+                    os.close(descriptor)
 
 
 def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]:
@@ -103,17 +111,6 @@ def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]
         one.descriptors.append(descriptor)
         one.users += 1
     return identity, descriptor
-
-
-def _settle() -> None:
-    foreign = _foreign() if _DROPS_LOCKS else set()
-    for identity, one in list(_kept.items()):
-        if not one.users and identity not in foreign:
-            del _kept[identity]
-            for descriptor in one.descriptors:
-                # A program that closes what it did not open may have given the number to something else.
-                if not _DROPS_LOCKS or _identity(descriptor) == identity:
-                    os.close(descriptor)
 
 
 def _foreign() -> set[Identity]:
@@ -147,43 +144,35 @@ PROCESSES = "/proc"
 _MAPPED = pattern(rb"^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9][0-9]*) +(.*)$", re.MULTILINE)
 
 
-class OpenFiles(Record):
-    """The files that processes have open to write, or mapped, each with one of these."""
-
-    written: dict[Identity, int] = field(default_factory=dict)
-    mapped: dict[int, dict[tuple[int, bytes], int]] = field(default_factory=dict)  # by inode; device and base name
-
-    def holder(self, name: str, status: os.stat_result) -> int | None:
-        """The process that has the file of that name and status, None where no other has."""
-        if not is_file(status):
-            return None
-        found = self.written.get(Identity.of(status))
-        if found is not None:
-            return found
-        # Some file systems tell another device here: then the name has to be the same.
-        own = encode_name(name.rpartition("/")[2])
-        parts = self.mapped.get(status.st_ino, {}).items()
-        return next((by for (device, base), by in parts if device == status.st_dev or base == own), None)
+OpenFiles = dict[tuple[int, "int | bytes"], int]
 
 
 def open_files() -> OpenFiles:
-    """Look at all processes but this one, once."""
+    """One process, of all but this one, for each file that any has open to write or mapped, by device and inode.
+
+    A mapped one is there by inode and base name as well: some file systems tell another device here.
+    """
     found = OpenFiles()
-    if sys.platform != "linux":
-        return found
-    for process in _listed(PROCESSES):
+    for process in _listed(PROCESSES) if sys.platform == "linux" else ():
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue
         for link in _listed(f"{process.path}/fd"):
             with contextlib.suppress(OSError):
                 # The link's own permissions tell how the file was opened.
                 if link.stat(follow_symlinks=False).st_mode & stat.S_IWUSR and is_file(status := link.stat()):
-                    found.written.setdefault(Identity.of(status), int(process.name))
+                    found.setdefault(Identity.of(status), int(process.name))
         with contextlib.suppress(OSError):  # it has ended, or is not ours to look at
             for major, minor, inode, path in set(_MAPPED.findall(Path(process.path, "maps").read_bytes())):
-                place = os.makedev(int(major, 16), int(minor, 16)), path.rpartition(b"/")[2]
-                found.mapped.setdefault(int(inode), {}).setdefault(place, int(process.name))
+                found.setdefault((os.makedev(int(major, 16), int(minor, 16)), int(inode)), int(process.name))
+                found.setdefault((int(inode), path.rpartition(b"/")[2]), int(process.name))
     return found
+
+
+def holder_of(found: OpenFiles, name: str, status: os.stat_result) -> int | None:
+    """The process that has the file of that name and status, None where no other has."""
+    if not is_file(status):
+        return None
+    return found.get(Identity.of(status)) or found.get((status.st_ino, encode_name(name.rpartition("/")[2])))
 
 
 def name_process(number: int) -> str:

@@ -21,6 +21,7 @@ from colony_memory._os.open_files import (
     DATABASE_LOCKS,
     INDEX_LOCKS,
     WHOLE_FILE,
+    holder_of,
     is_open_elsewhere,
     lock_holder,
     name_process,
@@ -235,7 +236,7 @@ def find_users(reach: Reach, changing: Collection[str], databases: Collection[st
         return {}
     system, users = open_files(), {}
     for name, status in there.items():
-        by = system.holder(name, status)
+        by = holder_of(system, name, status)
         may_be_lock = name in changing or not status.st_size or "lock" in name.rpartition("/")[2].lower()
         if by is None and may_be_lock and not is_note(name):
             by = _lock_holder(*reach.parent(name), WHOLE_FILE)

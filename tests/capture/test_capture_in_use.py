@@ -211,7 +211,7 @@ def test_processes_as_the_system_tells_of_them(tmp_path, monkeypatch):
     (proc / "8/fd/4").symlink_to(dst / "gone")
     monkeypatch.setattr(processes, "PROCESSES", str(proc))
     found = processes.open_files()
-    held = {name: found.holder(name, (dst / name).stat()) for name in inode}
+    held = {name: processes.holder_of(found, name, (dst / name).stat()) for name in inode}
     assert held == {"a.npy": 7, "b.npy": 8, "c.npy": None}
     assert [processes.name_process(each) for each in (7, 8, 9, -1)] == [
         "faiss (process 7)",
@@ -219,4 +219,4 @@ def test_processes_as_the_system_tells_of_them(tmp_path, monkeypatch):
         "process 9",
         "a program",
     ]
-    assert found.holder("dst", dst.stat()) is None
+    assert processes.holder_of(found, "dst", dst.stat()) is None
