@@ -1,8 +1,7 @@
 """Directories that are open: the one place that looks up, opens, makes, moves and removes what is in them.
 
-A descriptor stays with the directory that was looked at. Every name is one component, looked up from it without
-following links, and nothing but plain files is opened, so that nothing is waited for. Where the platform has no
-directory descriptors (Windows), names are joined to paths, and looked at before and after.
+Every name is one component, looked up without following links, and nothing but plain files is opened, so that nothing
+is waited for. Without directory descriptors (Windows), names are joined to paths, and looked at before and after.
 """
 
 from __future__ import annotations
@@ -53,6 +52,8 @@ _OF_A_GROUP = stat.S_ISGID | stat.S_IRWXG
 _CLOSED = 2**31 - 1  # no descriptor that a system gives; Python takes -1 for none, which is the current directory
 #: What opening a link without following it fails with: Linux and macOS; FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
+#: Nothing is there, or the way there is gone, or something else or a link is in it.
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 _TO_FREE = 4 if sys.platform == "darwin" else 1  # RENAME_EXCL, RENAME_NOREPLACE
 #: Of file systems that exchange no names, of older systems, and of a container that lets nobody ask.
@@ -79,12 +80,7 @@ class Directory:
 
     @classmethod
     def open(cls, path: Path, *, follow: bool = False, keep_owner: bool = False) -> Self:
-        """Open the directory at a path, whose last name may be a link only with ``follow``.
-
-        Raises:
-            FileNotFoundError: Nothing is there.
-            NotADirectoryError: Something else is there; a link may be ELOOP too.
-        """
+        """Open the directory at a path, whose last name may be a link only with ``follow``, else ENOTDIR or ELOOP."""
         if BY_DESCRIPTOR:
             return cls(path, os.open(path, DIRECTORY_FLAGS | (0 if follow else NO_LINK)), keep_owner=keep_owner)
         _require_directory(os.stat(path, follow_symlinks=follow), path)
@@ -151,10 +147,7 @@ class Directory:
 
     @contextlib.contextmanager
     def file(self, name: str) -> Iterator[tuple[int, os.stat_result]]:
-        """A plain file, open for reading at given positions, and its status then.
-
-        It may be anybody's: the locks that this process has on it stay, see :mod:`colony_memory._os.open_files`.
-        """
+        """A plain file, open for reading at given positions, and its status then; locks of this process on it stay."""
         at, where = self.address(name)
         seen = os.stat(at, follow_symlinks=False, **where)
         self._refuse(name, seen)
@@ -323,10 +316,7 @@ def _require_directory(status: os.stat_result, path: Path) -> None:
 
 
 class Reach:
-    """The directories of a folder by their names with ``/``: each reached from the one above it, none through a link.
-
-    The way to the directory last asked for stays open, so that its neighbours are near.
-    """
+    """The directories of a folder by their names with ``/``, none through a link; the way to the last stays open."""
 
     def __init__(self, top: Directory) -> None:
         self._stack: list[tuple[str, Directory]] = [("", top)]
@@ -348,10 +338,12 @@ class Reach:
         return self.directory(above), last
 
     def look(self, name: str) -> os.stat_result | None:
-        """The status of a name itself, or None, also where a directory above it is missing."""
+        """The status of a name itself, or None, also where no directory is above it."""
         try:
             directory, last = self.parent(name)
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
             return None
         return directory.look(last)
 
@@ -385,9 +377,7 @@ class Reach:
 
 @contextlib.contextmanager
 def open_below(root: Path, inside: Iterable[str] = ()) -> Iterator[Directory]:
-    """A directory however deep, without those above it staying open. ``root`` may be reached by links, since somebody
-    chose it; none of the names that lead on from there may be one.
-    """
+    """A directory however deep, without those above it open; ``root`` may be reached by links, the rest may not."""
     directory = Directory.open(root, follow=True)
     try:
         for name in inside:
@@ -440,10 +430,7 @@ def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
 
 
 def syncs_together(count: int) -> bool:
-    """One :func:`sync_file_system` costs less than to make so many files or names last one by one.
-
-    With few of them it does not: it also waits for what others are writing.
-    """
+    """One :func:`sync_file_system`, which also waits for what others write, costs less than so many one by one."""
     return count >= _MANY and _native("syncfs") is not None
 
 

@@ -1,9 +1,8 @@
 """Plain files, whole or not at all, on disk when the call returns; and a lock between threads and between processes.
 
-The lock is the operating system's, on a file of its own that stays, and goes with the process that held it. Where a
-file system has no locks (NFS without its lock daemon, some of FUSE), a second file beside the first stands for one that
-is only ever held for moments: only one can make it, and one that a waiter has seen unchanged for ``_LEFT_BEHIND``
-seconds is what a crash left.
+The lock is the operating system's, on a file of its own, and goes with the process. Where a file system has none (NFS
+without its lock daemon), a second file stands for one held for moments: one seen unchanged for ``_LEFT_BEHIND`` seconds
+is what a crash left.
 """
 
 from __future__ import annotations
@@ -104,11 +103,10 @@ class Files(Directory):
         self.sync()
 
     def replace(self, name: str, data: bytes, *, temp: str | None = None, like: os.stat_result | None = None) -> None:
-        """Put bytes in the place of a file, or where nothing is, for its owner alone.
+        """Put bytes in the place of a file, or of none, for its owner alone; until then they are in ``temp``.
 
-        Until they are whole they are under the name ``temp``, where a crash may have left some, else one that nobody
-        has. A file with the status ``like`` is somebody's own: it keeps its owner and who may read it, and is replaced
-        only while it is that very file, else FileExistsError.
+        A file with the status ``like`` is somebody's own: it keeps its owner and who may read it, and is replaced only
+        while it is that very file, else FileExistsError.
         """
         self.refuse_unfit(name)
         if temp is not None:
@@ -229,10 +227,9 @@ def locked(path: Path, *, patience: float = 30.0, brief: bool = False) -> contex
 
 @contextlib.contextmanager
 def locked_in(directory: Files, name: str, *, patience: float = 30.0, brief: bool = False) -> Iterator[int]:
-    """Hold the lock of a file in a directory, made for its owner alone where it is not there; gives its descriptor.
+    """Hold the lock of a file, which is made if need be; gives its descriptor. TimeoutError after ``patience`` seconds.
 
-    Not reentrant. After ``patience`` seconds TimeoutError. A ``brief`` one is held for milliseconds, so that where the
-    file system has no locks a file can stand for it.
+    Not reentrant. For a ``brief`` one, held for milliseconds, a file can stand where the file system has no locks.
     """
     deadline = time.monotonic() + patience
     while True:

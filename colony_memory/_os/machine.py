@@ -22,8 +22,7 @@ _HEX = re.compile(rb"[0-9a-f]{32}")
 def origin_of(label: str, *more: str) -> str | None:
     """16 hex digits for what this account of this machine saves under a label, from which neither can be told.
 
-    None in a container, whose id is a copy of its image's or drawn at each start, and where the machine has no id.
-    ``more`` tells apart who saves besides, such as the path of a folder that no index can be kept of.
+    None without an id of the machine: a container's is of its image or drawn at each start. ``more`` is told apart.
     """
     key = machine_id()
     if key is None:
@@ -85,10 +84,7 @@ _NAMES = (("memory.max", "memory.current", ""), ("memory.limit_in_bytes", "memor
 
 
 def free_memory() -> int | None:
-    """Bytes that can be had: of the machine, of the control groups of this process, and of its own limits.
-
-    What cannot be told does not count; None where nothing can.
-    """
+    """Bytes that the machine, the control groups of this process and its own limits leave, as far as they tell."""
     told = _numbers(_PROC / "meminfo")
     found = [_of_process(), *_of_groups()]
     if "MemAvailable:" in told:

@@ -2,10 +2,8 @@
 
 POSIX drops every lock that a process has on a file as soon as the process closes any descriptor of it
 (https://www.sqlite.org/howtocorrupt.html, section 2.2). So what was read is closed only where nobody else in this
-process has the file open; otherwise the descriptor is kept for the next reading, until the other one has gone.
-
-Where the system has locks that belong to an open file and not to the process (Linux), ours on a database is one of
-these. Elsewhere it is one of the process, and is not taken where this process has the file open besides.
+process has the file open. Our lock on a database belongs to the open file where the system has such (Linux); elsewhere
+to the process, and is not taken where this process has the file open besides.
 """
 
 from __future__ import annotations
@@ -49,10 +47,7 @@ _guard = threading.RLock()
 
 @contextlib.contextmanager
 def keeping_locks(expected: Identity, opener: Callable[[], int]) -> Iterator[int]:
-    """A descriptor of a file, for the length of a ``with``; its position is not to be relied on.
-
-    What ``opener`` opens counts, should that be another file than ``expected`` meanwhile.
-    """
+    """A descriptor of a file, at any position: of what ``opener`` opens, should that not be the one ``expected``."""
     identity, descriptor = _take(expected, opener)
     try:
         yield descriptor

@@ -26,11 +26,7 @@ def encode_name(name: str) -> bytes:
 
 
 def local_bytes(name: str) -> bytes:
-    """The bytes that the system counts of a name.
-
-    Raises:
-        UnicodeEncodeError: There is no such name: it has surrogates that stand for no byte.
-    """
+    """The bytes that the system counts of a name; UnicodeEncodeError where surrogates in it stand for none."""
     return os.fsencode(name) if os.name == "nt" else encode_name(name)
 
 
@@ -45,14 +41,7 @@ def local_name(name: str) -> str:
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
-    """The path without links, there or not.
-
-    Python's own fails where a link is removed, or a directory takes its place, between a look at it and the reading of
-    it. The next look finds what is there then.
-
-    Raises:
-        OSError: It changes all the time.
-    """
+    """The path without links, there or not. Python's own fails where a link goes between a look and the reading."""
     for _ in range(_TRIES - 1):
         try:
             return Path(os.path.realpath(path))

@@ -75,10 +75,7 @@ class FolderIdentity(Value):
 
 @contextlib.contextmanager
 def unmoved(places: Mapping[str, Path]) -> Iterator[None]:
-    """Do something unattended where each path leads, and still does at the end, to what it did; ColonyMemoryError else.
-
-    Whoever may write beside a folder could put a link in its place, and have something else saved or written to.
-    """
+    """Do something unattended where no path is led elsewhere, before or meanwhile, by whoever may write beside it."""
     _require_unmoved(places)
     yield
     _require_unmoved(places)

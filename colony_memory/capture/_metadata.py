@@ -182,8 +182,7 @@ def contents_of(documents: Mapping[str, str]) -> Contents:
 def view_files(documents: Mapping[str, str]) -> dict[str, str]:
     """Each file under its name with its content, bytes that are no text one character each.
 
-    An empty directory is a name that ends with ``/``; that a file is executable is a name of its own, ``run.sh
-    (executable)``, and so is a link with what it says, ``today.md (link)``.
+    Names of their own have an empty directory, ``logs/``, an executable, ``run.sh (executable)``, and a link.
     """
     files, metadata = split_documents(documents)
     view = {name: data if isinstance(data, str) else data.decode("latin-1") for name, data in files.items()}
@@ -195,10 +194,9 @@ def view_files(documents: Mapping[str, str]) -> dict[str, str]:
 def compare_files(
     before: Mapping[str, str], after: Mapping[str, str], *, instead: Mapping[str, str] | None = None
 ) -> SnapshotDiff:
-    """The changes from one memory to another, under the names of :func:`view_files`; ``unchanged`` counts files.
+    """The changes from one memory to another, by :func:`view_files`; ``instead`` has contents that stand for others.
 
-    That a file is executable is told where it is on both sides, and else it comes and goes with the file. ``instead``
-    has contents that stand for those that files have ``after``.
+    That a file is executable is told where it is on both sides; else it comes and goes with the file.
     """
     from colony_memory._diff import SnapshotDiff, compare
 

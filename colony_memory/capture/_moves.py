@@ -15,12 +15,12 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._os.directory import Directory, Reach
+from colony_memory._os.directory import GONE, Directory, Reach
 from colony_memory._os.paths import UnfitFile, encode_name, is_directory
 from colony_memory._values import getLogger
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._question import Displaced
-from colony_memory.capture._stage import KEPT, NEW, blaming, is_root
+from colony_memory.capture._stage import KEPT, NEW, Stage, blaming, is_root
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from colony_memory.capture._journal import Journal, ModeChange, Record, Step
-    from colony_memory.capture._stage import Stage
 
     Task = tuple[str, Callable[..., object], Any]  # the name for a message, what to do, and about what
 
@@ -129,10 +128,9 @@ class Moves:
     # --- back
 
     def put_back(self, record: Record) -> list[str]:
-        """Put everything back, and say so before anything that leads there is removed; names for which that failed.
+        """Put everything back, and note it before anything that leads there goes; names for which that failed.
 
-        What was written into the folder since, by others, stays: next to the original, or where it is. What was
-        never done is not undone, and nothing is touched that is as it was.
+        What others wrote since stays, next to the original or where it is; what is as it was is not touched.
         """
         journal = self.journal
         tasks: list[Task] = [
@@ -162,7 +160,7 @@ class Moves:
         if step.name.endswith("/"):
             remove_empty(reach, step.name.rstrip("/"))
             return
-        there = look(reach, step.name)
+        there = reach.look(step.name)
         new, kept, number = self._waiting(step)  # a volume may not be mounted any more
         is_new = there is not None and step.new is not None and step.new.fits(there)
         if step.old is None:
@@ -229,7 +227,7 @@ def _put(one: Directory, name: str, other: Directory, other_name: str) -> bool:
 
 def remove_empty(reach: Reach, name: str) -> None:
     """Remove a directory unless there is something in it."""
-    if not is_directory(look(reach, name)):
+    if not is_directory(reach.look(name)):
         return
     try:
         directory, last = reach.parent(name)
@@ -271,14 +269,8 @@ def _if_there() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) and not isinstance(error, UnfitFile):
+        if error.errno not in GONE and not isinstance(error, UnfitFile):
             raise
-
-
-def look(reach: Reach, name: str) -> os.stat_result | None:
-    with _if_there():
-        return reach.look(name)
-    return None
 
 
 def _open_up(reach: Reach, name: str) -> None:

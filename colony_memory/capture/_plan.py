@@ -17,8 +17,8 @@ from colony_memory._os.paths import PERMISSIONS, Identity, is_file, is_link
 from colony_memory._values import Record, field
 from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state, whole_of
 from colony_memory.capture._journal import ModeChange
-from colony_memory.capture._metadata import encode_text
-from colony_memory.capture._question import Displaced, find_users
+from colony_memory.capture._metadata import Metadata, encode_text
+from colony_memory.capture._question import Displaced, Question, find_users
 from colony_memory.capture._stage import mount_of, widened
 from colony_memory.capture._steady import (
     Sparse,
@@ -37,9 +37,6 @@ from colony_memory.exceptions import ColonyMemoryError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
-
-    from colony_memory.capture._metadata import Metadata
-    from colony_memory.capture._question import Question
 
 
 Statuses = dict[str, os.stat_result]

@@ -1,11 +1,8 @@
 """May what a restore displaces go? Saved is asked of content, and after it was moved aside; in use of the system.
 
-A file may go where one of a few snapshots has it: the one that is restored (or it has every line that changed since
-the basis), the basis, the one restored last, the latest, and own saves that were refused or not heard of. Each is read
-once, and only where those before it did not have everything.
-
-What another process has open to write to, has mapped, or holds a lock on is not replaced unasked, an SQLite database
-also where this process has it open. Where such a file is no text, nothing else of its directory changes but notes.
+A snapshot is read once, and only where those asked before it did not have everything. What another process has open to
+write to, has mapped, or holds a lock on is not replaced unasked, an SQLite database also where this process has it
+open. Where such a file is no text, nothing else of its directory changes but notes.
 """
 
 from __future__ import annotations
@@ -224,9 +221,7 @@ def _digest(content: str | bytes) -> str:
 
 
 def find_users(reach: Reach, changing: Collection[str], databases: Collection[str]) -> dict[str, str]:
-    """Of the files that are ``changing``, and the ``databases`` among them: those that a process has open, or whose
-    store it has, with its name.
-    """
+    """The files ``changing``, ``databases`` among them, that a process has open, or whose store; with its name."""
     there: dict[str, os.stat_result] = {}
     for directory in sorted({parent for name in changing for parent in _stores_of(name)}):
         with contextlib.suppress(OSError):  # it is not there yet, or not ours to look at

@@ -7,7 +7,6 @@ import os
 import shlex
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colony_memory._boundary import require_named
 from colony_memory._os.directory import Directory, Reach
@@ -15,14 +14,11 @@ from colony_memory._os.open_files import settling
 from colony_memory._os.paths import is_directory, real_path
 from colony_memory._values import getLogger, replace
 from colony_memory.capture._filenames import quoted
-from colony_memory.capture._journal import DONE, MOVING, list_records
-from colony_memory.capture._moves import Moves, look, remove_empty, set_mode, succeeds
+from colony_memory.capture._journal import DONE, MOVING, Journal, Record, list_records
+from colony_memory.capture._moves import Moves, remove_empty, set_mode, succeeds
 from colony_memory.capture._stage import KEPT
 from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
-
-if TYPE_CHECKING:
-    from colony_memory.capture._journal import Journal, Record
 
 logger = getLogger(__name__)
 
@@ -176,7 +172,7 @@ def _finish(record: Record, journal: Journal, place: Directory, warned: list[str
             remember(journal)
         elif journal.phase == MOVING:
             ended = ": all files are as they were before it"
-            if not any(is_directory(look(reach, journal.staged(volume, KEPT))) for volume in journal.volumes):
+            if not any(is_directory(reach.look(journal.staged(volume, KEPT))) for volume in journal.volumes):
                 ended = ", and what it had replaced is not there any more: nothing was put back"
                 record.journal = journal.undone()
             elif stranded := Moves(journal, place, stack).put_back(record):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os import directory as disk
-from colony_memory._os.directory import Reach
+from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, user_id
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._journal import ModeChange, Version
@@ -24,7 +24,6 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from colony_memory._os.directory import Directory
     from colony_memory.capture._plan import Plan
 
 NEW, KEPT = "new", "kept"

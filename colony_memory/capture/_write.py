@@ -13,7 +13,7 @@ import itertools
 import os
 import secrets
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,11 @@ from colony_memory.capture._filenames import (
     whole_of,
 )
 from colony_memory.capture._identity import boot_id
-from colony_memory.capture._journal import MOVING, Journal, Step, Version, begin_record, start_lock
+from colony_memory.capture._journal import MOVING, Journal, Record, Step, Version, begin_record, start_lock
 from colony_memory.capture._metadata import encode_text, split_documents
 from colony_memory.capture._moves import Moves, set_mode
 from colony_memory.capture._plan import Plan, make_plan
-from colony_memory.capture._question import FileInUse, Unsaved
+from colony_memory.capture._question import FileInUse, Question, Unsaved
 from colony_memory.capture._recover import clear, discard, kept_of, recover, remember, warn_unfinished
 from colony_memory.capture._stage import KEPT, NEW, Stage, blaming, find_read_only, find_volumes, nearest
 from colony_memory.capture._steady import holds_text
@@ -44,11 +44,8 @@ from colony_memory.capture.sqlite import reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from colony_memory.capture._journal import Record
-    from colony_memory.capture._question import Question
 
 logger = getLogger(__name__)
 

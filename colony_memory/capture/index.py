@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.basis import Basis, lost
-from colony_memory._os.files import locked_in
+from colony_memory._os.files import Files, locked_in
 from colony_memory._values import asdict, getLogger, names_of
 from colony_memory.capture._identity import FolderIdentity, holder, note_where, opened, place_of, sign
 from colony_memory.capture._tree import Row
@@ -23,7 +23,6 @@ from colony_memory.exceptions import ColonyMemoryError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from colony_memory._os.files import Files
 
 __all__ = ["FolderIndex", "Row", "disprove", "end_others", "kept_of", "open_index", "peek_index"]
 
