@@ -85,13 +85,14 @@ class Files(Directory):
 
     def create(self, name: str, data: bytes) -> None:
         """Make a file, for its owner alone. Where the file system has no hard links it is empty for an instant."""
-        temp = self._write_temp(data, new_temp_name())
+        temp = new_temp_name()
         try:
+            self._write(temp, data)
             try:
                 self.share(temp, self, name)
             except FileExistsError:
                 raise
-            except (OSError, AttributeError, NotImplementedError):  # this file system or platform has no hard links
+            except (OSError, NotImplementedError):  # this file system or platform has no hard links
                 os.close(self.make_file(name))  # takes the name, or fails
                 try:
                     self.move(temp, self, name)
@@ -99,7 +100,8 @@ class Files(Directory):
                     self.clear(name)
                     raise
         finally:
-            self.clear(temp)
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                self.clear(temp)
         self.sync()
 
     def replace(self, name: str, data: bytes, *, temp: str | None = None, like: os.stat_result | None = None) -> None:
@@ -111,8 +113,9 @@ class Files(Directory):
         self.refuse_unfit(name)
         if temp is not None:
             self.clear(temp)
-        temp = self._write_temp(data, temp or new_temp_name())
+        temp = temp or new_temp_name()
         try:
+            self._write(temp, data)
             if like is not None:
                 self._make_like(temp, name, like)
             self.move(temp, self, name)
@@ -154,18 +157,12 @@ class Files(Directory):
             with contextlib.suppress(FileExistsError):  # somebody else was faster
                 return self.make_file(name)
 
-    def _write_temp(self, data: bytes, temp: str) -> str:
+    def _write(self, temp: str, data: bytes) -> None:
         descriptor = self.make_file(temp)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                sync_bytes(descriptor)
-        except BaseException:
-            with contextlib.suppress(OSError):  # the first error is the one to tell
-                self.clear(temp)
-            raise
-        return temp
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            sync_bytes(descriptor)
 
 
 def open_files(path: Path, *, keep_owner: bool = False) -> Files:
@@ -236,31 +233,26 @@ def locked_in(directory: Files, name: str, *, patience: float = 30.0, brief: boo
         lock = directory.open_or_make(name)
         try:
             try:
-                held = _try(lock)
+                is_ours = _try(lock)
             except OSError as error:
                 if not brief or error.errno not in _NO_LOCKS:
                     raise
                 with _held_by_name(directory, f"{name}-held", deadline, patience):
                     yield lock
                 return
-            while not held:
-                if time.monotonic() > deadline:
-                    raise _timeout(directory, name, patience)
-                time.sleep(_PAUSE)
-                held = _try(lock)
-            try:
-                # Whoever comes now locks what has the name now, which may be another file than when this was opened.
-                found = directory.look(name)
-                if found is not None and os.path.samestat(found, os.fstat(lock)):
-                    yield lock
-                    return
-                if time.monotonic() > deadline:
-                    raise _timeout(directory, name, patience)
-            finally:
-                # Closing alone would leave the lock with a child that was forked meanwhile.
-                _release(lock)
+            if is_ours:
+                try:
+                    # Whoever comes now locks what has the name now, which may be another file than was opened.
+                    found = directory.look(name)
+                    if found is not None and os.path.samestat(found, os.fstat(lock)):
+                        yield lock
+                        return
+                finally:
+                    # Closing alone would leave the lock with a child that was forked meanwhile.
+                    _release(lock)
         finally:
             os.close(lock)
+        _wait(directory, name, deadline, patience)
 
 
 @contextlib.contextmanager
@@ -278,9 +270,7 @@ def _held_by_name(directory: Files, name: str, deadline: float, patience: float)
         elif facts is not None and now - since > _LEFT_BEHIND:
             _take_away(directory, name, facts)
             continue
-        if now > deadline:
-            raise _timeout(directory, name, patience)
-        time.sleep(_PAUSE)
+        _wait(directory, name, deadline, patience)
     try:
         yield
     finally:
@@ -300,9 +290,11 @@ def _take_away(directory: Files, name: str, facts: tuple[int, int]) -> None:
     directory.clear(aside)
 
 
-def _timeout(directory: Files, name: str, patience: float) -> TimeoutError:
-    place = str(directory.path / name)
-    return TimeoutError(errno.ETIMEDOUT, f"locked by another process for {patience:.0f} s", place)
+def _wait(directory: Files, name: str, deadline: float, patience: float) -> None:
+    if time.monotonic() > deadline:
+        what = f"locked by another process for {patience:.0f} s"
+        raise TimeoutError(errno.ETIMEDOUT, what, str(directory.path / name))
+    time.sleep(_PAUSE)
 
 
 if sys.platform == "win32":  # pragma: no cover - chosen by the platform

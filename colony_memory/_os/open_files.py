@@ -48,7 +48,24 @@ _guard = threading.RLock()
 @contextlib.contextmanager
 def keeping_locks(expected: Identity, opener: Callable[[], int]) -> Iterator[int]:
     """A descriptor of a file, at any position: of what ``opener`` opens, should that not be the one ``expected``."""
-    identity, descriptor = _take(expected, opener)
+    with _guard:
+        identity, one = expected, _kept.get(expected)
+        # One that is being read from may be locked through, which is no business of another reading.
+        is_kept = one is not None and not one.users and _identity(one.descriptors[0]) == expected
+        if one is not None and is_kept:
+            one.users += 1
+            descriptor = one.descriptors[0]
+    if not is_kept:
+        descriptor = opener()
+        try:
+            identity = Identity.of(os.fstat(descriptor))
+        except OSError:  # a network file system may have lost it
+            os.close(descriptor)
+            raise
+        with _guard:
+            one = _kept.setdefault(identity, _Held())
+            one.descriptors.append(descriptor)
+            one.users += 1
     try:
         yield descriptor
     finally:
@@ -86,26 +103,6 @@ def settle() -> None:
                 # A program that closes what it did not open may have given the number to something else.
                 if not _DROPS_LOCKS or _identity(descriptor) == identity:
                     os.close(descriptor)
-
-
-def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]:
-    with _guard:
-        one = _kept.get(expected)
-        # One that is being read from may be locked through, which is no business of another reading.
-        if one is not None and not one.users and _identity(one.descriptors[0]) == expected:
-            one.users += 1
-            return expected, one.descriptors[0]
-    descriptor = opener()
-    try:
-        identity = Identity.of(os.fstat(descriptor))
-    except OSError:  # a network file system may have lost it
-        os.close(descriptor)
-        raise
-    with _guard:
-        one = _kept.setdefault(identity, _Held())
-        one.descriptors.append(descriptor)
-        one.users += 1
-    return identity, descriptor
 
 
 def _foreign() -> set[Identity]:

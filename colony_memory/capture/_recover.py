@@ -132,11 +132,7 @@ def _end(record: Record, seen: Journal, warned: list[str]) -> bool:
     """End a restore; return whether the folder had come to be changed."""
     try:
         with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(record.locked())
-            except TimeoutError:
-                message = f"a restore into {seen.folder!r} is under way: try again when it has ended"
-                raise ColonyMemoryError(message) from None
+            stack.enter_context(record.locked())
             journal = _read(record)
             if journal is None:
                 return False
@@ -156,6 +152,8 @@ def _end(record: Record, seen: Journal, warned: list[str]) -> bool:
             elif not journal.lent:  # else it stays for the permissions, in nobody's way
                 record.remove()
             return False
+    except TimeoutError:
+        raise ColonyMemoryError(f"a restore into {seen.folder!r} is under way: try again when it has ended") from None
     except OSError as error:
         raise Unsettled(
             f"a restore into {seen.folder!r} was cut off, and cannot be put back ({error}); what it replaced is in "
