@@ -9,7 +9,7 @@ from colony_memory import Retention
 
 __all__ = ["desk"]
 
-LOOKING = ["list", "show", "verify", "status", "diff", "history"]
+LOOKING = ["list", "show", "verify", "status", "diff"]
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -124,21 +124,6 @@ def test_what_differs_is_told_and_a_patch_is_cut(desk):
     assert desk.call("diff", a="latest~1", b="latest")["added_count"] == 1
     assert desk.call("diff", a=first, b="latest", file="new.md")["added"] == ["new.md"]
     assert "on either side" in desk.refused("diff", file="nothing.md")
-
-
-def test_what_became_of_a_file(desk):
-    desk.call("backup", note="first")
-    desk.write("MEMORY.md", "three years\n")
-    desk.call("backup")
-    found = desk.call("history", file="MEMORY.md", patch=True)
-    assert [(each["kind"], each["lines_added"], each["note"]) for each in found["changes"]] == [
-        ("changed", 1, None),
-        ("in the oldest", 1, "first"),
-    ]
-    assert "+three years" in found["changes"][0]["patch"]
-    short = desk.call("history", file="MEMORY.md", limit=1)
-    assert (len(short["changes"]), short["total"], short["more"]) == (1, 2, True)
-    assert "there is no 'other.md'" in desk.refused("history", file="other.md")
 
 
 def test_damage_is_told_by_each_in_its_way(desk):

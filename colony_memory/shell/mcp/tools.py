@@ -24,10 +24,9 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     message_of,
 )
-from colony_memory.shell.app.compare import Side, Unsaved, file_history, patch_of, read_snapshot, side_of_folder
+from colony_memory.shell.app.compare import Side, Unsaved, patch_of, read_snapshot, side_of_folder
 from colony_memory.shell.app.content import content_of, near
 from colony_memory.shell.app.pick import (
-    change_word,
     count_left_out,
     find,
     find_id,
@@ -315,39 +314,6 @@ def _side(served: Served, memory: ColonyMemory, text: str) -> Side:
     if not may_name_a_snapshot(text):
         raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")
     return read_snapshot(memory, find_id(memory, text, label=served.label), label=served.label)
-
-
-def history(served: Served, file: FileName, patch: Patch = False, limit: Limit = 20) -> Reply:
-    """Tell what became of one file, from snapshot to snapshot, newest first. Reads every snapshot."""
-    found = file_history(served.open(), file, label=served.label, patch=patch)
-    steps: list[dict[str, Any]] = []
-    left = REPLY_CHARS
-    for each in within(found.changes, lambda each: (each.snapshot.note,), most=limit):
-        text, _ = cut_text(each.patch or "", max(left, 0))
-        left -= len(text)
-        if patch and left <= 0 and steps:
-            break
-        steps.append(
-            {
-                "kind": change_word(found.name, each),
-                "snapshot": each.snapshot.snapshot_id,
-                "made": made_at(each.snapshot).isoformat(),
-                "note": each.snapshot.note,
-                "before": None if each.before is None else each.before.snapshot_id,
-                "lines_added": None if each.lines is None else each.lines.added,
-                "lines_removed": None if each.lines is None else each.lines.removed,
-                "bytes": each.size,
-                "patch": text if patch and each.patch is not None else None,
-            }
-        )
-    return reply(
-        file=found.name,
-        changes=steps,
-        total=len(found.changes),
-        more=len(steps) < len(found.changes),
-        snapshots_read=found.read,
-        passed_over=some(served.words.clean(f"{name}: {why}") for name, why in found.passed_over.items()),
-    )
 
 
 _NAMED = 10
