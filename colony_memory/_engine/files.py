@@ -43,7 +43,7 @@ async def free_bytes(session: Session) -> int | None:
     """Free bytes, None where the vault does not tell, or has no quota."""
     if session.vault.unlimited:
         return None
-    known = await session.vault.free_bytes()
+    known = await session.vault.number("free_bytes")
     return free_in(await session.vault.status()) if known is None else known
 
 
@@ -81,10 +81,10 @@ def no_room(need: int, free: int, what: str, label: str | None, *, gain: int | N
 
 
 async def require_operations(session: Session, need: int, what: str) -> None:
-    left = await session.vault.operations_left()
+    left = await session.vault.number("operations_left")
     if left is not None and left < need:
         # An hour begins with the first operation, so that it has ended by then at the latest.
-        wait = await session.vault.operations_reset() or 3600
+        wait = await session.vault.number("operations_reset") or 3600
         msg = f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}"
         raise RateLimited(f"{msg}; try again in {math.ceil(wait / 60)} min", retry_after=float(wait))
 

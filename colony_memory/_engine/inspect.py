@@ -284,7 +284,7 @@ async def inspect(session: Session) -> VaultMap:
     total, told = _number(quota.get("quota_bytes")), quota.get("available_bytes")
     free = None if session.vault.unlimited else free_in(quota)
     maps = tuple([await _map_label(session, label, files, free=free) for label, files in labels.items()])
-    left, spent = await session.vault.operations_left(), None
+    left, spent = await session.vault.number("operations_left"), None
     if left is None and session.vault.counts_operations:  # which it tells only in its answer to one of them
         since = (listing.clock or session.now()) - timedelta(hours=1)
         spent = sum(1 for file in listing.files.values() if file.updated is not None and file.updated > since)
@@ -298,7 +298,7 @@ async def inspect(session: Session) -> VaultMap:
         available_bytes=told if total and isinstance(told, int) else None,
         operations_left=left,
         operations_spent=spent,
-        operations_reset_seconds=await session.vault.operations_reset(),
+        operations_reset_seconds=await session.vault.number("operations_reset"),
     )
 
 

@@ -1,4 +1,4 @@
-"""A backend seen through one typed, checked, asynchronous surface: what the verbs are written over."""
+"""A backend seen through one typed, checked, asynchronous surface: what the verbs are written over, in two faces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from colony_memory._boundary import drive, may_mean_absent, public_kind, translate, unwrap, was_refused
+from colony_memory._boundary import drive, is_coroutine, may_mean_absent, public_kind, translate, unwrap, was_refused
 from colony_memory._engine.label import Listing, moment, proves, read_listing
 from colony_memory._engine.observe import tally
 from colony_memory._format import FORMAT, FORMAT_2
@@ -18,14 +18,14 @@ from colony_memory.exceptions import SnapshotCorrupt, VaultError, VaultUnavailab
 from colony_memory.vaults import (
     ConditionalUpload,
     FileLookup,
-    FreeSpace,
     ManyDeletion,
     OperationBudget,
-    OperationReset,
     PrefixListing,
+    VaultBackend,
 )
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
     from datetime import datetime
 
@@ -37,6 +37,10 @@ _T = TypeVar("_T")
 READERS = 12
 # Seconds; a call that takes less is not worth a thread.
 _FAST = 0.002
+# Seconds between two looks whether a lock is free.
+_SHORTEST, _LONGEST = 0.001, 0.05
+# Calls that change the vault.
+_CHANGES = frozenset({"vault_upload_file", "vault_upload_file_if", "vault_delete_file"})
 
 #: For :meth:`Vault.put`: write whatever is there; write only where nothing is there.
 ANY, ABSENT = "", "*"
@@ -298,20 +302,13 @@ class Vault:
             return False
         return True
 
-    async def free_bytes(self) -> int | None:
-        return await self._number(FreeSpace, "asking for the free space", "vault_free_bytes")
-
-    async def operations_left(self) -> int | None:
-        """Uploads and deletes that the vault still takes this hour, None where it does not tell."""
-        return await self._number(OperationBudget, "asking for the operations left", "vault_operations_left")
-
-    async def operations_reset(self) -> int | None:
-        """Seconds until all of them are back, None where it does not tell."""
-        return await self._number(OperationReset, "asking when they are back", "vault_operations_reset")
-
-    async def _number(self, offer: type, doing: str, method: str) -> int | None:
-        number = await self._ask(doing, method) if _offers(self.backend, offer) else None
-        return number if isinstance(number, int) else None
+    async def number(self, what: Literal["free_bytes", "operations_left", "operations_reset"]) -> int | None:
+        """Bytes that are free, uploads and deletes that are left this hour, or seconds until they are back; None where
+        the vault does not tell.
+        """
+        method = f"vault_{what}"
+        told = await self._ask(f"asking for {what.replace('_', ' ')}", method) if _has(self.backend, method) else None
+        return told if isinstance(told, int) else None
 
     async def _ask(self, doing: str, method: str, *args: Any, **kwargs: Any) -> Any:
         own = tally()
@@ -326,12 +323,102 @@ class Vault:
             raise translated from error
 
 
-def _offers(backend: object, protocol: type) -> bool:
-    """True if a backend has the methods of a protocol: on its class, or put on it as its own; a mock, which answers to
-    every name, only what its class has.
+class AsyncVault(Vault):
+    """Over a backend of coroutines, or of plain methods, which then run in threads."""
+
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
+        methods = (name for name in vars(VaultBackend) if name.startswith("vault_"))
+        self._threads = not any(is_coroutine(getattr(backend, name)) for name in methods)
+
+    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        bound = getattr(self.backend, method)
+        if self._threads:
+            call = _in_thread(bound, args, kwargs)
+            reply = await (_to_its_end(call) if method in _CHANGES else call)
+        else:
+            reply = bound(*args, **kwargs)
+        return await reply if hasattr(type(reply), "__await__") else reply
+
+    def new_lock(self) -> threading.Lock:
+        return threading.Lock()
+
+    async def acquire(self, lock: threading.Lock) -> None:
+        import asyncio
+
+        # Asked again and again: a thread that waits could not be called off, and several loops may use one client.
+        pause = _SHORTEST
+        while not lock.acquire(blocking=False):
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST)
+
+    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        return await _in_thread(function, args, kwargs)
+
+    async def change(self, function: Callable[..., _T], *args: Any) -> _T:
+        return await _to_its_end(_in_thread(function, args, {}))
+
+    async def gather(self, names: list[str], told: Callable[[str], None], read: ReadFile) -> list[StoredFile | None]:
+        import asyncio
+
+        gate = asyncio.Semaphore(READERS)
+
+        async def read_one(name: str) -> StoredFile | None:
+            async with gate:
+                file = await read(name)
+            told(name)
+            return file
+
+        tasks = [asyncio.ensure_future(read_one(name)) for name in names]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _in_thread(function: Callable[..., _T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> asyncio.Future[_T]:
+    """A call in a thread of its own, in a copy of this context. No task: the end of a loop cancels every one."""
+    import asyncio
+
+    def run() -> _T:
+        try:
+            return function(*args, **kwargs)
+        except StopIteration as error:  # whoever waits for a future with it would wait for ever
+            raise RuntimeError(f"StopIteration: {error}") from error
+
+    return asyncio.get_running_loop().run_in_executor(None, copy_context().run, run)
+
+
+async def _to_its_end(call: asyncio.Future[_T]) -> _T:
+    """The result of a call that cannot be called off. A cancellation is passed on once it has ended: else it would
+    change the vault behind whoever goes on from there.
     """
-    own = [name for name, each in getattr(backend, "__dict__", {}).items() if not hasattr(each, "assert_called_with")]
-    return all(hasattr(type(backend), name) or name in own for name in vars(protocol) if name.startswith("vault_"))
+    import asyncio
+
+    cancelled: asyncio.CancelledError | None = None
+    while not call.done():
+        try:
+            await asyncio.wait([call])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return call.result()
+    call.exception()  # nobody else hears of it
+    raise cancelled
+
+
+def _offers(backend: object, protocol: type) -> bool:
+    return all(_has(backend, name) for name in vars(protocol) if name.startswith("vault_"))
+
+
+def _has(backend: object, method: str) -> bool:
+    """True if a backend has a method: on its class, or put on it as its own; a mock, which answers to every name, only
+    what its class has.
+    """
+    own = getattr(backend, "__dict__", {}).get(method)
+    return hasattr(type(backend), method) or (own is not None and not hasattr(own, "assert_called_with"))
 
 
 #: Codes of a vault that has a file and cannot give it, though it can be asked for others.

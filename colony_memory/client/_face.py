@@ -143,7 +143,7 @@ class Awaiting(Memory):
 
             backend = self._own = AsyncColonyVault(_require_key(api_key), base_url=base_url)
         _require_vault(backend)
-        from colony_memory._engine.faces import AsyncVault
+        from colony_memory._engine.store import AsyncVault
 
         return AsyncVault(backend)
 

@@ -193,9 +193,9 @@ def test_operations_left_are_told_by_a_vault_that_counts(reply, left):
         def vault_operations_left(self):
             return self._do("left", lambda: reply)
 
-    assert drive(Vault(Counting()).operations_left()) == left
+    assert drive(Vault(Counting()).number("operations_left")) == left
     vault, backend = view()
-    assert drive(vault.operations_left()) is drive(vault.operations_reset()) is None
+    assert drive(vault.number("operations_left")) is drive(vault.number("operations_reset")) is None
     assert backend.calls == []
 
 

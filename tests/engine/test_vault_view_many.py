@@ -8,8 +8,7 @@ from small_vaults import BUSY, FILES, NAME, Coroutines, Decorated, Dictionary, v
 
 from colony_memory._boundary import drive
 from colony_memory._engine import store
-from colony_memory._engine.faces import AsyncVault
-from colony_memory._engine.store import StoredFile
+from colony_memory._engine.store import AsyncVault, StoredFile
 from colony_memory.exceptions import VaultUnavailable
 
 

@@ -18,8 +18,7 @@ from small_vaults import (
 
 from colony_memory import AsyncColonyMemory, ColonyMemory, Hint
 from colony_memory._boundary import drive
-from colony_memory._engine.faces import AsyncVault
-from colony_memory._engine.store import ABSENT, Changed, Unanswered, Vault
+from colony_memory._engine.store import ABSENT, AsyncVault, Changed, Unanswered, Vault
 from colony_memory.exceptions import (
     QuotaExceeded,
     VaultDenied,

@@ -448,7 +448,7 @@ async def _retire(job: Job, done: Published) -> None:
     """Delete what the retention gave up, as far as the hour's operations allow; the backup itself is done."""
     if job.planned is None:
         return
-    removed, left = job.planned.removed, await job.session.vault.operations_left()
+    removed, left = job.planned.removed, await job.session.vault.number("operations_left")
     # What the next backup needs is not spent on deleting.
     spare = None if left is None else max(0, left - 3)
     try:
