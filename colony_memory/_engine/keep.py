@@ -122,13 +122,6 @@ def shrunk_in(
     return rules.before_shrink([*infos, *([new] if new else [])], now=session.now(), noted=noted, spoilers=spoilers)
 
 
-async def open_shrunk(session: Session, state: State) -> None:
-    """Open what tells the sizes of those that something much smaller followed, where that is encrypted."""
-    for entry in state.entries:
-        if entry.shrunk_at is not None and entry.info.encrypted:
-            await unsealed_info(session, state.label, entry)
-
-
 def listed(session: Session, state: State) -> list[SnapshotInfo]:
     """Summaries of the restore points, newest first, with what this client knows and what is kept for a shrink."""
     entries = {entry.snapshot_id: entry for entry in state.entries}
@@ -139,7 +132,7 @@ def listed(session: Session, state: State) -> list[SnapshotInfo]:
     return [replace(info, shrunk_from=after.get(info.snapshot_id)) for info in infos]
 
 
-def plan_for(
+async def plan_for(
     session: Session,
     state: State,
     policy: Retention,
@@ -153,6 +146,9 @@ def plan_for(
     document of the one before, or is ``refused`` to be the latest; ``unmerged`` is what is so then.
     """
     now = session.now()
+    for entry in state.entries:  # what tells the sizes of those that something much smaller followed
+        if entry.shrunk_at is not None and entry.info.encrypted:
+            await unsealed_info(session, state.label, entry)
     infos = [session.known_info(entry) for entry in countable(state, new)] + ([new] if new else [])
     new = None if new is None else replace(new, refused=refused)
     shrunk = shrunk_in(session, state, new=new, spoils=spoils)

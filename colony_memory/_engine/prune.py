@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.files import deletable, remove_snapshots
-from colony_memory._engine.keep import Planned, ages, newest_good, open_shrunk, plan_for
+from colony_memory._engine.keep import Planned, ages, newest_good, plan_for
 from colony_memory._engine.label import pin_text, read_end
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
@@ -44,9 +44,8 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     state = await look(session, label, everything=True)
     require_believed(state)
     state, _ = await newest_good(session, state)
-    await open_shrunk(session, state)
     files = state.listed.as_of(session.now())  # a prune writes the pointer, which shows how old the others are
-    planned = plan_for(session, replace(state, files=files), policy)
+    planned = await plan_for(session, replace(state, files=files), policy)
     going = await deletable(session, files, planned.removed, needs=state.needs) if files.complete else ()
     own = {name for info in planned.plan.remove for name in files.owned(info.snapshot_id)}
     orphans = tuple(name for name in going if name not in own)
@@ -81,7 +80,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         require_listed(now, "pruning")
         require_believed(now)
         now, _ = await newest_good(session, now)
-        planned = plan_for(session, now, policy)
+        planned = await plan_for(session, now, policy)
         if unread := _unreadable(now):
             warn(
                 f"label {label!r} has {len(unread)} snapshots of a format that this client cannot read, such as "

@@ -26,7 +26,7 @@ from colony_memory._engine.backup.save import (
     save_snapshot,
 )
 from colony_memory._engine.basis import is_conflict
-from colony_memory._engine.files import bytes_freed, free_bytes, no_room, require_sizes
+from colony_memory._engine.files import free_bytes, require_sizes
 from colony_memory._engine.load import restores
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.session import warn
@@ -244,17 +244,12 @@ async def plan_backup(
     # What the pointer's next write shows of its age.
     state = replace(state, files=state.listed.as_of(session.now()))
     await plan_retention(job, state, built)
-    needed, what, problem = needed_bytes(job, state, built), f"a snapshot of label {label!r}", None
-    planned, victims = job.planned, list[str]()
+    needed, victims, problem = needed_bytes(job, state, built), list[str](), None
     try:
-        require_sizes(built.files, what)
+        require_sizes(built.files, f"a snapshot of label {label!r}")
         if free is not None and needed > free:
-            room = free if planned is None else free + await bytes_freed(session, state.listed, (), needs=state.needs)
-            if needed > room and planned is not None:
-                victims = await choose_victims(session, state, planned, needed - room)
-            if needed > room and not victims:
-                raise no_room(needed, room, what, label)
+            _, victims = await choose_victims(job, state, built, needed, free)
     except QuotaExceeded as error:
         problem = message_of(error)
-    removed = planned.removed if planned is not None else ()
+    removed = job.planned.removed if job.planned is not None else ()
     return Plan(built.info, False, needed, free, problem, tuple(dict.fromkeys((*victims, *removed))))

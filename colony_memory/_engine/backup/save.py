@@ -21,7 +21,7 @@ from colony_memory._engine.files import (
     took_long,
     upload,
 )
-from colony_memory._engine.keep import ages, newest_good, note_shrink, open_shrunk, plan_for
+from colony_memory._engine.keep import ages, newest_good, note_shrink, plan_for
 from colony_memory._engine.label import few
 from colony_memory._engine.load import builder, load, open_manifest, remember
 from colony_memory._engine.publish import Move, Published, publish, touch
@@ -79,9 +79,8 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     inherited = [*built.inherited]
     if parent is not None and inherited:  # without whose manifest nothing keeps its packs
         inherited.append(manifest_filename(label, parent.snapshot_id))
-    what = f"snapshot of label {label!r}"
-    require_sizes(built.files, what)
-    state = await _make_room(job, state, built, what)
+    require_sizes(built.files, f"a snapshot of label {label!r}")
+    state = await _make_room(job, state, built)
     # Before its manifest is there: where a pointer is missing, that alone may make it the latest.
     job.note(events.pending, built.info.snapshot_id)
     names = job.documents if job.memory is None else job.memory.names
@@ -109,8 +108,8 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     lost = _find_lost(job, done.state, built)
     if lost is None:
         return info
-    whole = lost.before.snapshot_id
-    if lost.smaller:
+    whole = lost[0].snapshot_id
+    if is_much_smaller(built.info, session.known_info(lost[0])):
         return replace(info, shrunk_from=whole)
     warn(
         f"label {job.label!r}: hardly anything is left of {few(job.ruined)}: empty, NUL bytes or less than a tenth. It "
@@ -287,14 +286,6 @@ async def give_up(session: Session, built: BuiltSnapshot, why: ColonyMemoryError
         log(f"snapshot {built.info.snapshot_id} was given up, and could not be removed: {message_of(error)}")
 
 
-class _Lost(Value):
-    """Most of a snapshot, or documents of it that are ruined beside whole ones."""
-
-    before: Entry  # which has it
-    shrink: Shrink
-    smaller: bool  # less than half of its bytes or documents is left
-
-
 def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]:
     """Documents of the latest that are ruined in the memory to save, as far as that can be told without reading it."""
     pointer, latest = state.pointer, state.follow
@@ -328,13 +319,15 @@ def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
     return tuple(sizes[name] for name in names)
 
 
-def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> _Lost | None:
+def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> tuple[Entry, Shrink] | None:
+    """The latest, where this one lacks most of it, or has documents of it ruined beside whole ones."""
     before = state.entry(state.follow)
     if before is None or before.snapshot_id == built.info.snapshot_id:
         return None
-    smaller = is_much_smaller(built.info, job.session.known_info(before))
     ruined = bool(job.ruined) and job.ruined_since == before.snapshot_id
-    return _Lost(before, Shrink(created(built.info), ruined), smaller) if smaller or ruined else None
+    if not ruined and not is_much_smaller(built.info, job.session.known_info(before)):
+        return None
+    return before, Shrink(created(built.info), ruined)
 
 
 async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
@@ -345,8 +338,7 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
     if built.info.incomplete:
         # It does not count as good, so the newest that does has to be seen to restore.
         state, _ = await newest_good(job.session, state)
-    await open_shrunk(job.session, state)
-    job.planned = plan_for(
+    job.planned = await plan_for(
         job.session,
         state,
         job.policy,
@@ -358,15 +350,20 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
 
 
 def _rows_with(
-    job: Job, state: State, built: BuiltSnapshot, *, lost: _Lost | None = None, refused: bool = False
+    job: Job,
+    state: State,
+    built: BuiltSnapshot,
+    *,
+    lost: tuple[Entry, Shrink] | None = None,
+    refused: bool = False,
 ) -> Iterable[Entry]:
     """The catalogue with the new snapshot, without what the retention gives up; it notes what was lost."""
     info = replace(built.listed, refused=True) if refused else built.listed
     own = Entry(info, built.manifest_sha256, packs=built.packs, base_files=built.base_files)
     if state.files is None:
         grown = state.pointer.catalog.adding(own)
-        return grown if lost is None else grown.adding(note_shrink(lost.before, lost.shrink))
-    followed = {} if lost is None else {lost.before.snapshot_id: lost.shrink}
+        return grown if lost is None else grown.adding(note_shrink(*lost))
+    followed = {} if lost is None else {lost[0].snapshot_id: lost[1]}
     others = (entry for entry in state.building if entry.snapshot_id != own.snapshot_id)
     rows = [*(note_shrink(entry, followed.get(entry.snapshot_id)) for entry in others), own]
     return job.planned.rows(rows) if job.planned is not None else rows
@@ -385,49 +382,40 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
     return built.info.stored_bytes + max(0, size - len(state.text or ""))
 
 
-async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> State:
+async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
     """Refuse before the first write what cannot fit; with a retention, let go what has to, and give the label then.
 
     Old leftovers go first, then what the retention gives up, then the oldest of what it would keep, no more than
     needed. Age is told by the vault's clock: where nothing newer fits to show it, the pointer is written anew.
     """
-    session, label, policy = job.session, job.label, job.policy
+    session, label = job.session, job.label
     await plan_retention(job, state, built)
     need, free = needed_bytes(job, state, built), await free_bytes(session)
     if free is None or need <= free:
         return state
-    if policy is None:
-        # A prune frees all of the label at most, and nothing where there is no snapshot.
-        used = 0 if state.follow is None else (await session.vault.status()).get("used_bytes")
-        raise no_room(need, free, what, label, gain=used if isinstance(used, int) else None)
-    if ages(session, state) and await touch(session, state):
+    if job.policy is not None and ages(session, state) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
-    free += await sweep(session, state.listed, needs=state.needs)
-    asked = 0
-    if need > free:
-        planned = plan_for(session, state, policy, new=built.info, spoils=bool(job.ruined))
-        asked = len(planned.plan.keep)
-        victims = await choose_victims(session, state, planned, need - free)
-        if not victims:
-            raise no_room(need, free, what, label, gain=0)
-        told = {own: "the latest is not based on it" for own in planned.unmerged if own in victims}
-        told |= {own: "a much smaller one followed" for own in victims if own in planned.shrunk}
-        for own, why in told.items():
-            warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though {why}")
+    planned, victims = await choose_victims(job, state, built, need, free)
+    told = {own: "the latest is not based on it" for own in planned.unmerged if own in victims}
+    told |= {own: "a much smaller one followed" for own in victims if own in planned.shrunk}
+    for own, why in told.items():
+        warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though {why}")
 
-        async def withdraw(now: State) -> Move:
-            rows = [row for row in now.building if row.snapshot_id not in victims]
-            return Move(now.follow, rows, victims)
+    async def withdraw(now: State) -> Move:
+        return Move(now.follow, [row for row in now.building if row.snapshot_id not in victims], victims)
 
+    if victims:
         state = (await publish(session, state, withdraw, lenient=True)).state
         await remove_snapshots(session, state.listed, victims, needs=state.needs)
+    else:
+        await sweep(session, state.listed, needs=state.needs)
     left = await free_bytes(session)
     if left is not None and need > left:
-        raise no_room(need, left, what, label, gain=0)
+        raise no_room(need, left, f"a snapshot of label {label!r}", label, gain=0)
     state = await look(session, label, everything=True, lenient=True)
     await plan_retention(job, state, built)
-    kept = len(job.planned.plan.keep) if job.planned is not None else asked
-    if asked > kept:
+    asked, kept = len(planned.plan.keep), 0 if job.planned is None else len(job.planned.plan.keep)
+    if victims and asked > kept > 0:
         warn(
             f"the vault is full: of the {asked} snapshots of label {label!r} that the retention keeps, only {kept} fit",
             hint=Hint("status"),
@@ -435,13 +423,23 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
     return state
 
 
-async def choose_victims(session: Session, state: State, planned: Planned, need: int) -> list[str]:
-    """The snapshots to let go for so many bytes, the first of those that may; none where all of them are not enough."""
+async def choose_victims(
+    job: Job, state: State, built: BuiltSnapshot, need: int, free: int
+) -> tuple[Planned, list[str]]:
+    """What a retention says, and the first of those that may go which, with old leftovers, free so many bytes; a
+    QuotaExceeded where all of them are not enough.
+    """
+    session, what = job.session, f"a snapshot of label {job.label!r}"
+    if job.policy is None:
+        # A prune frees all of the label at most, and nothing where there is no snapshot.
+        used = 0 if state.follow is None else (await session.vault.status()).get("used_bytes")
+        raise no_room(need, free, what, job.label, gain=used if isinstance(used, int) else None)
+    planned = await plan_for(session, state, job.policy, new=built.info, spoils=bool(job.ruined))
     candidates = await planned.may_go(session, state)
-    for number in range(1, len(candidates) + 1):
-        if await bytes_freed(session, state.listed, candidates[:number], needs=state.needs) >= need:
-            return candidates[:number]
-    return []
+    for number in range(len(candidates) + 1):
+        if need <= free + await bytes_freed(session, state.listed, candidates[:number], needs=state.needs):
+            return planned, candidates[:number]
+    raise no_room(need, free, what, job.label, gain=0)
 
 
 async def _retire(job: Job, done: Published) -> None:
