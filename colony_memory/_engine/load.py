@@ -85,13 +85,11 @@ class Loaded(Value):
     def entry(self, known: Entry | None = None) -> Entry:
         """Its row in a catalogue; what followed it, only the row ``known`` from another catalogue tells."""
         own = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
-        info = replace(self.manifest.info, stored_bytes=sum(len(text.encode("utf-8")) for text in own))
-        info = info if known is None else replace(info, tags=known.info.tags)
-        manifest = self.manifest
-        row = Entry(info, manifest.sha256, packs=manifest.packs, ruined=manifest.ruined, base_files=manifest.base_files)
-        if known is None or read_stamp(known.shrunk_at) is None:
-            return row
-        return replace(row, shrunk_at=known.shrunk_at, spoiled=known.spoiled)
+        info, manifest = self.manifest.info, self.manifest
+        tags = info.tags if known is None else known.info.tags
+        info = replace(info, stored_bytes=sum(len(text.encode("utf-8")) for text in own), tags=tags)
+        since = (known.shrunk_at, known.spoiled) if known and read_stamp(known.shrunk_at) else (None, False)
+        return Entry(info, manifest.sha256, since[0], manifest.packs, since[1], manifest.ruined, manifest.base_files)
 
 
 async def load(
@@ -100,23 +98,14 @@ async def load(
     snapshot_id: str,
     *,
     verify: bool = True,
-    state: State | None = None,
+    state: State | None = None,  # in which a proven pointer says which manifest it has to be
     keep_files: bool = False,
     shelf: Shelf | None = None,
-    unpack: Unpack | None = None,
-    max_bytes: int | None = None,
-    closed: bool = False,
+    unpack: Unpack = read_documents,  # of a chain; None from it where this client cannot read the stored bytes
+    max_bytes: int | None = None,  # of plain text, in place of the client's
+    closed: bool = False,  # one that this client cannot open is taken, every byte checked all the same
 ) -> Loaded:
-    """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked.
-
-    Args:
-        state: The label, where it was looked at. What its pointer lists of the snapshot is asked for together with the
-            manifest, which then decides, and has to be the listed one where a trusted issuer signed the pointer.
-        shelf: Has files that were read already, and takes the packs that are read.
-        unpack: Reads a chain, in place of its format; None from it where this client cannot read the stored bytes.
-        max_bytes: Bytes of plain text to accept at most, in place of the client's.
-        closed: Take it as it is where it is encrypted and this client cannot open it, every byte checked all the same.
-    """
+    """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked."""
     file, ahead = manifest_filename(label, snapshot_id), list[str]()
     at_most = session.max_bytes if max_bytes is None else max_bytes
     entry = None if state is None else state.decision.entry(snapshot_id)
@@ -143,7 +132,7 @@ async def load(
     files = {name: text for name, text in whole.items() if text is not None}
     del read, stored, whole  # so that a part's text is freed once it is read
     spend = spending(session, file)
-    read_all: Unpack = unpack if unpack is not None and manifest.packs else read_documents
+    read_all = unpack if manifest.packs else read_documents
     session.manifests[file] = manifest
     info, documents, tree = manifest.info, None, manifest.tree
     try:
@@ -255,10 +244,8 @@ class Reader:
         return loaded
 
     def _unpack(
-        self, manifest: Manifest, texts: dict[str, str | None], *, identities: Identities | None = None, **bounds: Any
+        self, manifest: ChainManifest, texts: dict[str, str | None], *, identities: Identities | None, **bounds: Any
     ) -> dict[str, str] | None:
-        if not isinstance(manifest, ChainManifest):
-            raise TypeError("the manifest was not read as one of format 2")
         readable, sealed = is_readable(manifest.info.format), manifest.info.encrypted
         if not sealed and (readable or not self._blindly):
             self._chain = read_chain(manifest, texts, known=self._chain, **bounds)
@@ -300,9 +287,7 @@ async def open_manifest(session: Session, manifest: Manifest) -> Unsealed:
     return known
 
 
-def _open(session: Session, manifest: Manifest) -> Unsealed:
-    if not isinstance(manifest, ChainManifest):
-        raise TypeError("the manifest was not read as one of format 2")
+def _open(session: Session, manifest: ChainManifest) -> Unsealed:
     identities, recipients = session.identities, session.recipients
     facts = unseal(manifest, identities)
     lock = None if identities is None or recipients is None else lock_of(manifest, facts, identities, recipients)

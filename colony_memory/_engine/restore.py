@@ -128,23 +128,23 @@ def _tell_unmerged(session: Session, state: State, label: str, basis: Basis) -> 
 
 async def restore_documents(session: Session, /, *, default: _D, **options: Any) -> dict[str, str] | _D:
     """The documents alone, or ``default`` where nothing is there and one is given: the memory of this client."""
-
-    @observed("restore", outcome)
-    async def restore_or(session: Session, **options: Any) -> Loaded | None:
-        try:
-            return await restore(session, **options, others=default is NO_DEFAULT)
-        except SnapshotNotFound:
-            if default is NO_DEFAULT:
-                raise
-            return None
-
     async with session.writing(require_label(options["label"])) as home:
-        found = await restore_or(session, **options)
+        found = await _restore_or_none(session, others=default is NO_DEFAULT, **options)
         if found is None:
             return default
         if found.basis is not None:
             home.write(found.basis)
         return found.documents
+
+
+@observed("restore", outcome)
+async def _restore_or_none(session: Session, *, others: bool, **options: Any) -> Loaded | None:
+    try:
+        return await restore(session, others=others, **options)
+    except SnapshotNotFound:
+        if others:
+            raise
+        return None
 
 
 async def _restore_latest(

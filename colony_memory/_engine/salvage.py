@@ -50,7 +50,7 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
     tell(decision)
     if wanted is None:
         raise await nothing_saved(session, label=label)
-    near = _Neighbours(session, state, wanted)
+    near = _Neighbours(session, state)
     try:
         whole = await near.load(wanted)
     except UnsupportedFormat:
@@ -62,7 +62,7 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
         told = Salvaged(wanted, documents, dict.fromkeys(documents, wanted), doc_count=len(documents))
         return await with_basis(session, replace(whole, state=state)), told
     near.passed[wanted] = message_of(damage)
-    found = await near.salvage()
+    found = await near.salvage(wanted)
     if found is None:
         raise damage
     main, salvaged = found
@@ -81,15 +81,11 @@ async def salvage_documents(session: Session, *, label: str, snapshot_id: str | 
 class _Neighbours(Walk):
     """A damaged snapshot, and what is beside it."""
 
-    def __init__(self, session: Session, state: State, wanted: str) -> None:
-        super().__init__(session, state)
-        self._wanted = wanted
-
-    async def salvage(self) -> tuple[Loaded, Salvaged] | None:
+    async def salvage(self, wanted: str) -> tuple[Loaded, Salvaged] | None:
         """The snapshot that most of it is from, and all of it; None where nothing is proven."""
-        wanted, manifest = self._wanted, await self._manifest()
+        manifest = await self._manifest(wanted)
         older, newer = _around([*candidates(self.session, self.state, self.passed)], wanted)
-        found = await self._main(manifest, older, newer)
+        found = await self._main(wanted, manifest, older, newer)
         if found is None:
             return None
         main, source = found
@@ -120,20 +116,20 @@ class _Neighbours(Walk):
         count = None if manifest is None else manifest.info.doc_count
         return main, Salvaged(wanted, documents, sources, tuple(sorted(missing)), doc_count=count)
 
-    async def _manifest(self) -> Manifest | None:
+    async def _manifest(self, wanted: str) -> Manifest | None:
         """The manifest of the damaged snapshot, where it is believed."""
-        entry = self.state.decision.entry(self._wanted)
+        entry = self.state.decision.entry(wanted)
         try:
-            found = (await read_manifests(self.session, self.state.label, [self._wanted]))[self._wanted]
+            found = (await read_manifests(self.session, self.state.label, [wanted]))[wanted]
         except Unreadable:
             return None
-        listed = entry if self.state.decision.proven else None
-        if not isinstance(found, Manifest) or (listed is not None and found.sha256 != listed.manifest_sha256):
+        if not isinstance(found, Manifest):
             return None
-        return found
+        replaced = self.state.decision.proven and entry is not None and entry.manifest_sha256 != found.sha256
+        return None if replaced else found
 
     async def _main(
-        self, manifest: Manifest | None, older: Sequence[str], newer: Sequence[str]
+        self, wanted: str, manifest: Manifest | None, older: Sequence[str], newer: Sequence[str]
     ) -> tuple[Loaded, str] | None:
         """Another snapshot of the very same memory, else the newest state before the damage: of a snapshot that is
         whole, or what the packs of this one prove. With the id of the snapshot whose state it is.
@@ -144,7 +140,7 @@ class _Neighbours(Walk):
         for each in equal:
             loaded = await self.try_load(each)
             if loaded is not None and loaded.info.plaintext_sha256 == digest:
-                return loaded, self._wanted
+                return loaded, wanted
         own = await self.own(manifest) if isinstance(manifest, ChainManifest) else None
         near = [*older, *newer] if own is None else [each for each in older if id_order(each) > id_order(own[1])]
         for each in near:
@@ -190,7 +186,7 @@ async def with_costs(
     """The checks, those of damaged snapshots with the documents whose text may be lost with them: not what the
     neighbours on both sides have alike.
     """
-    reading, out = _Neighbours(session, state, ""), list[SnapshotCheck]()
+    reading, out = _Neighbours(session, state), list[SnapshotCheck]()
     known: dict[str, Mapping[str, str] | None] = {}
     reading.passed |= {check.snapshot_id: check.problem or "" for check in checks if not check}
     ids = list(candidates(session, state, reading.passed))
