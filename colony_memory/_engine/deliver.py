@@ -322,17 +322,12 @@ class Delivery:
 
     def _in_the_way(self, whole: Loaded, owner: str) -> ConflictDetected:
         """The error of what is there, in part or as a whole, and not committed."""
-        what, why, them = (
-            f"files that {whole.named} needs are there, and no committed snapshot needs them",
-            "they are",
-            "them",
-        )
+        what, why = f"files that {whole.named} needs are there, and no committed snapshot needs them", "they are"
         then, hint = "once they are an hour old, prune, and try again", Hint("prune", label=self.label)
         if owner == whole.snapshot_id and whole.manifest_file in self.here.listed.files:
-            why, them = "it is", "it"
-            what = f"{whole.named} is there, and no catalogue lists it"
+            what, why = f"{whole.named} is there, and no catalogue lists it", "it is"
             then, hint = "to make way, delete it", Hint("delete_snapshot", "snapshot_id", owner, label=self.label)
-        msg = f"{what}: either {why} being removed, or a client that was interrupted left {them}; {then}"
+        msg = f"{what}: either {why} being removed, or a client that was interrupted left that; {then}"
         return ConflictDetected(msg, theirs=whole.snapshot_id, hint=hint)
 
 

@@ -125,10 +125,10 @@ async def _check_content(
     if check.trust not in ("ok", "unchecked"):
         # Anyone may have made it: what it costs to unpack is not spent on it, nor a passphrase tried.
         return found(unseen, "unchecked")
-    bounds = {"max_bytes": session.max_bytes, "identities": session.identities}
     try:
         spend = spending(session, manifest_filename(manifest.info.label, manifest.info.snapshot_id))
-        await session.vault.compute(check_documents, manifest, texts, **bounds, spend=spend)
+        how: dict[str, Any] = {"max_bytes": session.max_bytes, "identities": session.identities, "spend": spend}
+        await session.vault.compute(check_documents, manifest, texts, **how)
     except DecryptionError as error:
         return replace(found(parts, "unchecked"), closed=message_of(error))
     except ColonyMemoryError as error:

@@ -151,12 +151,18 @@ def _beside(name: str, mark: str) -> str:
         root, extension = name, ""
     directory, slash, stem = root.rpartition("/")
     room = _MAX_COMPONENT - len(mark) - len(extension)
-    data = stem.encode("utf-8", "surrogatepass")
-    if len(data) > room:
+    if _size(stem) > room:
         # Names that are cut to the same stay two.
         tag = "-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        stem = data[: room - len(tag)].decode("utf-8", "ignore") + tag
+        stem = stem[:room]
+        while _size(stem + tag) > room:
+            stem = stem[:-1]
+        stem += tag
     return f"{directory}{slash}{stem}{mark}{extension}"
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _folded(name: str) -> str:

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import texts
 from colony_memory._engine.backup.save import give_up, write_files
-from colony_memory._engine.files import (
-    remove_snapshots,
-    require_room,
-    require_sizes,
-    still_there,
-)
+from colony_memory._engine.files import remove_snapshots, require_room, require_sizes, still_there
 from colony_memory._engine.label import GRACE, few, pin_text
 from colony_memory._engine.load import Loaded, Reader, builder, would_do
 from colony_memory._engine.observe import observed

@@ -5,18 +5,18 @@ stay what they were.
 from __future__ import annotations
 
 import copy as copying
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from colony_memory._boundary import require_call, require_type, several
 from colony_memory._engine.deliver import Delivery, look_whole, needs_conditions
 from colony_memory._engine.files import require_room
 from colony_memory._engine.label import LabelFiles, pin_text, read_labels, require_complete
 from colony_memory._engine.load import Reader, nothing_saved
-from colony_memory._engine.observe import observed, saved
+from colony_memory._engine.observe import observed, outside_verbs, saved
 from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
-from colony_memory._engine.store import StoredFile, Vault, to_public
+from colony_memory._engine.store import to_public
 from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
 from colony_memory._values import Record, Value, field, replace
 from colony_memory.exceptions import (
@@ -31,6 +31,7 @@ from colony_memory.exceptions import (
     message_of,
 )
 from colony_memory.export import Export
+from colony_memory.vaults.memory import ExportVault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["CopyReport", "copy", "export_snapshot", "import_snapshot"]
-
-_T = TypeVar("_T")
 
 
 class CopyReport(Value):
@@ -85,8 +84,10 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
             f"restore it, and back that up under {label!r}"
         )
     given = copying.copy(session)  # decides on the files as a restore by this client would
-    given.vault, given.manifests, given.good = _Exported(exported.files, session.vault), {}, {}
-    whole = await Reader(given).read(exported.label, exported.snapshot_id)
+    given.vault, given.manifests, given.good = type(session.vault)(ExportVault(exported)), {}, {}
+    given.on_event = None
+    with outside_verbs():  # they are no files of this vault
+        whole = await Reader(given).read(exported.label, exported.snapshot_id)
     for name in exported.files.keys() - whole.files.keys():
         raise SnapshotCorrupt(f"{name} is no file that {whole.named} needs", file=name)
     try:
@@ -97,23 +98,6 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
         raise to_public(error, "importing again goes on where it stopped") from error
     head = pointer.head if pointer.snapshot_id == exported.snapshot_id else ""
     return replace(whole.entry().info, reused=not wrote, head=head)
-
-
-class _Exported(Vault):
-    """Files that were read already, as a vault: whoever judges a snapshot in one judges these."""
-
-    def __init__(self, files: Mapping[str, str], vault: Vault) -> None:
-        super().__init__(None)
-        self._files, self._vault = files, vault
-
-    async def get(self, name: str) -> StoredFile | None:
-        return StoredFile(self._files[name], None) if name in self._files else None
-
-    async def get_many(self, names: Iterable[str], *_: Any, **__: Any) -> dict[str, StoredFile | None]:
-        return {name: await self.get(name) for name in names}
-
-    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        return await self._vault.compute(function, *args, **kwargs)
 
 
 @observed("copy_to")
