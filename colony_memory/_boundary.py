@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory.exceptions import (
@@ -12,6 +13,7 @@ from colony_memory.exceptions import (
     Hint,
     QuotaExceeded,
     RateLimited,
+    SnapshotCorrupt,
     VaultDenied,
     VaultError,
     VaultUnavailable,
@@ -90,6 +92,17 @@ def several(argument: str, value: Any, *, one: tuple[type, ...] = (str,)) -> lis
 def texts(argument: str, value: Any) -> list[str]:
     """One text, or several."""
     return [require_text(f"each of {argument}", each) for each in several(argument, value)]
+
+
+@contextlib.contextmanager
+def corrupt(what: str, file: str | None) -> Iterator[None]:
+    """Raise a SnapshotCorrupt of that vault file where something in it is found wrong."""
+    try:
+        yield
+    except SnapshotCorrupt:
+        raise
+    except ValueError as error:
+        raise SnapshotCorrupt(f"{what}: {error}", file=file) from error
 
 
 def is_coroutine(function: object) -> bool:

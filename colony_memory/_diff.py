@@ -136,33 +136,22 @@ def split_lines(text: str) -> list[str]:
 
 
 class DocumentChange(Value):
-    """Lines added to and removed from one document.
+    """Lines added to and removed from one document."""
 
-    Attributes:
-        added: Lines that only the later text has.
-        removed: Lines that only the earlier one has.
-        exact: False if finding every line that stayed would have taken too long: both numbers are then too high.
-    """
-
-    added: int
-    removed: int
+    added: int  #: Lines that only the later text has.
+    removed: int  #: Lines that only the earlier one has.
+    #: False if finding every line that stayed would have taken too long: both numbers are then too high.
     exact: bool = True
 
 
 class SnapshotDiff(Value):
-    """The difference between two memories; true if anything does.
+    """The difference between two memories; true if anything does."""
 
-    Attributes:
-        added: Names that only the second has.
-        removed: Names that only the first has.
-        changed: Lines added and removed, by name, for documents that both have with different text.
-        unchanged: Number of documents that are the same.
-    """
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
+    added: tuple[str, ...]  #: Names that only the second has.
+    removed: tuple[str, ...]  #: Names that only the first has.
+    #: Lines added and removed, by name, for documents that both have with different text.
     changed: Mapping[str, DocumentChange]
-    unchanged: int
+    unchanged: int  #: Number of documents that are the same.
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)

@@ -42,19 +42,14 @@ class Hint(Value):
 
     >>> str(Hint("restore", "snapshot_id", "20260101T000000000000Z-abcdef", label="notes"))
     "restore(label='notes', snapshot_id='20260101T000000000000Z-abcdef')"
-
-    Attributes:
-        action: A verb of :class:`ColonyMemory`, ``open`` for an argument of the client itself, ``init`` to make a
-            vault, or the name of another function of the package, such as ``read_folder``.
-        option: Keyword argument to give, None for the call as it is.
-        value: What to give there; None where only the caller can know.
-        label: The label to call it for, None for the default or where it takes none.
     """
 
+    #: A verb of :class:`ColonyMemory`, ``open`` for an argument of the client itself, ``init`` to make a vault, or the
+    #: name of another function of the package, such as ``read_folder``.
     action: str
-    option: str | None = None
-    value: str | bool | None = None
-    label: str | None = None
+    option: str | None = None  #: Keyword argument to give, None for the call as it is.
+    value: str | bool | None = None  #: What to give there; None where only the caller can know.
+    label: str | None = None  #: The label to call it for, None for the default or where it takes none.
 
     def __str__(self) -> str:
         name = {"open": "ColonyMemory", "init": "open_vault"}.get(self.action, self.action)
@@ -213,19 +208,14 @@ class PruneIncomplete(ColonyMemoryError):
 
 
 class SecretFinding(Value):
-    """The place of something that is likely a secret. It does not hold the secret.
+    """The place of something that is likely a secret. It does not hold the secret."""
 
-    Attributes:
-        name: Name of the file, in which a secret of its own is masked; ``note`` or ``tag`` for those of a snapshot.
-        line: Number of the line that it begins in, from 1; None in a file that is not text, in a name and in a link.
-        kind: What it looks like, such as ``GitHub token``.
-        id: Names it for as long as it stands in that file, wherever there, such as ``notes.md:github-token:0a1b2c``. Of
-            the secret, which nobody can guess, it tells 24 bits of a digest.
-    """
-
-    name: str
+    name: str  #: Name of the file, in which a secret of its own is masked; ``note`` or ``tag`` for those of a snapshot.
+    #: Number of the line that it begins in, from 1; None in a file that is not text, in a name and in a link.
     line: int | None
-    kind: str
+    kind: str  #: What it looks like, such as ``GitHub token``.
+    #: Names it for as long as it stands in that file, wherever there, such as ``notes.md:github-token:0a1b2c``. Of the
+    #: secret, which nobody can guess, it tells 24 bits of a digest.
     id: str = field(default="", compare=False)
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from colony_memory._boundary import require_text
+from colony_memory._boundary import corrupt, require_text
 from colony_memory._format.json import load_object
 from colony_memory._format.names import manifest_filename, read_filename, require_id, require_label
 from colony_memory._values import Value, replace
@@ -31,19 +31,14 @@ class Export(Value):
     Names are checked, contents are not: see :class:`colony_memory.vaults.memory.ExportVault` for a vault of them,
     which verifies and restores as any other.
 
-    Attributes:
-        label: Label that the snapshot belongs to.
-        snapshot_id: Its id.
-        files: Text of each file by its name in a vault: the manifest and the parts.
-
     Raises:
         SnapshotCorrupt: A file is not of this snapshot, or the manifest is missing; ``file`` names it.
         ValueError: The label or the id is not one.
     """
 
-    label: str
-    snapshot_id: str
-    files: Mapping[str, str]
+    label: str  #: Label that the snapshot belongs to.
+    snapshot_id: str  #: Its id.
+    files: Mapping[str, str]  #: Text of each file by its name in a vault: the manifest and the parts.
 
     def __post_init__(self) -> None:
         if require_label(self.label) != self.label:
@@ -86,10 +81,8 @@ def read_export(text: str) -> Export:
     Raises:
     SnapshotCorrupt: It is no export, is cut short, or holds files of others; ``UnsupportedFormat``: it is newer.
     """
-    try:
+    with corrupt("not an exported snapshot", None):
         raw = load_object(text)
-    except ValueError as error:
-        raise SnapshotCorrupt(f"not an exported snapshot: {error}") from error
     kind, files = raw.get("format"), raw.get("files")
     if isinstance(kind, str) and kind != EXPORT_FORMAT and kind.startswith("colony-memory/export/"):
         raise UnsupportedFormat(f"unsupported export format {kind[:80]!r}; a newer colony-memory may read it")
@@ -97,9 +90,5 @@ def read_export(text: str) -> Export:
         raise SnapshotCorrupt(f"not an exported snapshot: its format is not {EXPORT_FORMAT!r}")
     if not isinstance(files, dict):
         raise SnapshotCorrupt("the export has no object of files")
-    try:
+    with corrupt("the export does not say which snapshot it is", None):
         return Export(raw.get("label"), raw.get("snapshot_id"), files)  # type: ignore[arg-type]
-    except SnapshotCorrupt:
-        raise
-    except ValueError as error:
-        raise SnapshotCorrupt(f"the export does not say which snapshot it is: {error}") from error

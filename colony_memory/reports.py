@@ -39,40 +39,29 @@ Fact = Literal["ok", "bad", "missing", "unchecked"]
 
 
 class SnapshotCheck(Value):
-    """The facts known of one snapshot; true if its documents restore and this client trusts them.
+    """The facts known of one snapshot; true if its documents restore and this client trusts them."""
 
-    Attributes:
-        snapshot_id: Its id.
-        manifest: The manifest is readable, and is this snapshot's.
-        parts: All its parts or packs are there, and belong to it.
-        digest: Its documents have the digest that the manifest gives.
-        signature: The signature verifies; ``missing`` if nobody signed.
-        issuer: The did:key that the signature names.
-        problem: What is wrong, or None.
-        trust: The client accepts it; ``missing`` if nobody signed it and all that the client trusts is newer: it is
-            older than signing, not believed and not read; ``unchecked`` if it pins nobody.
-        catalog: The pointer lists this very manifest; ``missing`` if it does not list this id, as after a backup that
-            did not finish; ``unchecked`` if there is no catalogue, or none that the client trusts.
-        chain: The snapshot before it, as its writer saw it, is there unchanged; ``missing`` if it is gone, as after a
-            prune; ``unchecked`` if the manifest names none.
-        previous: Id of the snapshot before it.
-        closed: Why the text of an encrypted snapshot was not read: no identity here decrypts it. Else None.
-        costs: Of a damaged one, names of the documents whose text of that time may be lost with it: those that it had,
-            or that its intact neighbours have and do not have alike.
-    """
-
-    snapshot_id: str
-    manifest: Fact
-    parts: Fact = "unchecked"
-    digest: Fact = "unchecked"
-    signature: Fact = "unchecked"
-    issuer: str | None = None
-    problem: str | None = None
+    snapshot_id: str  #: Its id.
+    manifest: Fact  #: The manifest is readable, and is this snapshot's.
+    parts: Fact = "unchecked"  #: All its parts or packs are there, and belong to it.
+    digest: Fact = "unchecked"  #: Its documents have the digest that the manifest gives.
+    signature: Fact = "unchecked"  #: The signature verifies; ``missing`` if nobody signed.
+    issuer: str | None = None  #: The did:key that the signature names.
+    problem: str | None = None  #: What is wrong, or None.
+    #: The client accepts it; ``missing`` if nobody signed it and all that the client trusts is newer: it is older than
+    #: signing, not believed and not read; ``unchecked`` if it pins nobody.
     trust: Fact = "unchecked"
+    #: The pointer lists this very manifest; ``missing`` if it does not list this id, as after a backup that did not
+    #: finish; ``unchecked`` if there is no catalogue, or none that the client trusts.
     catalog: Fact = "unchecked"
+    #: The snapshot before it, as its writer saw it, is there unchanged; ``missing`` if it is gone, as after a prune;
+    #: ``unchecked`` if the manifest names none.
     chain: Fact = "unchecked"
-    previous: str | None = None
+    previous: str | None = None  #: Id of the snapshot before it.
+    #: Why the text of an encrypted snapshot was not read: no identity here decrypts it. Else None.
     closed: str | None = None
+    #: Of a damaged one, names of the documents whose text of that time may be lost with it: those that it had, or that
+    #: its intact neighbours have and do not have alike.
     costs: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -99,30 +88,21 @@ class VerifyReport(Value):
     True if there is a snapshot, all of them restore, and everything that the client's policy demands was checked and
     holds. With a pinned issuer: trusted issuers signed each snapshot and the pointer, and nothing that the pointer
     lists is gone. With a witness: the label was not rolled back.
-
-    Attributes:
-        label: The label.
-        snapshots: One check for each snapshot, newest first.
-        latest: Id that the pointer names; None if it names none, or cannot be read.
-        problem: What is wrong with the pointer or the history, or None.
-        pointer: A trusted issuer signed the pointer; ``missing`` if nobody did; ``unchecked`` if the client pins
-            nobody, or was asked for one snapshot only.
-        rollback: The label is as far as the witness saw it, or further; ``unchecked`` without a witness.
-        generation: The pointer's generation, 0 if it has none.
-        removed: Ids of snapshots that the pointer lists and that are gone.
-        forged: Ids of snapshots that no trusted issuer made, or that are not the ones listed.
-        gaps: Ids of snapshots whose predecessor is gone though older ones are left, as after a prune.
     """
 
-    label: str
-    snapshots: tuple[SnapshotCheck, ...]
-    latest: str | None = None
-    problem: str | None = None
+    label: str  #: The label.
+    snapshots: tuple[SnapshotCheck, ...]  #: One check for each snapshot, newest first.
+    latest: str | None = None  #: Id that the pointer names; None if it names none, or cannot be read.
+    problem: str | None = None  #: What is wrong with the pointer or the history, or None.
+    #: A trusted issuer signed the pointer; ``missing`` if nobody did; ``unchecked`` if the client pins nobody, or was
+    #: asked for one snapshot only.
     pointer: Fact = "unchecked"
+    #: The label is as far as the witness saw it, or further; ``unchecked`` without a witness.
     rollback: Fact = "unchecked"
-    generation: int = 0
-    removed: tuple[str, ...] = ()
-    forged: tuple[str, ...] = ()
+    generation: int = 0  #: The pointer's generation, 0 if it has none.
+    removed: tuple[str, ...] = ()  #: Ids of snapshots that the pointer lists and that are gone.
+    forged: tuple[str, ...] = ()  #: Ids of snapshots that no trusted issuer made, or that are not the ones listed.
+    #: Ids of snapshots whose predecessor is gone though older ones are left, as after a prune.
     gaps: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -152,118 +132,77 @@ class VerifyReport(Value):
 
 
 class Change(Value):
-    """A change of one document between two snapshots in a row, of those that could be read.
+    """A change of one document between two snapshots in a row, of those that could be read."""
 
-    Attributes:
-        kind: ``added``, ``changed``, ``removed``, or ``returned`` if it had been removed before.
-        snapshot: The snapshot that shows the change.
-        before: The snapshot before that one; None for the oldest, though the document may be older.
-        lines: Lines added and removed, or None if the document is not text.
-        size: Bytes of the document from then on, 0 if it was removed.
-        patch: The difference as git and patch take it, if it was asked for. None as well if patches of newer changes
-            have used up the memory set aside for them.
-    """
-
+    #: ``added``, ``changed``, ``removed``, or ``returned`` if it had been removed before.
     kind: Literal["added", "changed", "removed", "returned"]
-    snapshot: SnapshotInfo
-    before: SnapshotInfo | None
-    lines: DocumentChange | None
-    size: int
+    snapshot: SnapshotInfo  #: The snapshot that shows the change.
+    before: SnapshotInfo | None  #: The snapshot before that one; None for the oldest, though the document may be older.
+    lines: DocumentChange | None  #: Lines added and removed, or None if the document is not text.
+    size: int  #: Bytes of the document from then on, 0 if it was removed.
+    #: The difference as git and patch take it, if it was asked for. None as well if patches of newer changes have used
+    #: up the memory set aside for them.
     patch: str | None = None
 
 
 class Match(Value):
-    """A line of a document in which the pattern was found, and the snapshots that have it.
+    """A line of a document in which the pattern was found, and the snapshots that have it."""
 
-    Attributes:
-        name: The document.
-        line: The line without its end, cut to about 300 characters around the find. None if the document is not text:
-            it then counts as a whole.
-        span: Start and end of the find in ``line``; both equal if the document is not text.
-        number: The line's number in the document as of ``last``, from 1; 0 if the document is not text.
-        first: The oldest snapshot that has it.
-        last: The newest snapshot that has it.
-        gone: The snapshot after that, which no longer has it; None if no newer one could be read.
-        snapshots: How many snapshots have it.
-        in_latest: Whether the latest snapshot, which ``restore`` returns, has it; None if that could not be read.
-    """
-
-    name: str
+    name: str  #: The document.
+    #: The line without its end, cut to about 300 characters around the find. None if the document is not text: it then
+    #: counts as a whole.
     line: str | None
-    span: tuple[int, int]
-    number: int
-    first: SnapshotInfo
-    last: SnapshotInfo
-    gone: SnapshotInfo | None
-    snapshots: int
+    span: tuple[int, int]  #: Start and end of the find in ``line``; both equal if the document is not text.
+    number: int  #: The line's number in the document as of ``last``, from 1; 0 if the document is not text.
+    first: SnapshotInfo  #: The oldest snapshot that has it.
+    last: SnapshotInfo  #: The newest snapshot that has it.
+    gone: SnapshotInfo | None  #: The snapshot after that, which no longer has it; None if no newer one could be read.
+    snapshots: int  #: How many snapshots have it.
+    #: Whether the latest snapshot, which ``restore`` returns, has it; None if that could not be read.
     in_latest: bool | None
 
 
 class SearchReport(Value):
-    """The result of a search through all snapshots of a label; true if it found anything.
+    """The result of a search through all snapshots of a label; true if it found anything."""
 
-    Attributes:
-        label: The label.
-        matches: The lines by document; within one, those that were there last come first, and of those the oldest.
-        searched: How many snapshots were searched.
-        passed_over: Reasons why snapshots were not searched, by id: they could not be read, or are not trusted.
-        complete: False if more lines were found than a report holds; the newest are in it.
-    """
-
-    label: str
+    label: str  #: The label.
+    #: The lines by document; within one, those that were there last come first, and of those the oldest.
     matches: tuple[Match, ...]
-    searched: int
+    searched: int  #: How many snapshots were searched.
+    #: Reasons why snapshots were not searched, by id: they could not be read, or are not trusted.
     passed_over: Mapping[str, str] = field(default_factory=dict)
-    complete: bool = True
+    complete: bool = True  #: False if more lines were found than a report holds; the newest are in it.
 
     def __bool__(self) -> bool:
         return bool(self.matches)
 
 
 class LabelMap(Value):
-    """One label's share of a vault.
+    """One label's share of a vault."""
 
-    Attributes:
-        label: The label.
-        snapshots: Number of whole snapshots.
-        oldest: Summary of the oldest, or None.
-        newest: Summary of the newest that did not only meet a conflict, or None.
-        plain_bytes: Bytes of all their documents.
-        stored_bytes: Bytes of all their files, 0 if the vault does not say.
-        latest: Id that the pointer names, trusted or not; None if it names none.
-        dangling: The pointer is missing, unreadable, or names a snapshot that is gone.
-        broken: What is wrong with each snapshot that does not restore, by manifest file.
-        orphans: Part files without a manifest.
-        next_operations: Writes that the next backup takes, if the memory stays about the same.
-        next_bytes: Bytes that it takes, judging by recent ones.
-        untrusted: Those of ``broken`` that may be whole, but that this client does not trust.
-        removed: Ids of snapshots that the pointer lists and that are gone.
-        next_at_most: ``next_bytes`` is an upper bound; nothing shows yet how much less it will be.
-        fits: How many more backups like the recent ones fit into the vault; None if that is unknown.
-        unsigned: Ids of snapshots that nobody signed and that are older than all which this client trusts, newest
-            first: older than signing. They are not believed, and they are not broken.
-        shrunk: The newest snapshot that is kept because one of less than half of it followed; None where none is.
-        unmerged: Snapshots that no latest is based on, oldest first: they met a conflict, or were overtaken.
-    """
-
-    label: str
-    snapshots: int
-    oldest: SnapshotInfo | None
-    newest: SnapshotInfo | None
-    plain_bytes: int
-    stored_bytes: int
-    latest: str | None
-    dangling: bool
+    label: str  #: The label.
+    snapshots: int  #: Number of whole snapshots.
+    oldest: SnapshotInfo | None  #: Summary of the oldest, or None.
+    newest: SnapshotInfo | None  #: Summary of the newest that did not only meet a conflict, or None.
+    plain_bytes: int  #: Bytes of all their documents.
+    stored_bytes: int  #: Bytes of all their files, 0 if the vault does not say.
+    latest: str | None  #: Id that the pointer names, trusted or not; None if it names none.
+    dangling: bool  #: The pointer is missing, unreadable, or names a snapshot that is gone.
+    #: What is wrong with each snapshot that does not restore, by manifest file.
     broken: Mapping[str, str] = field(default_factory=dict)
-    orphans: tuple[str, ...] = ()
-    next_operations: int = 3
-    next_bytes: int = 0
-    untrusted: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    next_at_most: bool = False
-    fits: int | None = None
+    orphans: tuple[str, ...] = ()  #: Part files without a manifest.
+    next_operations: int = 3  #: Writes that the next backup takes, if the memory stays about the same.
+    next_bytes: int = 0  #: Bytes that it takes, judging by recent ones.
+    untrusted: tuple[str, ...] = ()  #: Those of ``broken`` that may be whole, but that this client does not trust.
+    removed: tuple[str, ...] = ()  #: Ids of snapshots that the pointer lists and that are gone.
+    next_at_most: bool = False  #: ``next_bytes`` is an upper bound; nothing shows yet how much less it will be.
+    fits: int | None = None  #: How many more backups like the recent ones fit into the vault; None if that is unknown.
+    #: Ids of snapshots that nobody signed and that are older than all which this client trusts, newest first: older
+    #: than signing. They are not believed, and they are not broken.
     unsigned: tuple[str, ...] = ()
+    #: The newest snapshot that is kept because one of less than half of it followed; None where none is.
     shrunk: SnapshotInfo | None = None
+    #: Snapshots that no latest is based on, oldest first: they met a conflict, or were overtaken.
     unmerged: tuple[SnapshotInfo, ...] = ()
 
     def __bool__(self) -> bool:
@@ -271,31 +210,19 @@ class LabelMap(Value):
 
 
 class VaultMap(Value):
-    """The contents of a vault; true if the listing is complete and nothing in it is broken or dangling.
+    """The contents of a vault; true if the listing is complete and nothing in it is broken or dangling."""
 
-    Attributes:
-        labels: One entry for each label.
-        files: Number of files, foreign ones included.
-        foreign_files: Number of files that are not this package's.
-        complete: The vault listed everything.
-        quota_bytes: Bytes that the vault can hold, 0 before its first write.
-        used_bytes: Bytes in use.
-        available_bytes: Bytes that are free; None before the first write, when the vault does not say.
-        operations_left: Uploads and deletions left this hour; None if the vault does not say.
-        operations_reset_seconds: How long until all of them are back; None if the vault does not say.
-        operations_spent: Uploads of the last hour that the times of its files show, and there may be more; None where
-            the vault counts none, or ``operations_left`` is known.
-    """
-
-    labels: tuple[LabelMap, ...]
-    files: int
-    foreign_files: int
-    complete: bool
-    quota_bytes: int
-    used_bytes: int
-    available_bytes: int | None
-    operations_left: int | None = None
-    operations_reset_seconds: int | None = None
+    labels: tuple[LabelMap, ...]  #: One entry for each label.
+    files: int  #: Number of files, foreign ones included.
+    foreign_files: int  #: Number of files that are not this package's.
+    complete: bool  #: The vault listed everything.
+    quota_bytes: int  #: Bytes that the vault can hold, 0 before its first write.
+    used_bytes: int  #: Bytes in use.
+    available_bytes: int | None  #: Bytes that are free; None before the first write, when the vault does not say.
+    operations_left: int | None = None  #: Uploads and deletions left this hour; None if the vault does not say.
+    operations_reset_seconds: int | None = None  #: How long until all of them are back; None if the vault does not say.
+    #: Uploads of the last hour that the times of its files show, and there may be more; None where the vault counts
+    #: none, or ``operations_left`` is known.
     operations_spent: int | None = None
 
     def __bool__(self) -> bool:
@@ -303,75 +230,49 @@ class VaultMap(Value):
 
 
 class RewriteReport(Value):
-    """The result of a rewrite or of its dry run; true if nothing that was taken out is left in the vault.
+    """The result of a rewrite or of its dry run; true if nothing that was taken out is left in the vault."""
 
-    Attributes:
-        label: The label.
-        rewritten: The id that each snapshot has now, by the one that it had; empty in a dry run.
-        unchanged: How many snapshots were as they were to be.
-        writes: Files that are written for it, the pointer's among them.
-        stored_bytes: Room that they take; what they stand for goes once all of them are there.
-        deleted: How many snapshots were deleted.
-        left: Files that no snapshot needs and that the hour of grace holds back: they may hold what was taken out.
-        until: When a prune removes them, ``YYYY-MM-DDThh:mm:ssZ``; None where nothing is left.
-        dry_run: Nothing was changed.
-    """
-
-    label: str
-    rewritten: Mapping[str, str]
-    unchanged: int
-    writes: int
-    stored_bytes: int
-    deleted: int = 0
+    label: str  #: The label.
+    rewritten: Mapping[str, str]  #: The id that each snapshot has now, by the one that it had; empty in a dry run.
+    unchanged: int  #: How many snapshots were as they were to be.
+    writes: int  #: Files that are written for it, the pointer's among them.
+    stored_bytes: int  #: Room that they take; what they stand for goes once all of them are there.
+    deleted: int = 0  #: How many snapshots were deleted.
+    #: Files that no snapshot needs and that the hour of grace holds back: they may hold what was taken out.
     left: tuple[str, ...] = ()
-    until: str | None = None
-    dry_run: bool = False
+    until: str | None = None  #: When a prune removes them, ``YYYY-MM-DDThh:mm:ssZ``; None where nothing is left.
+    dry_run: bool = False  #: Nothing was changed.
 
     def __bool__(self) -> bool:
         return not self.left
 
 
 class Salvaged(Value):
-    """The proven texts of a snapshot and its neighbours; true if that is the snapshot itself, every document of it.
+    """The proven texts of a snapshot and its neighbours; true if that is the snapshot itself, every document of it."""
 
-    Attributes:
-        snapshot_id: The snapshot.
-        documents: ``{name: text}``, of each the newest text that is proven.
-        sources: For each document the id of the snapshot whose text it is.
-        missing: Names of its documents that no text is proven of, as far as its manifest is whole and tells names,
-            which in format 2 none does.
-        damage: What is wrong with the snapshot, None where nothing is.
-        doc_count: How many documents it has; None where that is not known.
-    """
-
-    snapshot_id: str
-    documents: dict[str, str]
-    sources: dict[str, str]
+    snapshot_id: str  #: The snapshot.
+    documents: dict[str, str]  #: ``{name: text}``, of each the newest text that is proven.
+    sources: dict[str, str]  #: For each document the id of the snapshot whose text it is.
+    #: Names of its documents that no text is proven of, as far as its manifest is whole and tells names, which in
+    #: format 2 none does.
     missing: tuple[str, ...] = ()
-    damage: str | None = None
-    doc_count: int | None = None
+    damage: str | None = None  #: What is wrong with the snapshot, None where nothing is.
+    doc_count: int | None = None  #: How many documents it has; None where that is not known.
 
     def __bool__(self) -> bool:
         return not self.missing and all(source == self.snapshot_id for source in self.sources.values())
 
 
 class Merged(Value):
-    """Two memories as one; true if nothing had to be kept twice.
+    """Two memories as one; true if nothing had to be kept twice."""
 
-    Attributes:
-        documents: ``{name: text}``, sorted by name.
-        copies: Documents that are kept twice because both sides changed the same lines: ours under its name, the
-            other's whole text under the name that is given here.
-        taken: Documents whose text is the other side's: it added or changed them.
-        joined: Documents of ours that gained or lost lines as the other's did.
-        removed: Documents that the other side removed, and that we had not changed.
-    """
-
-    documents: dict[str, str]
+    documents: dict[str, str]  #: ``{name: text}``, sorted by name.
+    #: Documents that are kept twice because both sides changed the same lines: ours under its name, the other's whole
+    #: text under the name that is given here.
     copies: dict[str, str] = field(default_factory=dict)
-    taken: tuple[str, ...] = ()
-    joined: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()  #: Documents whose text is the other side's: it added or changed them.
+    joined: tuple[str, ...] = ()  #: Documents of ours that gained or lost lines as the other's did.
+    removed: tuple[str, ...] = ()  #: Documents that the other side removed, and that we had not changed.
 
     @property
     def conflicts(self) -> tuple[str, ...]:

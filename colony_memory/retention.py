@@ -39,26 +39,17 @@ _PERIODS: tuple[tuple[str, Callable[[datetime], object]], ...] = (
 class Retention(Value):
     """The rules of what to keep; a snapshot stays if any rule keeps it.
 
-    Attributes:
-        keep_last: The newest *n*.
-        keep_hourly: The newest of each of the last *n* hours that have one; likewise the next four.
-        keep_daily: Days, in UTC.
-        keep_weekly: ISO weeks.
-        keep_monthly: Months.
-        keep_yearly: Years.
-        keep_within: Everything younger than this.
-
     Raises:
         ValueError: No rule is given, or one is negative.
     """
 
-    keep_last: int | None = None
-    keep_hourly: int | None = None
-    keep_daily: int | None = None
-    keep_weekly: int | None = None
-    keep_monthly: int | None = None
-    keep_yearly: int | None = None
-    keep_within: timedelta | None = None
+    keep_last: int | None = None  #: The newest *n*.
+    keep_hourly: int | None = None  #: The newest of each of the last *n* hours that have one; likewise the next four.
+    keep_daily: int | None = None  #: Days, in UTC.
+    keep_weekly: int | None = None  #: ISO weeks.
+    keep_monthly: int | None = None  #: Months.
+    keep_yearly: int | None = None  #: Years.
+    keep_within: timedelta | None = None  #: Everything younger than this.
 
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in names_of(self) if getattr(self, name) is not None}
@@ -72,27 +63,22 @@ class Retention(Value):
 
 
 class PrunePlan(Value):
-    """The plan of a retention; true where it removes anything.
+    """The plan of a retention; true where it removes anything."""
 
-    Attributes:
-        keep: Snapshots that stay, newest first.
-        remove: Snapshots that go, newest first.
-        reasons: For each id why it stays: ``last``, ``hourly`` … ``yearly``, ``within``, ``newest``, ``latest`` (the
-            pointer names it), ``future`` (its time has not come), ``in-flight`` (the pointer does not know of it and
-            it is less than an hour old: a backup that may not be done yet), ``pinned``, ``before-shrink`` (a snapshot
-            of less than half its bytes or documents followed, or one in which a document was ruined),
-            ``before-divergence`` (it met a conflict, or another writer's save took its place without being based on it,
-            and nothing goes on from it yet). Those in the future and in flight are set apart: not counted, not removed;
-            what is before a divergence is not counted either. A snapshot in ``remove`` with ``before-shrink`` is one
-            that a backup would keep and a prune that is asked for does not.
-        unread: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
-        orphans: Vault files that belong to no snapshot and are old enough to be swept.
-    """
-
-    keep: tuple[SnapshotInfo, ...]
-    remove: tuple[SnapshotInfo, ...]
+    keep: tuple[SnapshotInfo, ...]  #: Snapshots that stay, newest first.
+    remove: tuple[SnapshotInfo, ...]  #: Snapshots that go, newest first.
+    #: For each id why it stays: ``last``, ``hourly`` … ``yearly``, ``within``, ``newest``, ``latest`` (the pointer
+    #: names it), ``future`` (its time has not come), ``in-flight`` (the pointer does not know of it and it is less than
+    #: an hour old: a backup that may not be done yet), ``pinned``, ``before-shrink`` (a snapshot of less than half its
+    #: bytes or documents followed, or one in which a document was ruined), ``before-divergence`` (it met a conflict, or
+    #: another writer's save took its place without being based on it, and nothing goes on from it yet). Those in the
+    #: future and in flight are set apart: not counted, not removed; what is before a divergence is not counted either.
+    #: A snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep and a prune that is asked for
+    #: does not.
     reasons: Mapping[str, tuple[str, ...]]
+    #: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
     unread: tuple[str, ...] = field(default=())
+    #: Vault files that belong to no snapshot and are old enough to be swept.
     orphans: tuple[str, ...] = field(default=())
 
     def __bool__(self) -> bool:

@@ -10,7 +10,9 @@ import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import FORMAT, FORMAT_2, LATEST_FORMAT, MAX_BYTES, v1
+from colony_memory._boundary import corrupt
+from colony_memory._format import FORMAT, FORMAT_2, LATEST_FORMAT, MAX_BYTES
+from colony_memory._format import manifest as v1
 from colony_memory._format.json import encode_documents, exact_documents, load_object, printable
 from colony_memory._format.manifest import BuiltSnapshot, Manifest, SnapshotInfo, finish
 from colony_memory._format.names import (
@@ -29,7 +31,7 @@ from colony_memory._format.names import (
     sanitize_label,
 )
 from colony_memory._format.payload import pack, sha256, tree_of
-from colony_memory.exceptions import Hint, SnapshotCorrupt, UnsupportedFormat, bad_argument
+from colony_memory.exceptions import Hint, UnsupportedFormat, bad_argument
 from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
@@ -118,16 +120,14 @@ def build(
         "blob_chars": len(blob),
         "tree": tree_of(documents),
     }
-    return finish(raw, files, **beside)
+    return finish(raw, files, beside)
 
 
 def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:
     """Read the text of a manifest file, which has to be of the label and id in its name; else SnapshotCorrupt."""
     file = manifest_filename(label, snapshot_id)
-    try:
+    with corrupt(f"manifest {file} is not readable", file):
         raw = load_object(text)
-    except ValueError as error:
-        raise SnapshotCorrupt(f"manifest {file} is not readable: {error}", file=file) from error
     return _checked(raw, sha256(text.encode("utf-8", "surrogatepass")), label=label, snapshot_id=snapshot_id)
 
 
@@ -172,7 +172,7 @@ def _checked(
         from colony_memory._format.v2.manifest import CODEC, SEALED_CODEC, check_manifest
 
         codecs = [CODEC, SEALED_CODEC]
-    try:
+    with corrupt(f"{name} is not a manifest of this snapshot", file):
         for key, known in (("format", (FORMAT, FORMAT_2)), ("codec", codecs)):
             if expect(raw, key, TEXT) not in known:
                 what = "snapshot format" if key == "format" else key
@@ -184,10 +184,6 @@ def _checked(
         if not is_place(own_label, own_id):
             raise ValueError(f"{own_label[:80]!r} and {own_id[:80]!r} are no label and id")
         return check_manifest(raw, digest_of_file)
-    except UnsupportedFormat:
-        raise
-    except ValueError as error:
-        raise SnapshotCorrupt(f"{name} is not a manifest of this snapshot: {error}", file=file) from error
 
 
 def created(info: SnapshotInfo) -> datetime:

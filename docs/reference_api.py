@@ -119,9 +119,27 @@ def _told(entry: Entry, links: Links) -> Iterator[str]:
     about += [f"See also {types}."] if types else []
     if about:
         yield " ".join(about)
-    yield to_markdown(value.__doc__ or "", functools.partial(links.to, within=name))
+    fields = _fields(value) if isinstance(value, type) else []
+    yield to_markdown(
+        f"{inspect.cleandoc(value.__doc__ or '')}{''.join(fields)}", functools.partial(links.to, within=name)
+    )
     if isinstance(value, type):
         yield from _told_members(entry, links)
+
+
+def _fields(value: type) -> list[str]:
+    """The section of a class's fields, each with the comment ``#: …`` behind it or above it."""
+    out, above = list[str](), list[str]()
+    for line in map(str.strip, inspect.getsource(value).splitlines()):
+        name, _, told = line.partition(":")
+        if line.startswith("#: "):
+            above.append(told.strip())
+            continue
+        about = " ".join([*above, *told.partition("  #: ")[2:]]).strip()
+        if about and name.isidentifier():
+            out.append(f"\n    {name}: {about}")
+        above = []
+    return ["\n\nAttributes:", *out] if out else []
 
 
 def _told_members(entry: Entry, links: Links) -> Iterator[str]:

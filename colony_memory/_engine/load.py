@@ -14,8 +14,8 @@ from colony_memory._engine.store import Shelf, Unreadable
 from colony_memory._format import FORMAT, age
 from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
-from colony_memory._format.v2.build import BuiltChain, read_chain, read_documents, read_packs
 from colony_memory._format.v2.build import build as build_chain
+from colony_memory._format.v2.build import read_chain, read_documents, read_packs
 from colony_memory._format.v2.chain import PACK_CHARS
 from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
 from colony_memory._format.v2.zstd import is_readable
@@ -332,7 +332,7 @@ def builder(session: Session, wire: str, chain: Chain | None, lock: Lock | None)
 def remember(session: Session, built: BuiltSnapshot, documents: Iterable[str]) -> None:
     """Keep what was just written, and say so where it is encrypted and this client could not open it again."""
     session.learn(built.manifest_sha256, documents)
-    if not isinstance(built, BuiltChain) or built.facts is None or (lock := built.lock) is None:
+    if built.facts is None or (lock := built.lock) is None:
         return
     session.opened[built.manifest_sha256] = Unsealed(built.facts, lock)
     if session.identities is None or session.told_of_lock:

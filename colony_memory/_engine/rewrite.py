@@ -32,7 +32,6 @@ from colony_memory._format.names import (
     stamp,
 )
 from colony_memory._format.record import RECORDS, dump_record, read_record, without
-from colony_memory._format.v2.build import BuiltChain
 from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -250,7 +249,7 @@ class _Rewriting:
             max_bytes=session.max_bytes,
             **facts,
         )
-        if isinstance(built, BuiltChain) and built.chain is not None:
+        if built.chain is not None:
             self._parent = (built.chain, built.lock)
         return built
 

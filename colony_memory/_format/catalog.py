@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, count, groupby, pairwise
+from itertools import accumulate, chain, count, groupby, pairwise, takewhile
 from typing import Any
 
 from colony_memory._format.json import canonical, load_object, peak_weight
@@ -47,15 +47,6 @@ _FILE_HEAD = pattern(r'"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):', re.ASCII)
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:"
 
 
-class _Page(NamedTuple):
-    """A page as it is stored: its text, how many bytes and JSON values it says it unpacks to, and the page file."""
-
-    text: str
-    size: int
-    values: int
-    file: str | None = None
-
-
 class PageFile(NamedTuple):
     """A page file as a pointer names it: its digest, the newest snapshot in it, and how many pages it has."""
 
@@ -65,6 +56,15 @@ class PageFile(NamedTuple):
     pages: int
 
 
+class _Page(NamedTuple):
+    """A page as it is stored: its text, how many bytes and JSON values it says it unpacks to, and the page file."""
+
+    text: str
+    size: int
+    values: int
+    file: PageFile | None = None
+
+
 class Catalog(Sequence[Entry]):
     """Rows, newest first. Pages are opened one by one, no further than the rows that are asked for.
 
@@ -72,12 +72,17 @@ class Catalog(Sequence[Entry]):
         damage: What is wrong with the page that ended it; None if nothing is wrong with any page opened so far.
     """
 
-    def __init__(self, label: str, pages: Iterable[_Page] = (), opened: Iterable[tuple[Entry, ...]] = ()) -> None:
+    def __init__(
+        self,
+        label: str,
+        pages: Iterable[_Page] = (),
+        opened: Iterable[tuple[Entry, ...]] = (),
+        unread: tuple[PageFile, ...] = (),
+    ) -> None:
         self.damage: str | None = None
         self._label = label
         self._pages, self._opened = list(pages), list(opened)  # rows of the first pages
-        self._files: dict[str, PageFile] = {}  # those that were read
-        self._unread: tuple[PageFile, ...] = ()  # those behind all pages
+        self._unread = unread  # page files behind all pages
         self._grown: tuple[Entry, Catalog] | None = None
         self._known: dict[str, Entry] = {}  # the rows of so many pages, by id
         self._counted = 0
@@ -91,28 +96,26 @@ class Catalog(Sequence[Entry]):
         cls, label: str, texts: Sequence[object], older: object = None, files: Mapping[str, str | None] | None = None
     ) -> Catalog:
         """The catalogue that a pointer has, its first page open, and unread from the first page file that lacks."""
-        out, wanted, wrong = cls(label), list[PageFile](), None
+        out, wanted, wrong, where = cls(label), list[PageFile](), None, ""
         try:
             wanted.extend(_read_older(older, label))
         except ValueError as error:
             wrong = str(error)
         try:
-            where = ""
-            out._append(texts, None)
+            out._append(texts)
             for place, file in enumerate(wanted):
                 if files is None or file.file not in files:
                     out._unread = tuple(wanted[place:])
                     break
                 where = f"page file {file.file} "
-                out._append(_read_file(file, files[file.file], label), file.file)
-                out._files[file.file] = file
+                out._append(_read_file(file, files[file.file], label), file)
         except ValueError as error:
             wrong = f"{where}{error}"
         out._open(0)
         out.damage = out.damage or wrong
         return out
 
-    def _append(self, texts: Sequence[object], file: str | None) -> None:
+    def _append(self, texts: Sequence[object], file: PageFile | None = None) -> None:
         # Summed as they come: how many there are is chosen by whoever holds the vault.
         size, values = sum(page.size for page in self._pages), sum(page.values for page in self._pages)
         for place, text in enumerate(texts, len(self._pages) + 1):
@@ -129,13 +132,13 @@ class Catalog(Sequence[Entry]):
 
     @property
     def files(self) -> tuple[str, ...]:
-        return (*dict.fromkeys(page.file for page in self._pages if page.file is not None), *self.unread)
+        return (*dict.fromkeys(page.file.file for page in self._pages if page.file is not None), *self.unread)
 
     def _runs(self) -> list[tuple[PageFile | None, list[_Page]]]:
         """The pages, those of a page file that stays as it is with that; first those of the pointer, perhaps none."""
         out: list[tuple[PageFile | None, list[_Page]]] = [(None, [])]
-        for name, run in groupby(self._pages, key=lambda page: page.file):
-            pages, file = [*run], self._files.get(name or "")
+        for file, run in groupby(self._pages, key=lambda page: page.file):
+            pages = [*run]
             if file is not None and len(pages) == file.pages:
                 out.append((file, pages))
             elif out[-1][0] is None:
@@ -150,65 +153,56 @@ class Catalog(Sequence[Entry]):
         """
         runs = self._runs()
         joins = len(runs) + len(self._unread) > MANY_FILES
-        if joins:
-            runs = [(None, [*self._pages])]
-        own = runs[0][1]
-        spills, stay = _chars(own) > SPILL_CHARS, len(own)
-        if not joins and not spills and all(file is not None for file, _ in runs[1:]):
+        (_, own), *others = [(None, [page._replace(file=None) for page in self._pages])] if joins else runs
+        spills = _chars(own) > SPILL_CHARS
+        if not joins and not spills and all(file is not None for file, _ in others):
             return self, {}
-        if spills:
-            stay = max(1, sum(1 for each in accumulate(len(page.text) for page in own) if each <= STAY_CHARS))
+        there = len(self._pages)
         list(self)  # a page that is damaged ends it
-        if len(self._pages) < sum(len(pages) for _, pages in runs):
+        if len(self._pages) < there:
             return self.spilled(file_id)
-        out, texts = Catalog(self._label, own[:stay], self._opened), dict[str, str]()
-        for file, pages in [(None, own[stay:]), *runs[1:]]:
-            if file is not None:
-                out._pages += pages
-                out._files[file.file] = file
-                continue
-            for piece in _by_size(pages):
+        stays = [chars <= STAY_CHARS for chars in accumulate(len(page.text) for page in own)]
+        stay = max(1, sum(stays)) if spills else len(own)
+        out, texts = own[:stay], dict[str, str]()
+        for file, pages in [(None, own[stay:]), *others]:
+            for piece in _by_size(pages) if file is None else ():
                 name = page_filename(self._label, file_id, len(texts))
                 raw = {"format": _FILE_FORMAT, "label": self._label, "pages": [page.text for page in piece]}
                 texts[name] = json.dumps(raw)
-                newest = self._opened[len(out._pages)][0].snapshot_id
-                digest = sha256(texts[name].encode("ascii"))
-                out._files[name] = PageFile(name, digest, newest, len(piece))
-                out._pages += [page._replace(file=name) for page in piece]
-        out._unread = self._unread
-        return out, texts
+                newest = self._opened[len(out)][0].snapshot_id
+                new = PageFile(name, sha256(texts[name].encode("ascii")), newest, len(piece))
+                out += [page._replace(file=new) for page in piece]
+            out += pages if file is not None else ()
+        return Catalog(self._label, out, self._opened, self._unread), texts
 
     def stored(self) -> tuple[list[str], list[dict[str, Any]]]:
         """The text of each page in the pointer, as many of the newest as one may have, and what it says of page files;
         what changed in those and is in no new one is left out, with all behind it.
         """
         (_, own), *runs = self._runs()
-        fit = chars = size = values = 0
-        for page in own:
-            chars, size, values = chars + len(page.text), size + page.size, values + page.values
-            if chars > MAX_CATALOG_CHARS or max(size / MAX_WEIGHT, values / MAX_VALUES) > 1:
-                break
-            fit += 1
-        out, older = [page.text for page in own[:fit]], list[dict[str, Any]]()
+        chars = accumulate(len(page.text) for page in own)
+        fit = sum(room <= MAX_CATALOG_CHARS and share <= 1 for room, share in zip(chars, _shares(own), strict=True))
         if fit < len(own):
-            return out, []
+            return [page.text for page in own[:fit]], []
+        older, shares, at = list[PageFile](), _shares(self._pages), len(own)
         for file, pages in runs:
-            size, values = size + sum(page.size for page in pages), values + sum(page.values for page in pages)
-            if file is None or max(size / MAX_WEIGHT, values / MAX_VALUES) > IN_FILES:
-                return out, older[:MAX_FILES]
-            older.append(file._asdict())
-        return out, [*older, *(file._asdict() for file in self._unread)][:MAX_FILES]
+            at += len(pages)
+            if file is None or shares[at - 1] > IN_FILES:
+                break
+            older.append(file)
+        else:
+            older += self._unread
+        return [page.text for page in own], [file._asdict() for file in older[:MAX_FILES]]
 
     @property
     def front(self) -> tuple[Entry, ...]:
-        return self._open(0) or ()
+        return self._open(0)
+
+    def _rows_of_pages(self) -> Iterator[tuple[Entry, ...]]:
+        return takewhile(bool, map(self._open, count()))
 
     def __iter__(self) -> Iterator[Entry]:
-        for place in count():
-            rows = self._open(place)
-            if rows is None:
-                return
-            yield from rows
+        return chain.from_iterable(self._rows_of_pages())
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -226,9 +220,10 @@ class Catalog(Sequence[Entry]):
 
     def find(self, snapshot_id: str) -> Entry | None:
         """The row of a snapshot, or None; no page is opened beyond the place where it would stand."""
-        place, wanted = 0, id_order(snapshot_id)
-        while (rows := self._open(place)) is not None and id_order(rows[-1].snapshot_id) > wanted:
-            place += 1
+        wanted = id_order(snapshot_id)
+        for rows in self._rows_of_pages():
+            if id_order(rows[-1].snapshot_id) <= wanted:
+                break
         return self._rows().get(snapshot_id)
 
     def knows(self, snapshot_id: str) -> bool:
@@ -255,9 +250,7 @@ class Catalog(Sequence[Entry]):
         if not made:
             return Catalog(self._label)  # older rows would stand behind one that is left out
         pages, rows = zip(*made, strict=True)
-        out = Catalog(self._label, (*pages, *self._pages[kept:]), (*rows, *self._opened[kept:]))
-        out._files, out._unread = self._files, self._unread
-        return out
+        return Catalog(self._label, (*pages, *self._pages[kept:]), (*rows, *self._opened[kept:]), self._unread)
 
     def following(self, entries: Iterable[Entry]) -> Catalog:
         """The catalogue of these rows: every page that stays is kept, those with few rows left are joined."""
@@ -267,20 +260,15 @@ class Catalog(Sequence[Entry]):
         rows = tuple(there[each] for each in sorted(there, key=id_order, reverse=True))
         same: dict[str, tuple[_Page, tuple[Entry, ...]]] = {}
         pieces, at = list[tuple[Entry, ...]](), 0
-        for place in count():
-            old = self._open(place)
-            if old is None:
-                break
-            same[old[0].snapshot_id] = self._pages[place], old
+        for old, stored in zip(self._rows_of_pages(), self._pages, strict=False):
+            same[old[0].snapshot_id] = stored, old
             oldest, begin = id_order(old[-1].snapshot_id), at
             while at < len(rows) and id_order(rows[at].snapshot_id) >= oldest:
                 at += 1
             _lay_out(pieces, rows[begin:at])
         _lay_out(pieces, rows[at:])
-        out = Catalog(self._label)
-        out._files = self._files
-        if self._unread and (not rows or id_order(rows[-1].snapshot_id) > id_order(self._unread[0].newest)):
-            out._unread = self._unread
+        is_behind = self._unread and (not rows or id_order(rows[-1].snapshot_id) > id_order(self._unread[0].newest))
+        out = Catalog(self._label, unread=self._unread if is_behind else ())
         for piece in pieces:
             page, known = same.get(piece[0].snapshot_id, (None, ()))
             made = [(page, known)] if page is not None and piece == known else _write_pages(piece)
@@ -299,13 +287,14 @@ class Catalog(Sequence[Entry]):
         """
         list(self)  # damage shows when a page is opened
         own = self._runs()[0][1]
-        near = _chars(own) > SPILL_CHARS or 4 * _share(own) > 1 or 4 * _share(self._pages) > IN_FILES
+        shares = max(_shares(own), default=0.0), max(_shares(self._pages), default=0.0) / IN_FILES
+        near = _chars(own) > SPILL_CHARS or 4 * max(shares) > 1
         return near or bool(self._unread) or self.damage is not None
 
-    def _open(self, place: int) -> tuple[Entry, ...] | None:
+    def _open(self, place: int) -> tuple[Entry, ...]:
         while len(self._opened) <= place:
             if len(self._opened) == len(self._pages):
-                return None
+                return ()
             page = self._pages[len(self._opened)]
             try:
                 rows = _read_page(page, self._label)
@@ -317,7 +306,7 @@ class Catalog(Sequence[Entry]):
                 self.damage = f"page {len(self._opened) + 1} is damaged: {error}"
                 del self._pages[len(self._opened) :]
                 self._unread = ()
-                return None
+                return ()
             self._opened.append(rows)
         return self._opened[place]
 
@@ -326,9 +315,10 @@ def _chars(pages: Iterable[_Page]) -> int:
     return sum(len(page.text) for page in pages)
 
 
-def _share(pages: Sequence[_Page]) -> float:
-    """How much pages take of what those in a pointer may."""
-    return max(sum(page.size for page in pages) / MAX_WEIGHT, sum(page.values for page in pages) / MAX_VALUES)
+def _shares(pages: Sequence[_Page]) -> list[float]:
+    """How much the first pages take of what those in a pointer may: the first one, the first two, and so on."""
+    sizes, values = accumulate(page.size for page in pages), accumulate(page.values for page in pages)
+    return [max(size / MAX_WEIGHT, each / MAX_VALUES) for size, each in zip(sizes, values, strict=True)]
 
 
 def weight_of_file(text: str) -> int:
@@ -336,19 +326,18 @@ def weight_of_file(text: str) -> int:
     return sum(5 * int(size) + 100 * int(values) for size, values in _FILE_HEAD.findall(text))
 
 
-def _read_older(older: object, label: str) -> Iterator[PageFile]:
+def _read_older(older: Any, label: str) -> Iterator[PageFile]:
     """The page files that a pointer names, up to the first of which it says something wrong."""
     known = set[str]()
-    listed: Any = [] if older is None else older
-    for each in listed if isinstance(listed, list) else [listed]:
+    for each in older if isinstance(older, list) else [] if older is None else [older]:
         name = each.get("file") if isinstance(each, dict) and len(known) < MAX_FILES else None
         file = read_filename(name) if isinstance(name, str) and name not in known else None
         if file is None or (file.kind, file.label) != ("page", label) or not is_id(each.get("newest")):
             raise ValueError("what is said of page files is malformed")
         if not 0 < expect(each, "pages", COUNT) < MAX_VALUES:
             raise ValueError("a page file has too many pages")
-        known.add(str(name))
-        yield PageFile(str(name), expect(each, "sha256", DIGEST), each["newest"], each["pages"])
+        known.add(each["file"])
+        yield PageFile(each["file"], expect(each, "sha256", DIGEST), each["newest"], each["pages"])
 
 
 def _read_file(file: PageFile, text: str | None, label: str) -> list[object]:

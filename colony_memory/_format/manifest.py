@@ -1,4 +1,4 @@
-"""Pure: what is known of a snapshot of either format: its summary, what its manifest says of it, and its tags."""
+"""Pure: a snapshot's summary, its manifest in either format and its tags; and the documents of format 1, read."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import FORMAT, FORMAT_2
-from colony_memory._format.json import printable
+from colony_memory._boundary import corrupt
+from colony_memory._format import FORMAT, FORMAT_2, MAX_BYTES
+from colony_memory._format.json import decode_documents, load_object, printable
 from colony_memory._format.lineage import Lineage, read_lineage
-from colony_memory._format.names import manifest_filename
-from colony_memory._format.payload import sha256
+from colony_memory._format.names import COUNT, DIGEST, TEXT, TEXTS, TREE, expect, manifest_filename, part_filename
+from colony_memory._format.payload import Spend, check_tree, digests_of, sha256, spend_freely, unpack
 from colony_memory._values import Value, cached_property, field, pattern
+from colony_memory.exceptions import Hint, SnapshotCorrupt
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import TypedDict
 
+    from colony_memory._format.age import Lock
+    from colony_memory._format.v2.chain import Chain
+    from colony_memory._format.v2.manifest import Facts
     from colony_memory.signing import Signer
 
     class Beside(TypedDict, total=False):
@@ -34,6 +39,8 @@ if TYPE_CHECKING:
         signer: Signer | None
 
 
+#: The codec of format 1.
+CODEC = "gzip+base64"
 MAX_TAGS = 20
 #: Characters of a note.
 MAX_NOTE = 1000
@@ -94,72 +101,49 @@ def is_tag(value: object) -> bool:
 
 
 class SnapshotInfo(Value):
-    """A stored snapshot, as far as it is known without reading its documents.
+    """A stored snapshot, as far as it is known without reading its documents."""
 
-    Attributes:
-        snapshot_id: Its id, which is unique and sorts by time.
-        label: Label that it is saved under.
-        created_at: When it was saved, by the writer's clock: ``YYYY-MM-DDThh:mm:ssZ``.
-        doc_names: Names of the documents, sorted by code point, with lone surrogates written as escapes. Format 2 does
-            not tell them beside the content: there they are empty, but for what this client has just saved or read.
-        part_count: Number of part files.
-        byte_size: Bytes of the documents as canonical JSON.
-        plaintext_sha256: ``sha256:`` and the hex digest of those bytes: equal memories have equal digests.
-        signed: Whether it carries a signature, which is checked when it is restored or verified.
-        issuer: The did:key that the signature names.
-        format: Wire format.
-        stored_bytes: Bytes that its files take in the vault; 0 if the vault does not say.
-        parent_id: Id of the snapshot before it, as its writer saw it.
-        reused: ``backup`` found the memory unchanged and wrote nothing.
-        head: The label's head, ``generation:digest``, if this is the latest snapshot, which ``restore`` returns; else
-            empty.
-        encrypted: Whether a key is needed to read it.
-        diverged_from: Id of another writer's snapshot that ``backup`` met and moved on from, or merged with.
-        note: The remark that its writer stored with it.
-        pinned: Kept by every retention until it is unpinned.
-        incomplete: What its writer had to leave out and why, one line each; empty if nothing is missing.
-        merged: Names under which ``backup`` kept another writer's text beside this one's.
-        tags: The tags that its writer filed it under, sorted.
-        shrunk_from: Id of the latest snapshot before it, if ``backup`` found this one to hold less than half as many
-            bytes or documents. In a list, id of the one before it, as long as backups keep that since so much less
-            followed, or a document of it was ruined.
-        doc_count: Number of the documents; None where that is encrypted and this client has not opened it.
-        origin: 16 hex digits that tell whose it is: drawn for a folder on a host, or derived for a host. None if its
-            writer had none.
-        based_on: Ids of the snapshots that it is directly based on: what its writer held, saved or merged. None if
-            that is not told, as by 0.1.1: it counts as based on all that was listed before it.
-        refused: It met a conflict, and did not become the latest.
-        rewrites: Id of the snapshot that it stands for, if it was rewritten.
-        pinned_until: When a pin ends by itself, as one of ``guard`` does; None where it does not, or there is none.
-    """
-
-    snapshot_id: str
-    label: str
-    created_at: str
+    snapshot_id: str  #: Its id, which is unique and sorts by time.
+    label: str  #: Label that it is saved under.
+    created_at: str  #: When it was saved, by the writer's clock: ``YYYY-MM-DDThh:mm:ssZ``.
+    #: Names of the documents, sorted by code point, with lone surrogates written as escapes. Format 2 does not tell
+    #: them beside the content: there they are empty, but for what this client has just saved or read.
     doc_names: list[str]
-    part_count: int
-    byte_size: int
-    plaintext_sha256: str
-    signed: bool = False
-    issuer: str | None = None
-    format: str = FORMAT
-    stored_bytes: int = 0
-    parent_id: str | None = None
-    reused: bool = False
+    part_count: int  #: Number of part files.
+    byte_size: int  #: Bytes of the documents as canonical JSON.
+    plaintext_sha256: str  #: ``sha256:`` and the hex digest of those bytes: equal memories have equal digests.
+    signed: bool = False  #: Whether it carries a signature, which is checked when it is restored or verified.
+    issuer: str | None = None  #: The did:key that the signature names.
+    format: str = FORMAT  #: Wire format.
+    stored_bytes: int = 0  #: Bytes that its files take in the vault; 0 if the vault does not say.
+    parent_id: str | None = None  #: Id of the snapshot before it, as its writer saw it.
+    reused: bool = False  #: ``backup`` found the memory unchanged and wrote nothing.
+    #: The label's head, ``generation:digest``, if this is the latest snapshot, which ``restore`` returns; else empty.
     head: str = ""
-    encrypted: bool = False
+    encrypted: bool = False  #: Whether a key is needed to read it.
+    #: Id of another writer's snapshot that ``backup`` met and moved on from, or merged with.
     diverged_from: str | None = None
-    note: str | None = None
-    pinned: bool = False
+    note: str | None = None  #: The remark that its writer stored with it.
+    pinned: bool = False  #: Kept by every retention until it is unpinned.
+    #: What its writer had to leave out and why, one line each; empty if nothing is missing.
     incomplete: tuple[str, ...] = ()
-    merged: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()  #: Names under which ``backup`` kept another writer's text beside this one's.
+    tags: tuple[str, ...] = ()  #: The tags that its writer filed it under, sorted.
+    #: Id of the latest snapshot before it, if ``backup`` found this one to hold less than half as many bytes or
+    #: documents. In a list, id of the one before it, as long as backups keep that since so much less followed, or a
+    #: document of it was ruined.
     shrunk_from: str | None = None
+    #: Number of the documents; None where that is encrypted and this client has not opened it.
     doc_count: int | None = None
+    #: 16 hex digits that tell whose it is: drawn for a folder on a host, or derived for a host. None if its writer had
+    #: none.
     origin: str | None = None
+    #: Ids of the snapshots that it is directly based on: what its writer held, saved or merged. None if that is not
+    #: told, as by 0.1.1: it counts as based on all that was listed before it.
     based_on: tuple[str, ...] | None = None
-    refused: bool = False
-    rewrites: str | None = None
+    refused: bool = False  #: It met a conflict, and did not become the latest.
+    rewrites: str | None = None  #: Id of the snapshot that it stands for, if it was rewritten.
+    #: When a pin ends by itself, as one of ``guard`` does; None where it does not, or there is none.
     pinned_until: str | None = None
 
     def __post_init__(self) -> None:
@@ -176,12 +160,15 @@ class BuiltSnapshot(Value):
 
     info: SnapshotInfo
     manifest_file: str
-    files: dict[str, str] = field(default_factory=dict)  # text of each file by name
+    files: dict[str, str] = field(default_factory=dict)  # text of each new file by name
     manifest_sha256: str = ""
     inherited: tuple[str, ...] = ()  # names of files that it needs and that earlier snapshots wrote
     packs: tuple[str, ...] = ()  # ids of the packs of its chain, from the base to its own; empty in format 1
     public: SnapshotInfo | None = None  # the summary without what is encrypted; None if nothing is
     tree: str = ""  # digest of its names and their contents
+    chain: Chain | None = None  # what the next snapshot may go on from, in format 2
+    facts: Facts | None = None  # what of it is encrypted, None where nothing is
+    lock: Lock | None = None  # what it is encrypted with
 
     @property
     def base_files(self) -> int:
@@ -226,29 +213,19 @@ def read_ruined(raw: Mapping[str, Any]) -> int:
     return told if type(told) is int and told > 0 else 0
 
 
-def finish(
-    raw: dict[str, Any],
-    files: dict[str, str],
-    *,
-    previous: Mapping[str, str] | None = None,
-    stream: str | None = None,
-    note: str | None = None,
-    incomplete: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
-    ruined: int = 0,
-    signer: Signer | None = None,
-) -> BuiltSnapshot:
+def finish(raw: dict[str, Any], files: dict[str, str], beside: Beside) -> BuiltSnapshot:
     """The snapshot of a manifest that says what its content is, and of its other files."""
+    previous, note, lineage = beside.get("previous"), beside.get("note"), beside.get("lineage")
     more = {
         "previous": None if previous is None else dict(previous),
-        "stream": stream,
+        "stream": beside.get("stream"),
         "note": None if note is None else printable(note),
-        "incomplete": [printable(line) for line in incomplete] or None,
-        "tags": list(tags) or None,
-        **lineage.raw(),
-        "ruined": ruined or None,
+        "incomplete": [printable(line) for line in beside.get("incomplete", ())] or None,
+        "tags": list(beside.get("tags", ())) or None,
+        **(Lineage() if lineage is None else lineage).raw(),
+        "ruined": beside.get("ruined") or None,
     }
+    signer = beside.get("signer")
     raw.update({key: value for key, value in more.items() if value is not None})
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
@@ -287,3 +264,62 @@ def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         doc_count=count,
         **lineage.facts,
     )
+
+
+def require_size(size: int, max_bytes: int, file: str) -> None:
+    if size > max_bytes:
+        msg = f"{file} says {size} bytes, more than the {max_bytes} that this client takes"
+        raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
+
+
+def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> Manifest:
+    """A manifest whose format, codec, label and id have been checked. A ValueError says what is wrong."""
+    expect(raw, "plaintext_sha256", DIGEST)
+    expect(raw, "doc_names", TEXTS)
+    # Compared with names that are made here: a manifest cannot send anyone to files that are not its own.
+    count, listed = expect(raw, "part_count", COUNT), raw.get("part_files")
+    if not isinstance(listed, list) or len(listed) != count or not count:
+        raise ValueError("part_files and part_count differ")
+    if any(name != part_filename(raw["label"], raw["snapshot_id"], seq) for seq, name in enumerate(listed)):
+        raise ValueError("part_files names files that are not its own")
+    expect(raw, "byte_size", COUNT)
+    expect(raw, "created_at", TEXT)
+    chars, tree = expect(raw, "blob_chars", COUNT), expect(raw, "tree", TREE) or ""
+    return Manifest(summarize(raw), raw, digest_of_file, tuple(listed), chars, tree=tree)
+
+
+def read_documents(
+    manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES, spend: Spend = spend_freely
+) -> dict[str, str]:
+    """The documents of a checked manifest; the parts are used up. See :func:`colony_memory.snapshot.parse`."""
+    info, file = manifest.info, manifest_filename(manifest.info.label, manifest.info.snapshot_id)
+    require_size(info.byte_size, max_bytes, file)
+    spend(info.byte_size)
+    with corrupt(f"the parts of {file} do not hold its documents", file):
+        plaintext = unpack(_chunks(manifest, parts), size=info.byte_size)
+        if sha256(plaintext) != info.plaintext_sha256:
+            msg = f"integrity check failed: the parts of {file} hold different text (plaintext sha256 mismatch)"
+            raise SnapshotCorrupt(msg, file=file)
+        documents = decode_documents(plaintext, at_most=len(info.doc_names))
+    if sorted(map(printable, documents)) != sorted(map(printable, info.doc_names)):
+        raise SnapshotCorrupt(f"{file} lists other documents than its parts hold", file=file)
+    check_tree(manifest.tree, digests_of(documents), file=file)
+    return documents
+
+
+def _chunks(manifest: Manifest, parts: dict[str, str | None]) -> Iterator[str]:
+    info, total = manifest.info, 0
+    for seq, file in enumerate(manifest.part_files):
+        text = parts.pop(file, None)
+        if text is None:
+            raise SnapshotCorrupt(f"missing part file: {file}", file=file)
+        with corrupt(f"part file {file} is damaged", file):
+            part = load_object(text)
+        chunk = part.get("b64")
+        place = (part.get("format"), part.get("snapshot_id"), part.get("seq"), type(part.get("seq")))
+        if place != (FORMAT, info.snapshot_id, seq, int) or not isinstance(chunk, str):
+            raise SnapshotCorrupt(f"part file {file} is not part {seq} of this snapshot", file=file)
+        total += len(chunk)
+        yield chunk
+    if total != manifest.blob_chars:
+        raise ValueError(f"the parts hold {total} characters, not the {manifest.blob_chars} that the manifest says")

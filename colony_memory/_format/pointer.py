@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._boundary import corrupt
 from colony_memory._format import LATEST_FORMAT, names
 from colony_memory._format.catalog import Catalog
 from colony_memory._format.json import load_object, peak_weight
@@ -131,7 +132,7 @@ def read_pointer(
 ) -> Pointer:
     """Read the text of a pointer file. Of a catalogue that is damaged, what can be read is taken: it is only a hint."""
     file = names.latest_filename(label)
-    try:
+    with corrupt(f"pointer {file} is not readable", file):
         if peak_weight(text) > _MOST_WEIGHT:
             raise ValueError("it is larger than one may be")
         raw = load_object(text)
@@ -140,21 +141,24 @@ def read_pointer(
         named = None if raw.get("snapshot_id") == "" else names.require_id(raw.get("snapshot_id"))
         if raw.get("manifest_file") != _manifest_file(label, named):
             raise ValueError("manifest_file is not the one of the snapshot")
-    except ValueError as error:
-        raise SnapshotCorrupt(f"pointer {file} is not readable: {error}", file=file) from error
     updated_at, generation, back = raw.get("updated_at"), raw.get("generation"), raw.get("went_back_from")
-    removed, stream = raw.get("removed"), raw.get("stream")
+    removed, stream, listed = raw.get("removed"), raw.get("stream"), raw.get("catalog")
     doc_bytes: Any = raw.get("doc_bytes")
-    entries, damage = _read_catalog(raw, label, files, whole=strict)
-    if strict and damage is not None:
-        raise SnapshotCorrupt(f"the catalogue in {file} is not readable: {damage}", file=file)
+    pages = Catalog.read(label, listed, raw.get("older"), files) if isinstance(listed, list) else None
+    if strict:
+        damage = None if listed is None else "it is no list of pages"
+        if pages is not None:
+            len(pages)  # all are opened
+            damage = pages.damage
+        if damage is not None:
+            raise SnapshotCorrupt(f"the catalogue in {file} is not readable: {damage}", file=file)
     return Pointer(
         label=label,
         snapshot_id=named,
         updated_at=updated_at if isinstance(updated_at, str) else "",
         generation=generation if names.is_count(generation) else 0,
         stream=stream if names.is_hex16(stream) else None,
-        entries=entries,
+        entries=pages if pages or listed == [] else None,
         removed=tuple(filter(names.is_id, removed)) if isinstance(removed, list) else (),
         went_back_from=back if names.is_id(back) else None,
         unmerged=read_unmerged(raw.get("unmerged")),
@@ -189,16 +193,3 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
 
 def _manifest_file(label: str, snapshot_id: str | None) -> str:
     return "" if snapshot_id is None else names.manifest_filename(label, snapshot_id)
-
-
-def _read_catalog(
-    raw: Mapping[str, Any], label: str, files: Mapping[str, str | None] | None, *, whole: bool
-) -> tuple[Sequence[Entry] | None, str | None]:
-    """The rows, None where there are none that can be read, and what is wrong with the catalogue."""
-    catalog = raw.get("catalog")
-    if not isinstance(catalog, list):
-        return None, None if catalog is None else "it is no list of pages"
-    pages = Catalog.read(label, catalog, raw.get("older"), files)
-    if whole:
-        len(pages)
-    return pages if pages or not catalog else None, pages.damage

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from colony_memory import snapshot
-from colony_memory._format import v1
+from colony_memory._format.manifest import read_documents
 from colony_memory.trust import OPEN
 
 # A busy machine is no failure.
@@ -52,4 +52,4 @@ def restored(files, *, verify=True):
     """What a client does with the files of a snapshot."""
     manifest = snapshot.read_manifest(files[MANIFEST], label=LABEL, snapshot_id=ID)
     OPEN.judge(manifest.raw, verify=verify)
-    return v1.read_documents(manifest, files, max_bytes=1_000_000)
+    return read_documents(manifest, files, max_bytes=1_000_000)

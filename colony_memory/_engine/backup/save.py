@@ -33,7 +33,7 @@ from colony_memory._format.catalog import Entry
 from colony_memory._format.json import printable
 from colony_memory._format.names import id_order, manifest_filename, new_id
 from colony_memory._format.pointer import write_pointer
-from colony_memory._format.v2.build import BuiltChain, read_chain
+from colony_memory._format.v2.build import read_chain
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._values import Value, replace
 from colony_memory.exceptions import (
@@ -91,8 +91,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
         job.note(events.withdrawn, built.info.snapshot_id)
         job.as_base = True
         return None
-    opens = isinstance(built, BuiltChain) and (built.lock is None or session.identities is not None)
-    if isinstance(built, BuiltChain) and built.chain is not None and opens:
+    if built.chain is not None and (built.lock is None or session.identities is not None):
         mine = built.info.snapshot_id
         session.parents[label] = Parent(mine, built.manifest_sha256, built.chain, built.lock)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""

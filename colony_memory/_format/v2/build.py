@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format import FORMAT_2, MAX_BYTES, age, v1
+from colony_memory._boundary import corrupt
+from colony_memory._format import FORMAT_2, MAX_BYTES, age
+from colony_memory._format import manifest as v1
 from colony_memory._format.json import encode_texts, exact_documents, printable
-from colony_memory._format.manifest import BuiltSnapshot, Manifest, finish
+from colony_memory._format.manifest import BuiltSnapshot, Manifest, finish, require_size
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
 from colony_memory._format.payload import Spend, check_tree, spend_freely, tree_of_digests
 from colony_memory._format.v2.chain import Chain, Link, Pack, extend, read_pack, replay
@@ -23,7 +25,7 @@ from colony_memory._format.v2.manifest import (
 )
 from colony_memory._format.v2.state import State, most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
-from colony_memory._values import pattern
+from colony_memory._values import pattern, replace
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
@@ -40,14 +42,6 @@ _TRIES = 4
 _BELOW = pattern(r'"below_sha256": ?"(sha256:[0-9a-f]{64})"')
 
 
-class BuiltChain(BuiltSnapshot):
-    """A snapshot of format 2; ``files`` are those that are new."""
-
-    chain: Chain | None = None  # what the next snapshot may go on from
-    facts: Facts | None = None  # what of it is encrypted, None where nothing is
-    lock: Lock | None = None  # what it is encrypted with
-
-
 def build(
     memory: dict[str, str] | State,
     *,
@@ -58,7 +52,7 @@ def build(
     lock: Lock | None = None,
     max_bytes: int = MAX_BYTES,
     **beside: Unpack[Beside],
-) -> BuiltChain:
+) -> BuiltSnapshot:
     """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`."""
     state = memory if isinstance(memory, State) else State.of(exact_documents(memory))
     label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
@@ -98,12 +92,10 @@ def build(
         beside |= {"note": None, "incomplete": [LEFT_OUT] if left_out else [], "ruined": 0}
         raw |= {"plaintext_sha256": "", "byte_size": 0, "sealed": seal(facts, snapshot_id, lock)}
         raw |= {} if lock.key is None else {"passphrase_key": lock.key.blob}
-    made = finish(raw, files, **beside)
-    return BuiltChain(
+    made = finish(raw, files, beside)
+    return replace(
+        made,
         info=made.info if facts is None else facts.told_of(made.info),
-        manifest_file=made.manifest_file,
-        files=files,
-        manifest_sha256=made.manifest_sha256,
         inherited=tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes)),
         packs=tuple(raw["packs"]),
         public=made.info,
@@ -168,24 +160,18 @@ def read_chain(
     if info.encrypted:
         facts = unseal(manifest, identities)
         info, tree = facts.told_of(info), facts.tree
-    if info.byte_size > max_bytes:
-        msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
-        raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
+    require_size(info.byte_size, max_bytes, file)
     if info.encrypted:
         packs = tuple(unseal_packs(manifest, packs, identities))
     state, steps = replay(packs, label=label, max_bytes=max_bytes, known=known, spend=spend)
     told = info.byte_size, info.plaintext_sha256, info.doc_count
-    try:
+    with corrupt(f"the packs of {file} do not hold documents", file):
         digests = state.digests
         if not (by_tree and tree):
             state.require_texts()
             if (*measure(state), len(state.names)) != told:
                 msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
                 raise SnapshotCorrupt(msg, file=file)
-    except SnapshotCorrupt:
-        raise
-    except ValueError as error:
-        raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
     check_tree(tree, digests, file=file)
     links = tuple(Link(pack, level, *step) for pack, level, step in zip(packs, manifest.levels, steps, strict=True))
     return Chain(links, state, manifest.on_base)

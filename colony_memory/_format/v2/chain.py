@@ -12,6 +12,7 @@ import json
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._boundary import corrupt
 from colony_memory._format import FORMAT_2
 from colony_memory._format.json import load_object
 from colony_memory._format.names import is_digest, pack_filename
@@ -86,12 +87,8 @@ def read_pack(
         msg = f"pack file {file} is damaged, or another file: its digest is not the one that is recorded for it"
         raise SnapshotCorrupt(msg, file=file)
     stands_on: list[Below | None] = []
-    try:
+    with corrupt(f"pack {pack_id} does not decode", file):
         frame = b"".join(decode_base64(_slices(label, pack_id, encoded, below, stands_on)))
-    except SnapshotCorrupt:
-        raise
-    except ValueError as error:
-        raise SnapshotCorrupt(f"pack {pack_id} does not decode: {error}", file=file) from error
     return Pack(pack_id, stands_on[0], frame, tuple(sizes), sha256)
 
 
@@ -101,10 +98,8 @@ def _slices(
     """The base64 of each file. The first one tells what the pack stands on, and the others have to say the same."""
     for seq, text in enumerate(encoded):
         file = pack_filename(label, pack_id, seq)
-        try:
+        with corrupt(f"pack file {file} is damaged", file):
             raw = load_object(text.decode("utf-8", "surrogatepass"))
-        except ValueError as error:
-            raise SnapshotCorrupt(f"pack file {file} is damaged: {error}", file=file) from error
         if not stands_on:
             digest = raw.get("below_sha256")
             stands_on.append(None if below is None else Below(below, digest if is_digest(digest) else ""))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._boundary import corrupt
 from colony_memory._format import age, names
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.manifest import Manifest, read_lacking, read_note, read_ruined, summarize
 from colony_memory._format.payload import decode_base64
 from colony_memory._format.v2.chain import MAX_READ_PACKS
-from colony_memory._values import Value, replace
+from colony_memory._values import Value, names_of, replace
 from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -110,17 +111,8 @@ class Facts(Value):
 
 def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
     """The facts as a manifest has them: base64 of an age file."""
-    raw = {
-        "byte_size": facts.byte_size,
-        "doc_count": facts.doc_count,
-        "incomplete": list(facts.incomplete),
-        "plaintext_sha256": facts.plaintext_sha256,
-        "recipients": list(facts.recipients),
-        "snapshot_id": snapshot_id,
-        "tree": facts.tree or None,
-        "note": facts.note,
-        "ruined": facts.ruined or None,
-    }
+    raw = {name: getattr(facts, name) for name in names_of(facts)}
+    raw |= {"snapshot_id": snapshot_id, "tree": facts.tree or None, "ruined": facts.ruined or None}
     plain = canonical({key: value for key, value in raw.items() if value is not None})
     return base64.b64encode(lock.seal(plain.ljust(-(-len(plain) // _STEP) * _STEP))).decode("ascii")
 
@@ -128,15 +120,11 @@ def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
 def unseal(manifest: ChainManifest, identities: Identities | None) -> Facts:
     info = manifest.info
     file = names.manifest_filename(info.label, info.snapshot_id)
-    try:
+    with corrupt(f"what is encrypted in {file} does not decode", file):
         sealed = b"".join(decode_base64([manifest.sealed]))
-    except ValueError as error:
-        raise SnapshotCorrupt(f"what is encrypted in {file} does not decode: {error}", file=file) from error
     raw = _open(manifest, sealed, identities, f"what is encrypted in {file}", file)
-    try:
+    with corrupt(f"what is encrypted in {file} is wrong", file):
         return _facts(load_object(raw.decode("utf-8")), info.snapshot_id)
-    except ValueError as error:
-        raise SnapshotCorrupt(f"what is encrypted in {file} is wrong: {error}", file=file) from error
 
 
 def unseal_packs(manifest: ChainManifest, packs: Sequence[Pack], identities: Identities | None) -> list[Pack]:
