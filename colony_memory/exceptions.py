@@ -64,7 +64,7 @@ class _Hinted(Exception):
 
     def __init__(self, message: str = "", *, hint: Hint | None = None) -> None:
         super().__init__(message)
-        self.hint = hint
+        self.hint = hint  #: What to do next, None where there is nothing to say beyond the message.
 
     @property
     def message(self) -> str:
@@ -80,11 +80,7 @@ class _Hinted(Exception):
 
 
 class ColonyMemoryError(_Hinted, RuntimeError):
-    """Base class of every error of this package.
-
-    Attributes:
-        hint: What to do next, None where there is nothing to say beyond the message.
-    """
+    """Base class of every error of this package."""
 
 
 def passing(message: str) -> ColonyMemoryError:
@@ -114,11 +110,7 @@ def message_of(error: BaseException) -> str:
 
 
 class ColonyMemoryWarning(_Hinted, UserWarning):
-    """Something was worked around: the message names it. The call itself succeeded.
-
-    Attributes:
-        hint: What to do next, or None.
-    """
+    """Something was worked around: the message names it. The call itself succeeded."""
 
 
 class SnapshotNotFound(ColonyMemoryError):
@@ -126,15 +118,11 @@ class SnapshotNotFound(ColonyMemoryError):
 
 
 class SnapshotCorrupt(ColonyMemoryError, ValueError):
-    """Stored bytes differ from the manifest.
-
-    Attributes:
-        file: The vault file that is wrong, or None where it cannot be told.
-    """
+    """Stored bytes differ from the manifest."""
 
     def __init__(self, message: str, *, file: str | None = None, hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
-        self.file = file
+        self.file = file  #: The vault file that is wrong, or None where it cannot be told.
 
 
 class UnsupportedFormat(SnapshotCorrupt):
@@ -150,61 +138,43 @@ class RollbackDetected(UntrustedSnapshot):
 
 
 class QuotaExceeded(ColonyMemoryError):
-    """The snapshot does not fit; nothing of it was left behind.
-
-    Attributes:
-        needed: Bytes the snapshot takes, or None where the vault alone knows.
-        available: Bytes that are free, or None where the vault alone knows.
-    """
+    """The snapshot does not fit; nothing of it was left behind."""
 
     def __init__(
         self, message: str, *, needed: int | None = None, available: int | None = None, hint: Hint | None = None
     ) -> None:
         super().__init__(message, hint=hint)
-        self.needed = needed
-        self.available = available
+        self.needed = needed  #: Bytes the snapshot takes, or None where the vault alone knows.
+        self.available = available  #: Bytes that are free, or None where the vault alone knows.
 
 
 class ConflictDetected(ColonyMemoryError):
-    """Another writer moved the pointer in between.
-
-    Attributes:
-        theirs: Id of the snapshot that the pointer names now, or None where it was removed.
-        snapshot_id: Id of this call's own snapshot, whole and listed, or None where none was made.
-    """
+    """Another writer moved the pointer in between."""
 
     def __init__(
         self, message: str, *, theirs: str | None, snapshot_id: str | None = None, hint: Hint | None = None
     ) -> None:
         super().__init__(message, hint=hint)
-        self.theirs = theirs
+        self.theirs = theirs  #: Id of the snapshot that the pointer names now, or None where it was removed.
+        #: Id of this call's own snapshot, whole and listed, or None where none was made.
         self.snapshot_id = snapshot_id
 
 
 class BackupUncertain(ColonyMemoryError):
-    """A write was not answered and could not be read back: the snapshot may be live.
-
-    Attributes:
-        snapshot_id: Id of the snapshot in question.
-    """
+    """A write was not answered and could not be read back: the snapshot may be live."""
 
     def __init__(self, message: str, *, snapshot_id: str, hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
-        self.snapshot_id = snapshot_id
+        self.snapshot_id = snapshot_id  #: Id of the snapshot in question.
 
 
 class PruneIncomplete(ColonyMemoryError):
-    """Not everything that was to go could be deleted.
-
-    Attributes:
-        deleted: Number of snapshots that are gone.
-        failed: Vault files that are still there.
-    """
+    """Not everything that was to go could be deleted."""
 
     def __init__(self, message: str, *, deleted: int, failed: Sequence[str], hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
-        self.deleted = deleted
-        self.failed = tuple(failed)
+        self.deleted = deleted  #: Number of snapshots that are gone.
+        self.failed = tuple(failed)  #: Vault files that are still there.
 
 
 class SecretFinding(Value):
@@ -223,15 +193,11 @@ class SecretFinding(Value):
 
 
 class SecretsFound(ColonyMemoryError):
-    """There are likely secrets in what was to be saved, and nothing was.
-
-    Attributes:
-        findings: Where, without the secrets.
-    """
+    """There are likely secrets in what was to be saved, and nothing was."""
 
     def __init__(self, message: str, *, findings: Sequence[SecretFinding], hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
-        self.findings = tuple(findings)
+        self.findings = tuple(findings)  #: Where, without the secrets.
 
     @property
     def summary(self) -> str:
@@ -251,13 +217,7 @@ class DecryptionError(ColonyMemoryError):
 
 
 class VaultError(ColonyMemoryError):
-    """The vault refused or failed in a way that has no name of its own here.
-
-    Attributes:
-        status: HTTP status, or None where there was no reply.
-        code: The vault's machine-readable code, or None.
-        retry_after: Seconds to wait before the next try, or None.
-    """
+    """The vault refused or failed in a way that has no name of its own here."""
 
     def __init__(
         self,
@@ -269,9 +229,9 @@ class VaultError(ColonyMemoryError):
         hint: Hint | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
-        self.status = status
-        self.code = code
-        self.retry_after = retry_after
+        self.status = status  #: HTTP status, or None where there was no reply.
+        self.code = code  #: The vault's machine-readable code, or None.
+        self.retry_after = retry_after  #: Seconds to wait before the next try, or None.
 
 
 class VaultUnavailable(VaultError):

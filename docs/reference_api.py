@@ -130,14 +130,15 @@ def _told(entry: Entry, links: Links) -> Iterator[str]:
 def _fields(value: type) -> list[str]:
     """The section of a class's fields, each with the comment ``#: …`` behind it or above it."""
     out, above = list[str](), list[str]()
-    for line in map(str.strip, inspect.getsource(value).splitlines()):
-        name, _, told = line.partition(":")
+    homes = [value, *(home for home in value.__bases__ if _is_private(home))]
+    for line in (line.strip() for home in homes for line in inspect.getsource(home).splitlines()):
         if line.startswith("#: "):
-            above.append(told.strip())
+            above.append(line[3:])
             continue
-        about = " ".join([*above, *told.partition("  #: ")[2:]]).strip()
-        if about and name.isidentifier():
-            out.append(f"\n    {name}: {about}")
+        found = re.match(r"(?:self\.)?(\w+)(?:: | = )", line)
+        about = " ".join([*above, *line.partition("  #: ")[2:]]).strip()
+        if about and found:
+            out.append(f"\n    {found[1]}: {about}")
         above = []
     return ["\n\nAttributes:", *out] if out else []
 

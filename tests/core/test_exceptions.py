@@ -83,7 +83,7 @@ def test_attributes_are_keyword_only_and_documented(name):
         parameters = list(inspect.signature(own.__init__).parameters.values())[2:]
         assert [parameter.name for parameter in parameters] == [*attributes, "hint"]
         assert {parameter.kind for parameter in parameters} == {inspect.Parameter.KEYWORD_ONLY}
-        documented = re.findall(r"^    ([a-z_]+): ", inspect.getdoc(own) or "", re.MULTILINE)
+        documented = re.findall(r"(?:#: .*\n +self\.|self\.(?=.* #: ))(\w+) = ", inspect.getsource(own))
         assert documented == list(attributes)
 
 
