@@ -169,7 +169,7 @@ def _checked(
     file = None if label is None or snapshot_id is None else manifest_filename(label, snapshot_id)
     name, check_manifest, codecs = file or "the manifest", v1.check_manifest, [v1.CODEC]
     if raw.get("format") == FORMAT_2:
-        from colony_memory._format.v2.manifest import CODEC, SEALED_CODEC, check_manifest
+        from colony_memory._format.v2.build import CODEC, SEALED_CODEC, check_manifest
 
         codecs = [CODEC, SEALED_CODEC]
     with corrupt(f"{name} is not a manifest of this snapshot", file):

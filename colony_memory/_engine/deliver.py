@@ -25,7 +25,7 @@ from colony_memory._engine.store import ABSENT, ANY, Changed
 from colony_memory._format.catalog import Entry, few_lines
 from colony_memory._format.names import id_order, manifest_filename, pack_filename, pin_filename, read_head
 from colony_memory._format.pointer import read_pointer
-from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.build import ChainManifest
 from colony_memory._values import replace
 from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, UntrustedSnapshot, VaultError
 from colony_memory.trust import previous_of

@@ -12,7 +12,7 @@ from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer
-from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.build import ChainManifest
 from colony_memory._values import Value, replace
 from colony_memory.exceptions import (
     ColonyMemoryWarning,

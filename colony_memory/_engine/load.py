@@ -14,10 +14,9 @@ from colony_memory._engine.store import Shelf, Unreadable
 from colony_memory._format import FORMAT, age
 from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
+from colony_memory._format.v2.build import ChainManifest, Facts, lock_of, read_chain, read_documents, read_packs, unseal
 from colony_memory._format.v2.build import build as build_chain
-from colony_memory._format.v2.build import read_chain, read_documents, read_packs
 from colony_memory._format.v2.chain import PACK_CHARS
-from colony_memory._format.v2.manifest import ChainManifest, Facts, lock_of, unseal
 from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import Value, field, replace
 from colony_memory.exceptions import (

@@ -15,8 +15,7 @@ from colony_memory._format.json import printable
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
 from colony_memory._format.payload import digests_of, tree_of
 from colony_memory._format.record import fold
-from colony_memory._format.v2.build import read_proven
-from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.build import ChainManifest, read_proven
 from colony_memory._values import replace
 from colony_memory.exceptions import (
     ColonyMemoryError,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     from colony_memory._format.age import Lock
+    from colony_memory._format.v2.build import Facts
     from colony_memory._format.v2.chain import Chain
-    from colony_memory._format.v2.manifest import Facts
     from colony_memory.signing import Signer
 
     class Beside(TypedDict, total=False):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colony_memory import SnapshotCorrupt, UnsupportedFormat
+from colony_memory._format.v2 import build as manifests
 from colony_memory._format.v2 import chain as chains
-from colony_memory._format.v2 import manifest as manifests
 from colony_memory._format.v2.zstd import with_lead
 from colony_memory.snapshot import info_from_manifest
 

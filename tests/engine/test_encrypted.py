@@ -24,7 +24,7 @@ from colony_memory._engine.restore import restore
 from colony_memory._format.names import manifest_filename, pack_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.v2 import chain as chains
-from colony_memory._format.v2.manifest import LEFT_OUT
+from colony_memory._format.v2.build import LEFT_OUT
 from colony_memory.snapshot import read_manifest
 from colony_memory.testing import FakeVault
 

@@ -7,9 +7,8 @@ import random
 import needs_zstd  # noqa: F401 - skips what imports this where there is none
 
 from colony_memory._format.names import manifest_filename
-from colony_memory._format.v2.build import build, read_chain
+from colony_memory._format.v2.build import ChainManifest, build, read_chain
 from colony_memory._format.v2.chain import Below, write_pack
-from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory.snapshot import read_manifest
 
 LABEL = "default"

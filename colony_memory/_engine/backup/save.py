@@ -33,8 +33,7 @@ from colony_memory._format.catalog import Entry
 from colony_memory._format.json import printable
 from colony_memory._format.names import id_order, manifest_filename, new_id
 from colony_memory._format.pointer import write_pointer
-from colony_memory._format.v2.build import read_chain
-from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.build import ChainManifest, read_chain
 from colony_memory._values import Value, replace
 from colony_memory.exceptions import (
     BackupUncertain,

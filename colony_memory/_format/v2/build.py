@@ -1,45 +1,204 @@
-"""Pure: documents to vault files of format 2 and back."""
+"""Pure: documents to vault files of format 2 and back; its manifest, every field checked, and what of it is sealed."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import corrupt
-from colony_memory._format import FORMAT_2, MAX_BYTES, age
+from colony_memory._format import FORMAT_2, MAX_BYTES, age, names
 from colony_memory._format import manifest as v1
-from colony_memory._format.json import encode_texts, exact_documents, printable
-from colony_memory._format.manifest import BuiltSnapshot, Manifest, finish, require_size
-from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
-from colony_memory._format.payload import Spend, check_tree, spend_freely, tree_of_digests
-from colony_memory._format.v2.chain import Chain, Link, Pack, extend, read_pack, replay
-from colony_memory._format.v2.manifest import (
-    CODEC,
-    LEFT_OUT,
-    SEALED_CODEC,
-    ChainManifest,
-    Facts,
-    seal,
-    unseal,
-    unseal_packs,
-)
+from colony_memory._format.json import canonical, encode_texts, exact_documents, load_object, printable
+from colony_memory._format.manifest import BuiltSnapshot, Manifest, read_lacking, read_note, read_ruined, summarize
+from colony_memory._format.payload import Spend, check_tree, decode_base64, spend_freely, tree_of_digests
+from colony_memory._format.v2.chain import MAX_READ_PACKS, Chain, Link, Pack, extend, read_pack, replay
 from colony_memory._format.v2.state import State, most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
-from colony_memory._values import pattern, replace
-from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
+from colony_memory._values import Value, names_of, pattern, replace
+from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from typing_extensions import Unpack
 
-    from colony_memory._format.age import Identities, Lock
+    from colony_memory._format.age import Identities, Lock, Recipients
     from colony_memory._format.manifest import Beside
+    from colony_memory.snapshot import SnapshotInfo
 
+CODEC = "zstd+base64"
+#: Of what is encrypted by age.
+SEALED_CODEC = "zstd+age+base64"
+#: Files that a snapshot may need: whoever reads one asks for all of them at once.
+MAX_FILES = 10_000
+_SIZES = (names.list_of(names.COUNTS[0]), "lists of counts")
 # How often what lies below a pack that does not unpack is tried instead.
 _TRIES = 4
 # What a pack file tells of the pack below, which may be read where the rest of the file is damaged.
 _BELOW = pattern(r'"below_sha256": ?"(sha256:[0-9a-f]{64})"')
+
+
+class ChainManifest(Manifest):
+    """A manifest of format 2; ``part_files`` are all files that it needs, base first, ``blob_chars`` their bytes."""
+
+    pack_bytes: tuple[tuple[int, ...], ...] = ()  # bytes of each file of each pack
+    pack_sha256: str = ""  # digest of the last pack
+    levels: tuple[int, ...] = ()  # how often what each pack holds was folded
+    on_base: int = 0  # snapshots that were made on the base before it
+    sealed: str = ""  # base64 of what is told to those alone who hold a key, empty where nothing is encrypted
+    passphrase_key: str = ""  # base64 of a key that a passphrase opens, empty where there is none
+
+
+def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest:
+    """A manifest whose format, codec, label and id have been checked. A ValueError says what is wrong."""
+    own_label, own_id, encrypted = raw["label"], raw["snapshot_id"], raw["codec"] == SEALED_CODEC
+    size, tree = names.expect(raw, "byte_size", names.COUNT), names.expect(raw, "tree", names.TREE) or ""
+    if encrypted and (raw.get("plaintext_sha256"), size, tree) != ("", 0, ""):
+        raise ValueError("it tells what is to be encrypted")
+    if not encrypted:
+        names.expect(raw, "plaintext_sha256", names.DIGEST)
+        names.expect(raw, "doc_count", names.COUNT)
+    names.expect(raw, "pack_sha256", names.DIGEST)
+    if names.expect(raw, "part_count", names.COUNT) or raw.get("part_files") != [] or raw.get("doc_names") != []:
+        raise ValueError("it has parts or names of format 1")
+    packs = tuple(names.expect(raw, "packs", names.TEXTS))
+    if not 1 <= len(packs) <= MAX_READ_PACKS or packs[-1] != own_id or len({*packs}) < len(packs):
+        raise ValueError(f"packs should be up to {MAX_READ_PACKS} ids, each once, its own the last")
+    if not all(names.is_place(own_label, each) for each in packs):
+        raise ValueError("packs names what is no id")
+    sizes = tuple(map(tuple, names.expect(raw, "pack_bytes", _SIZES)))
+    levels = tuple(names.expect(raw, "levels", names.COUNTS))
+    if not len(sizes) == len(levels) == len(packs) or not all(sizes):
+        raise ValueError("packs, pack_bytes and levels differ")
+    if sum(map(len, sizes)) > MAX_FILES:
+        raise ValueError(f"it needs more than {MAX_FILES} files")
+    names.expect(raw, "created_at", names.TEXT)
+    # Derived, not trusted: a manifest cannot send anyone to files of another label.
+    files = tuple(
+        names.pack_filename(own_label, each, seq)
+        for each, of in zip(packs, sizes, strict=True)
+        for seq in range(len(of))
+    )
+    return ChainManifest(
+        info=replace(summarize(raw), note=None) if encrypted else summarize(raw),  # what is sealed alone tells it
+        raw=raw,
+        sha256=digest_of_file,
+        part_files=files,
+        blob_chars=sum(map(sum, sizes)),
+        packs=packs,
+        pack_bytes=sizes,
+        pack_sha256=raw["pack_sha256"],
+        levels=levels,
+        on_base=names.expect(raw, "on_base", names.COUNT),
+        tree=tree,
+        sealed=names.expect(raw, "sealed", names.TEXT) if encrypted else "",
+        passphrase_key=names.expect(raw, "passphrase_key", names.TEXT) if encrypted and "passphrase_key" in raw else "",
+    )
+
+
+#: What a manifest says in place of what is missing, since that names documents.
+LEFT_OUT = "something was left out; what it was is encrypted"
+# Their length says little of a note or of how much is missing.
+_STEP = 256
+
+
+class Facts(Value):
+    byte_size: int  # bytes of the documents as canonical JSON
+    doc_count: int  # number of documents
+    plaintext_sha256: str  # digest of those bytes
+    note: str | None = None  # what its writer had to say of it
+    incomplete: tuple[str, ...] = ()  # what its writer had to leave out and why
+    recipients: tuple[str, ...] = ()  # whom all packs of the chain are encrypted to, sorted
+    tree: str = ""  # digest of the names and their contents, empty where it was not told
+    ruined: int = 0  # how many documents of the snapshot before it are ruined in it
+
+    def told_of(self, info: SnapshotInfo) -> SnapshotInfo:
+        told = ("byte_size", "plaintext_sha256", "note", "incomplete", "doc_count")
+        return replace(info, **{name: getattr(self, name) for name in told})
+
+
+def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
+    """The facts as a manifest has them: base64 of an age file."""
+    raw = {name: getattr(facts, name) for name in names_of(facts)}
+    raw |= {"snapshot_id": snapshot_id, "tree": facts.tree or None, "ruined": facts.ruined or None}
+    plain = canonical({key: value for key, value in raw.items() if value is not None})
+    return base64.b64encode(lock.seal(plain.ljust(-(-len(plain) // _STEP) * _STEP))).decode("ascii")
+
+
+def unseal(manifest: ChainManifest, identities: Identities | None) -> Facts:
+    info = manifest.info
+    file = names.manifest_filename(info.label, info.snapshot_id)
+    with corrupt(f"what is encrypted in {file} does not decode", file):
+        sealed = b"".join(decode_base64([manifest.sealed]))
+    raw = _open(manifest, sealed, identities, f"what is encrypted in {file}", file)
+    with corrupt(f"what is encrypted in {file} is wrong", file):
+        return _facts(load_object(raw.decode("utf-8")), info.snapshot_id)
+
+
+def unseal_packs(manifest: ChainManifest, packs: Sequence[Pack], identities: Identities | None) -> list[Pack]:
+    out = []
+    for pack in packs:
+        file = pack.file(manifest.info.label)
+        frame = _open(manifest, pack.frame, identities, f"pack {file}", file)
+        out.append(replace(pack, frame=frame))
+    return out
+
+
+def _open(manifest: ChainManifest, sealed: bytes, identities: Identities | None, what: str, file: str) -> bytes:
+    if identities is None or not age.is_installed():
+        raise locked(manifest, identities)
+    try:
+        return identities.open(sealed, manifest.passphrase_key)
+    except age.NoRoom as error:
+        raise DecryptionError(f"{what} was not opened: {error}") from error
+    except age.NoFit as error:
+        raise locked(manifest, identities) from error
+    except ValueError as error:
+        raise SnapshotCorrupt(f"{what} does not decrypt: {error}", file=file) from error
+
+
+def locked(manifest: ChainManifest, identities: Identities | None) -> DecryptionError:
+    """The error of who cannot open a snapshot: what is missing."""
+    info, hint = manifest.info, Hint("open", "identities")
+    wanted = f"{'its passphrase or ' if manifest.passphrase_key else ''}the identity of one of its recipients"
+    why = ", and no identity is given"
+    if not age.is_installed():
+        wanted, why = f"{wanted}, and {age.WANTED}", ""
+    elif identities is not None:
+        why = f", and none of what is given opens it ({identities!r})"
+    msg = f"snapshot {info.snapshot_id} of label {info.label!r} is encrypted{why}: reading it needs {wanted}"
+    return DecryptionError(msg, hint=hint if age.is_installed() or identities is None else None)
+
+
+def lock_of(manifest: ChainManifest, facts: Facts, identities: Identities, recipients: Recipients) -> Lock | None:
+    """The lock that a snapshot was made with, None where it is not that of these recipients."""
+    try:
+        key = identities.key_of(manifest.passphrase_key)
+    except ValueError:
+        return None
+    if manifest.passphrase_key and key is None:
+        return None
+    lock = recipients.lock_with(key)
+    return lock if lock is not None and lock.recipients == facts.recipients else None
+
+
+def _facts(raw: dict[str, Any], snapshot_id: str) -> Facts:
+    if raw.get("snapshot_id") != snapshot_id:
+        raise ValueError("it is of another snapshot")
+    note = read_note(raw.get("note"))
+    if note is None and raw.get("note") is not None:
+        raise ValueError("note should be a string")
+    return Facts(
+        names.expect(raw, "byte_size", names.COUNT),
+        names.expect(raw, "doc_count", names.COUNT),
+        names.expect(raw, "plaintext_sha256", names.DIGEST),
+        note,
+        read_lacking(names.expect(raw, "incomplete", names.TEXTS)),
+        tuple(names.expect(raw, "recipients", names.TEXTS)),
+        names.expect(raw, "tree", names.TREE) or "",
+        read_ruined(raw),
+    )
 
 
 def build(
@@ -55,7 +214,7 @@ def build(
 ) -> BuiltSnapshot:
     """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`."""
     state = memory if isinstance(memory, State) else State.of(exact_documents(memory))
-    label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
+    label, snapshot_id = names.sanitize_label(label), names.require_id(snapshot_id)
     require_zstd()
     count, (size, digest) = len(state.names), measure(state)
     if size > max_bytes or count > most_documents(max_bytes):
@@ -92,7 +251,7 @@ def build(
         beside |= {"note": None, "incomplete": [LEFT_OUT] if left_out else [], "ruined": 0}
         raw |= {"plaintext_sha256": "", "byte_size": 0, "sealed": seal(facts, snapshot_id, lock)}
         raw |= {} if lock.key is None else {"passphrase_key": lock.key.blob}
-    made = finish(raw, files, beside)
+    made = v1.finish(raw, files, beside)
     return replace(
         made,
         info=made.info if facts is None else facts.told_of(made.info),
@@ -115,7 +274,7 @@ def measure(state: State) -> tuple[int, str]:
 
 
 def _files(label: str, pack_id: str, sizes: Iterable[Any]) -> list[str]:
-    return [pack_filename(label, pack_id, seq) for seq, _ in enumerate(sizes)]
+    return [names.pack_filename(label, pack_id, seq) for seq, _ in enumerate(sizes)]
 
 
 def read_documents(
@@ -152,7 +311,7 @@ def read_chain(
     Of packs that a ``known`` chain has too, nothing is read anew; ``by_tree``, a tree is proof enough.
     """
     info = manifest.info
-    label, file = info.label, manifest_filename(info.label, info.snapshot_id)
+    label, file = info.label, names.manifest_filename(info.label, info.snapshot_id)
     wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED
     require_reader(f"snapshot {info.snapshot_id} of label {label!r}", file=file, wanted=wanted)
     packs = read_packs(manifest, texts, known=() if known is None else [link.pack for link in known.links])
@@ -160,7 +319,7 @@ def read_chain(
     if info.encrypted:
         facts = unseal(manifest, identities)
         info, tree = facts.told_of(info), facts.tree
-    require_size(info.byte_size, max_bytes, file)
+    v1.require_size(info.byte_size, max_bytes, file)
     if info.encrypted:
         packs = tuple(unseal_packs(manifest, packs, identities))
     state, steps = replay(packs, label=label, max_bytes=max_bytes, known=known, spend=spend)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from colony_memory._format import MAX_BYTES
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order
-from colony_memory._format.v2.manifest import LEFT_OUT
+from colony_memory._format.v2.build import LEFT_OUT
 from colony_memory._os.paths import real_path
 from colony_memory._values import Value, replace
 from colony_memory.capture._metadata import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from colony_memory._boundary import require_text
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, id_time, manifest_filename
-from colony_memory._format.v2.manifest import LEFT_OUT
+from colony_memory._format.v2.build import LEFT_OUT
 from colony_memory._values import pattern, replace
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import newest_first
