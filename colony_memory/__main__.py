@@ -25,15 +25,7 @@ _YOUNG = 50_000  # objects before the first look for cycles: modules and classes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        argv: Arguments without the program's name, by default those of the process.
-
-    Returns:
-        The exit code: 0 done, 1 failed, 2 usage, 3 nothing saved yet, 4 corrupt or untrusted, 5 vault unreachable,
-        refused or rate-limited, 130 interrupted, 143 terminated.
-    """
+    """Run the command line, of the process's arguments unless others are given, and give the exit code."""
     if argv is None:
         gc.set_threshold(_YOUNG)
     asked = Asked(sys.argv[1:] if argv is None else argv)

@@ -64,10 +64,7 @@ def read_written(data: bytes) -> str:
 
 
 def require_as_meant(argument: str, value: str) -> str:
-    """The value, unless it bears what a file of settings has around it for another reader.
-
-    It is not repeated: it may be a key.
-    """
+    """The value, unless it bears what a file of settings has around it. It is not repeated: it may be a key."""
     what = ""
     if len(value) > 1 and value[0] == value[-1] in "\"'":
         what = "within quotes, which are taken for a part of it"
@@ -170,10 +167,7 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
 
 
 def was_refused(error: VaultError) -> bool:
-    """True if the vault itself has said no, so that nothing was changed.
-
-    412 does not say so: a client that retried by itself meets its own write. A redirect is nobody's word.
-    """
+    # 412 does not say so: a client that retried by itself meets its own write. A redirect is nobody's word.
     if isinstance(error, VaultDenied):
         return True
     return error.status is not None and error.status != 412 and not 300 <= error.status < 400 and error.status < 500

@@ -158,11 +158,7 @@ class SnapshotDiff(Value):
 
 
 def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff:
-    """The changes from one memory to another.
-
-    Lines end at a line feed. If a great deal of a large document changed, not every line that stayed is found; such a
-    line counts as removed and added, and ``exact`` is false.
-    """
+    """The changes from one memory to another. Where a great deal of a large document changed, ``exact`` is false."""
     both = [name for name in sorted(before) if name in after]
     # The smallest first, so that no document takes the steps of those that need few.
     differ = [name for name in both if before[name] != after[name]]

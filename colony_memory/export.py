@@ -1,7 +1,4 @@
-"""Pure: the export file, one snapshot in one self-contained text: its vault files as they are, nothing signed anew.
-
-SNAPSHOT-FORMAT.md says what it looks like.
-"""
+"""Pure: the export file, one snapshot in one text, with its vault files as they are: SNAPSHOT-FORMAT.md, section 17."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def before_shrink(
 
     The newest is kept, each of which a document was ruined, and each at least twice as large as all kept so far: a
     small memory that goes up and down must not take the place of the large one. It ends :data:`SHRINK_GRACE` later.
-    ``noted`` are earlier findings by id, whose follower may be gone; ``spoilers`` ids of those that ruined a document.
+    ``noted`` are earlier findings, whose follower may be gone; ``spoilers`` ruined a document.
     """
     ordered = newest_first(infos)
     found: dict[str, tuple[Shrink, SnapshotInfo]] = {}

@@ -83,7 +83,7 @@ GROUPS = (
         "What the command line does",
         "Use cases for other faces: they take plain arguments, return typed results, and neither print nor ask.",
         {
-            "shell.app.open": ("choose_place", "Place", "open_memory", "OpenMemory"),
+            "shell.app.open": ("choose_place", "Place"),
             "shell.app.pick": ("find", "find_at"),
             "shell.app.restore": ("save_present",),
             "shell.app.content": ("content_of",),

@@ -1,8 +1,4 @@
-"""Pure: the catalogue in a pointer: a row for each live snapshot, with its summary and the digest of its manifest.
-
-It is cut into pages, newest rows first, which are opened when asked for and carried over unread; the oldest go into
-page files, which never change. A page or file that does not hold what is said of it ends the catalogue.
-"""
+"""Pure: the catalogue in a pointer: pages of rows, opened when asked for, carried over unread, the oldest in files."""
 
 from __future__ import annotations
 
@@ -66,11 +62,7 @@ class _Page(NamedTuple):
 
 
 class Catalog(Sequence[Entry]):
-    """Rows, newest first. Pages are opened one by one, no further than the rows that are asked for.
-
-    Attributes:
-        damage: What is wrong with the page that ended it; None if nothing is wrong with any page opened so far.
-    """
+    """Rows, newest first. Pages are opened one by one, no further than the rows that are asked for."""
 
     def __init__(
         self,
@@ -79,7 +71,7 @@ class Catalog(Sequence[Entry]):
         opened: Iterable[tuple[Entry, ...]] = (),
         unread: tuple[PageFile, ...] = (),
     ) -> None:
-        self.damage: str | None = None
+        self.damage: str | None = None  # what is wrong with the page or file that ended it
         self._label = label
         self._pages, self._opened = list(pages), list(opened)  # rows of the first pages
         self._unread = unread  # page files behind all pages
@@ -148,9 +140,7 @@ class Catalog(Sequence[Entry]):
         return out
 
     def spilled(self, file_id: str) -> tuple[Catalog, dict[str, str]]:
-        """The catalogue with its oldest pages in page files where a pointer would have too many, and the texts of new
-        files; ``file_id`` is an id that no other file has.
-        """
+        """The catalogue with its oldest pages in page files where a pointer would have too many; texts of new ones."""
         runs = self._runs()
         joins = len(runs) + len(self._unread) > MANY_FILES
         (_, own), *others = [(None, [page._replace(file=None) for page in self._pages])] if joins else runs
@@ -176,9 +166,7 @@ class Catalog(Sequence[Entry]):
         return Catalog(self._label, out, self._opened, self._unread), texts
 
     def stored(self) -> tuple[list[str], list[dict[str, Any]]]:
-        """The text of each page in the pointer, as many of the newest as one may have, and what it says of page files;
-        what changed in those and is in no new one is left out, with all behind it.
-        """
+        """The text of each page in the pointer, and what it says of page files, as far as all of it fits there."""
         (_, own), *runs = self._runs()
         chars = accumulate(len(page.text) for page in own)
         fit = sum(room <= MAX_CATALOG_CHARS and share <= 1 for room, share in zip(chars, _shares(own), strict=True))
@@ -281,10 +269,7 @@ class Catalog(Sequence[Entry]):
 
     @property
     def may_lack(self) -> bool:
-        """True if it may have had to leave out older snapshots: it comes near a bound, or is damaged.
-
-        A writer that looks at all snapshots lists what fits, so a catalogue far from every bound lacks none.
-        """
+        """True if it may have had to leave out older snapshots: it comes near a bound, or is damaged."""
         list(self)  # damage shows when a page is opened
         own = self._runs()[0][1]
         shares = max(_shares(own), default=0.0), max(_shares(self._pages), default=0.0) / IN_FILES

@@ -1,6 +1,4 @@
-"""Pure: JSON as snapshots use it, read strictly and written canonically: keys sorted by code point, no white space,
-nothing escaped that need not be, UTF-8; a lone surrogate, which UTF-8 has no bytes for, is written as its JSON escape.
-"""
+"""Pure: JSON as snapshots use it, read strictly and written canonically: SNAPSHOT-FORMAT.md, section 3."""
 
 from __future__ import annotations
 
@@ -56,10 +54,7 @@ def utf8_pieces(text: str) -> Iterator[bytes]:
 
 
 def _escape(run: re.Match[str]) -> str:
-    """Escape surrogates, but none that would join with an escape before it into one character.
-
-    A low one behind a high one stays in the three bytes that UTF-8 forbids and every reader of Python's kind accepts.
-    """
+    """Escape surrogates, but none that would join with an escape before it into one character."""
     out: list[str] = []
     high = False
     for char in run.group():
@@ -83,11 +78,7 @@ def shown(value: object) -> str:
 
 
 def exact_documents(documents: object) -> dict[str, str]:
-    """The documents as a dict and strings, and nothing that is one by inheritance: what is checked is what is saved.
-
-    Raises:
-        ValueError: They are no non-empty dict of strings. The message names the document.
-    """
+    """The documents as a dict and strings, and nothing that is one by inheritance: what is checked is what is saved."""
     # By their classes: a mock of a dict or of a text says that it is one.
     if isinstance(documents, Mapping) and not issubclass(type(documents), dict):
         kind = type(documents).__name__

@@ -1,8 +1,4 @@
-"""Pure: which snapshot is based on which, and which are unmerged: refused, or overtaken by one not based on them.
-
-One without ``based_on`` counts as based on all listed before it. Where a link is missing, what is older counts as an
-ancestor, unless it is unmerged: whatever lost its place to a save that was not based on it is that.
-"""
+"""Pure: which snapshot is based on which, and which are unmerged: refused, or overtaken by one not based on them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pure: plain text to base64 of gzip and back, within bounds, and the ``tree``, a digest of names and contents.
-
-The extra ``fast`` brings libdeflate, which writes gzip in half of zlib's time; no size that it is given is believed.
-"""
+"""Pure: plain text to base64 of gzip and back, within bounds, and the ``tree``, a digest of names and contents."""
 
 from __future__ import annotations
 

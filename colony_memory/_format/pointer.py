@@ -1,8 +1,4 @@
-"""Pure: the ``latest`` pointer of a label, its generation and its catalogue of the live snapshots.
-
-0.1.1 writes five fields of it; what this package adds are hints, unless a signature that the reader trusts covers them.
-A pointer whose ``snapshot_id`` is empty names nothing: its label was emptied on purpose.
-"""
+"""Pure: the ``latest`` pointer of a label, its generation and its catalogue of the live snapshots."""
 
 from __future__ import annotations
 
@@ -100,10 +96,7 @@ class Pointer(Value):
         above: int = 0,
         before: str | None = None,
     ) -> Pointer:
-        """The pointer of the next generation, and of one above ``above``; ``coming`` is about to be brought there.
-
-        ``before`` is the latest until now where this one has no generation: what such a one says is not proven.
-        """
+        """The next pointer; ``coming`` is about to be brought there, ``before`` the latest where this proves none."""
         kept = self.catalog.following(entries)
         # Whoever can write to a vault that nobody signs can set any count: at the end of it, it stays there.
         generation = min(max(self.generation, above) + 1, names.LARGEST)

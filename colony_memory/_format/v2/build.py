@@ -306,10 +306,7 @@ def read_chain(
     spend: Spend = spend_freely,
     by_tree: bool = False,
 ) -> Chain:
-    """The chain that the next snapshot may go on from, every byte of it checked; the ``texts`` are used up.
-
-    Of packs that a ``known`` chain has too, nothing is read anew; ``by_tree``, a tree is proof enough.
-    """
+    """The chain that the next snapshot may go on from, checked, but what is ``known``; the ``texts`` are used up."""
     info = manifest.info
     label, file = info.label, names.manifest_filename(info.label, info.snapshot_id)
     wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED
@@ -367,11 +364,9 @@ def read_proven(
     identities: Identities | None = None,
     spend: Spend = spend_freely,
 ) -> tuple[str, dict[str, str]] | None:
-    """The newest state that the packs of a damaged snapshot still prove, as the id that it was saved under and its
-    documents; None where its base is not proven.
+    """The newest state that the packs of a damaged snapshot still prove: its id and documents, None without a base.
 
-    A pack is proven by its digest, which the manifest, a believed manifest of its own (``digests``), or the pack above
-    it tells; where ``strict``, none that is not proven itself: somebody may have made it.
+    The manifest tells a pack's digest, a believed one of its own (``digests``), or, unless ``strict``, any pack above.
     """
     label, proven, told = manifest.info.label, dict[int, Pack](), manifest.pack_sha256
     require_reader(f"snapshot {manifest.info.snapshot_id} of label {label!r}")

@@ -1,8 +1,4 @@
-"""Pure: packs as vault files, and chains of them: which to write for a new state, and how they are read.
-
-A pack tells what is below it, so that one digest covers a whole chain. Where that has grown long, the new pack
-takes the place of the last ones; where that no longer pays, a base begins a new one. Nothing is ever rewritten.
-"""
+"""Pure: packs as vault files, and chains of them: which to write for a new state, and how they are read."""
 
 from __future__ import annotations
 
@@ -248,10 +244,7 @@ def _pays(frame: bytes, parent: Chain, state: State) -> bool:
 def replay(
     packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None, spend: Spend = spend_freely
 ) -> tuple[State, list[tuple[int, int]]]:
-    """The state that packs lead to, base first, and of each the size and the work; ``spend`` is told of the latter.
-
-    It goes on from a ``known`` chain where all packs of that are the first of these.
-    """
+    """The state that packs lead to, base first, and of each the size and the work; from a ``known`` chain on."""
     state, steps = EMPTY, list[tuple[int, int]]()
     if known is not None and [link.pack for link in known.links] == [*packs[: len(known.links)]]:
         state, steps = known.state, [(link.size, link.work) for link in known.links]

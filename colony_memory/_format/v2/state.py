@@ -1,9 +1,4 @@
-"""Pure: a memory as bytes, what changes from one to the next, and that change applied, within bounds.
-
-A state has a content for each document, and one for each file of a folder's record. As one run it is name, LF, content
-of each in the order of names. A change is one line of JSON, LF, and what is new of contents; a pack is compressed
-against the run before, of a long one against parts: what changed, and what is beside it.
-"""
+"""Pure: a memory as bytes, what changes from one to the next, and that change applied: see SNAPSHOT-FORMAT.md, 19."""
 
 from __future__ import annotations
 
