@@ -196,35 +196,30 @@ def few(names: Sequence[str]) -> str:
 
 def read_labels(listing: Listing) -> dict[str, LabelFiles]:
     """The labels in a listing, by name. Files that are not of this format belong to none."""
-    files, pages = defaultdict[str, dict[str, ListedFile]](dict), defaultdict[str, list[str]](list)
-    ids = defaultdict[tuple[str, str], list[str]](list)
-    numbered = defaultdict[tuple[str, str], dict[str, dict[int, str]]](dict)
+    files, kinds = defaultdict[str, dict[str, ListedFile]](dict), defaultdict[tuple[str, str], list[Any]](list)
     for name, stored in listing.files.items():
         file = read_filename(name)
-        if file is None:
-            continue
-        files[file.label][name] = stored
-        if file.kind == "page":
-            pages[file.label].append(name)
-        elif file.snapshot_id is not None and file.seq is None:
-            ids[file.label, file.kind].append(file.snapshot_id)
-        elif file.snapshot_id is not None and file.seq is not None:
-            numbered[file.label, file.kind].setdefault(file.snapshot_id, {})[file.seq] = name
+        if file is not None:
+            files[file.label][name] = stored
+            kinds[file.label, file.kind].append((file.seq, file.snapshot_id, name))
 
-    def in_order(label: str, kind: str) -> dict[str, dict[int, str]]:
-        return {each: dict(sorted(found.items())) for each, found in numbered[label, kind].items()}
+    def numbered(label: str, kind: str) -> dict[str, dict[int, str]]:
+        found = defaultdict[str, dict[int, str]](dict)
+        for seq, own, name in sorted(kinds[label, kind]):
+            found[own][seq] = name
+        return dict(found)
 
     return {
         label: LabelFiles(
             label,
             there,
             listing.complete,
-            manifests=tuple(sorted(ids[label, "manifest"], key=id_order, reverse=True)),
-            parts=in_order(label, "part"),
-            packs=in_order(label, "pack"),
-            pins=frozenset(ids[label, "pin"]),
+            manifests=tuple(sorted((own for _, own, _ in kinds[label, "manifest"]), key=id_order, reverse=True)),
+            parts=numbered(label, "part"),
+            packs=numbered(label, "pack"),
+            pins=frozenset(own for _, own, _ in kinds[label, "pin"]),
             listing=listing,
-            pages=tuple(pages[label]),
+            pages=tuple(name for _, _, name in kinds[label, "page"]),
         )
         for label, there in sorted(files.items())
     }

@@ -49,6 +49,8 @@ _AHEAD = 15
 # Bytes of files beside twice max_bytes; and what stands around the base64 in each of them.
 _BESIDE, _AROUND = 2**26, 4096
 
+#: What a snapshot gives that cannot be read.
+UNREADABLE = (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError)
 #: Reads the documents of a manifest, as :func:`read_documents` does.
 Unpack: TypeAlias = Callable[..., "dict[str, str] | None"]
 

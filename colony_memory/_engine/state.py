@@ -242,14 +242,9 @@ async def look(
     """Read the pointer, and what else it takes to judge a label. What speaks against it counts only where the pointer
     is still the same afterwards: other clients may have saved, or deleted, between the reads.
 
-    Args:
-        everything: Look at every snapshot.
-        listed: List the files in any case.
-        at_least: A head that the label must have reached, beside those that were seen.
-        lenient: Go on where the witness does not answer.
-        newer: Where the pointer has to be proven, look for what is newer than the latest: it may have been put back.
-        unremoved: Ids that count as not removed, see :class:`Asked`.
-        files: The label in a listing of an earlier moment; it stands only where nothing speaks against the label.
+    ``everything`` looks at every snapshot, ``lenient`` goes on where the witness does not answer, ``newer`` looks for
+    what is newer than the latest where the pointer has to be proven: it may have been put back. ``files`` are of a
+    listing of an earlier moment, which stands only where nothing speaks against the label.
     """
     for turn in range(_TRIES):
         seen, blind = () if at_least is None else (at_least,), None

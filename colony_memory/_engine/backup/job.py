@@ -12,7 +12,7 @@ from colony_memory._boundary import require_text, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, MemoryHome, is_conflict, settled, stood_for, with_merged
 from colony_memory._engine.keep import policy_of
-from colony_memory._engine.load import load, restores, unsealed_info, would_do
+from colony_memory._engine.load import UNREADABLE, load, restores, unsealed_info, would_do
 from colony_memory._engine.observe import observed
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files, look
@@ -25,15 +25,7 @@ from colony_memory._format.names import id_order, require_id, require_label
 from colony_memory._format.payload import tree_of
 from colony_memory._format.record import lacks_text
 from colony_memory._values import Record, Value, field
-from colony_memory.exceptions import (
-    ConflictDetected,
-    DecryptionError,
-    Hint,
-    SnapshotCorrupt,
-    SnapshotNotFound,
-    UntrustedSnapshot,
-    message_of,
-)
+from colony_memory.exceptions import ConflictDetected, DecryptionError, Hint, message_of
 from colony_memory.signing import did_key_of
 from colony_memory.snapshot import digest
 
@@ -51,7 +43,6 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 _CONFLICT = ("raise", "continue", "merge")
-_UNREADABLE = (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError)
 
 
 def check_arguments(
@@ -267,7 +258,7 @@ async def _tell_lacking(job: Job, latest: str) -> None:
     try:
         lacking = lacks_text(job.whole(), (await load(job.session, label, latest)).documents)
         why, hint = "has text that this memory lacks", Hint("merge", "snapshot_id", latest, label=label)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         # There is nothing to merge with.
         lacking, why, hint = True, f"cannot be read here ({message_of(error)})", None
     if not lacking:
@@ -323,7 +314,7 @@ async def merge_theirs(job: Job, state: State) -> tuple[Merged | None, bool]:
     theirs = str(job.theirs)
     try:
         other = (await load(job.session, job.label, theirs)).documents
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         # What is only closed may hold what is nowhere else: it stays the latest, and ours is stored without being it.
         closed = isinstance(error, DecryptionError)
         what = "is not merged, and stays the latest" if closed else "could not be merged, and is passed over"
@@ -345,7 +336,7 @@ async def _merge(
     instead = stand_ins(state.infos)
     over, before = merge_base(state.infos, state.unmerged, {instead.get(each, each) for each in own}, name), None
     if over is not None:
-        with suppress(*_UNREADABLE):
+        with suppress(*UNREADABLE):
             before = (await load(session, state.label, over)).documents
     return await session.vault.compute(merge, before, ours, theirs, theirs_name=name)
 
