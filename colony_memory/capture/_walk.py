@@ -341,28 +341,21 @@ def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, 
     entries, links, lost = dict[str, os.stat_result](), dict[str, str](), dict[str, str]()
     names = [*place.names()]
     for _ in range(_LOOKS):
-        gone = set[str]()
+        lost.clear()
         for name in names:
-            status = None
             try:
                 status = place.look(name)
                 if status is not None and stat.S_ISLNK(status.st_mode):
                     links[name] = place.read_link(name)
             except OSError as error:
-                with contextlib.suppress(OSError):
-                    again = place.look(name)
-                    if status is not None and (again is None or not is_same(status, again)):
-                        gone.add(name)
-                        continue
                 lost[name] = reason_of(error)
-                continue
-            if status is None:
-                gone.add(name)
             else:
-                entries[name] = status
-        names = [*gone.intersection(place.names())] if gone else []
-    lost |= dict.fromkeys(names, steady.VANISHED)
-    return entries, links, lost
+                if status is None:
+                    lost[name] = steady.VANISHED
+                else:
+                    entries[name] = status
+        names = [*lost.keys() & {*place.names()}] if lost else []
+    return entries, links, {name: lost[name] for name in names}
 
 
 def _is_repository(place: Directory) -> bool:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.open_files import Locked, shared_lock
 from colony_memory._os.paths import Identity, is_file
-from colony_memory._values import Value
 from colony_memory.capture._filenames import INDEX, JOURNAL, LOG
 from colony_memory.capture._steady import TRIES, NotSaved, TooLarge, has_file, read_bytes, read_start, still_holds
 
@@ -38,38 +37,8 @@ class DatabaseDamaged(Exception):
     """It is not to be read as a database; the text is the reason."""
 
 
-class _Unsteady(Exception):
-    """It changed while it was read; the text says how."""
-
-
-class _Files(Value):
-    """The bytes of a database and of the files beside it, empty where there is no such file."""
-
-    database: bytes | bytearray
-    log: bytes | bytearray
-    journal: bytes | bytearray
-    index: bytes | bytearray
-
-    @property
-    def has_log(self) -> bool:
-        return self.log[:4] in _LOG_MAGIC
-
-    @property
-    def has_journal(self) -> bool:
-        return self.journal.startswith(_JOURNAL_MAGIC)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The suffixes of the files that hold nothing but what SQLite made of the database.
-
-        Log and journal that were dealt with are empty, or begin with zeros; so does an index that is new.
-        """
-        own = {
-            LOG: not self.log or self.has_log,
-            JOURNAL: self.has_journal or not any(self.journal[: len(_JOURNAL_MAGIC)]),
-            INDEX: self.index[:4] in _INDEX_VERSION or not any(self.index),
-        }
-        return tuple(suffix for suffix, is_own in own.items() if is_own)
+# The bytes of a database, its log, its journal and its index, empty where there is no such file.
+_Files = tuple["bytes | bytearray", "bytes | bytearray", "bytes | bytearray", "bytes | bytearray"]
 
 
 def read_database(place: Directory, name: str, *, limit: int) -> tuple[bytes | bytearray, tuple[str, ...]]:
@@ -78,21 +47,28 @@ def read_database(place: Directory, name: str, *, limit: int) -> tuple[bytes | b
     Where nothing is to be merged, it is the database as it is. The same content gives the same bytes. NotSaved,
     DatabaseDamaged, or TooLarge where it has more bytes than ``limit``, together with what is to be merged.
     """
-    files = _read_together(place, name, limit=limit)
-    size = int.from_bytes(files.database[16:18], "big")
+    database, log, journal, index = _read_together(place, name, limit=limit)
+    size = int.from_bytes(database[16:18], "big")
     size = _LARGEST_PAGE if size == 1 else size
-    if len(files.database) < _HEADER_SIZE or size < _SMALLEST_PAGE or size & (size - 1):
+    if len(database) < _HEADER_SIZE or size < _SMALLEST_PAGE or size & (size - 1):
         raise DatabaseDamaged("its header is damaged")
-    if len(files.database) % size:
+    if len(database) % size:
         raise DatabaseDamaged("it is not a whole number of pages")
-    parts = tuple(name + suffix for suffix in files.parts)
-    if not files.has_log and not files.has_journal:
-        return files.database, parts
-    if files.has_journal and files.journal.endswith(_JOURNAL_MAGIC):
+    has_log, has_journal = log[:4] in _LOG_MAGIC, journal.startswith(_JOURNAL_MAGIC)
+    # Log and journal that were dealt with are empty, or begin with zeros; so does an index that is new.
+    own = {
+        LOG: has_log or not log,
+        JOURNAL: has_journal or not any(journal[: len(_JOURNAL_MAGIC)]),
+        INDEX: index[:4] in _INDEX_VERSION or not any(index),
+    }
+    parts = tuple(name + suffix for suffix, is_own in own.items() if is_own)
+    if not has_log and not has_journal:
+        return database, parts
+    if has_journal and journal.endswith(_JOURNAL_MAGIC):
         # SQLite would look for a file of that name, and delete it. Without it nobody can tell whether it was committed.
         raise DatabaseDamaged("its journal names a file of another database that it belongs to")
     try:
-        return _merge(files, limit=limit), parts
+        return _merge(database, {LOG: log, JOURNAL: journal}, limit=limit), parts
     except OSError as error:
         raise NotSaved(f"what is beside it cannot be merged: {error.strerror or error}") from error
 
@@ -121,17 +97,19 @@ def _read_together(place: Directory, name: str, *, limit: int) -> _Files:
     while True:
         tries += 1
         try:
-            return _read_locked(place, name, limit=limit)
+            if (files := _read_locked(place, name, limit=limit)) is not None:
+                return files
         except Locked as locked:
             if time.monotonic() > end:
                 raise NotSaved(f"locked by another program for {_WAIT:g} seconds") from locked
-        except _Unsteady as unsteady:
+        else:
             if tries >= TRIES and time.monotonic() > end:
-                raise NotSaved(f"changed while it was read, {tries} times in a row") from unsteady
+                raise NotSaved(f"changed while it was read, {tries} times in a row")
         time.sleep(_PAUSE)
 
 
-def _read_locked(place: Directory, name: str, *, limit: int) -> _Files:
+def _read_locked(place: Directory, name: str, *, limit: int) -> _Files | None:
+    """Read all once; None where it changed meanwhile."""
     with place.file(name) as (descriptor, _):
         # What logs ahead is whole at every moment. What does not may keep its journal in memory, so that the lock is
         # all there is to tell that a change is under way.
@@ -142,53 +120,49 @@ def _read_locked(place: Directory, name: str, *, limit: int) -> _Files:
         except Locked:
             # Where the writer's journal is on disk, it takes back all that the writer has done.
             files = _read_once(place, name, descriptor, limit=limit)
-            if files.has_journal:
+            if files is None or files[2].startswith(_JOURNAL_MAGIC):
                 return files
             raise
 
 
-def _read_once(place: Directory, name: str, descriptor: int, *, limit: int) -> _Files:
+def _read_once(place: Directory, name: str, descriptor: int, *, limit: int) -> _Files | None:
     with ExitStack() as stack:
-        opened = {name: descriptor}
+        opened = {"": descriptor}
         for suffix in (LOG, JOURNAL, INDEX):
             if has_file(place, name + suffix):
                 with contextlib.suppress(FileNotFoundError):
-                    opened[name + suffix], _ = stack.enter_context(place.file(name + suffix))
+                    opened[suffix], _ = stack.enter_context(place.file(name + suffix))
         data: dict[str, bytes | bytearray] = {}
-        for each, open_one in opened.items():
-            size = os.fstat(open_one).st_size
-            if size > limit:
-                raise TooLarge(sum(os.fstat(one).st_size for one in opened.values()))
-            found = read_bytes(open_one, limit=limit)
+        for suffix, each in opened.items():
+            try:
+                found = read_bytes(each, limit=limit)
+            except TooLarge as error:
+                raise TooLarge(sum(os.fstat(one).st_size for one in opened.values())) from error
             if found is None:
-                raise _Unsteady(f"{each!r} shrank")
+                return None
             limit -= len(found)
-            data[each] = found
-        index = data.pop(name + INDEX, b"")  # which readers change too, and nothing is taken from
-        opened.pop(name + INDEX, None)
-        # What is appended to log or journal meanwhile belongs to a later moment.
-        for each in reversed(opened):
-            if not still_holds(opened[each], data[each]):
-                raise _Unsteady(f"{each!r} changed")
-        if os.fstat(descriptor).st_size != len(data[name]):
-            raise _Unsteady(f"{name!r} grew")
-        for each in (name, name + LOG, name + JOURNAL):
-            status, there = place.look(each), opened.get(each)
+            data[suffix] = found
+        # What is appended to log or journal meanwhile belongs to a later moment. The index is changed by readers too.
+        held = all(still_holds(opened[each], data[each]) for each in (JOURNAL, LOG, "") if each in opened)
+        if not held or os.fstat(descriptor).st_size != len(data[""]):
+            return None
+        for suffix in ("", LOG, JOURNAL):
+            status, there = place.look(name + suffix), opened.get(suffix)
             now = Identity.of(status) if status is not None and is_file(status) else None
             if now != (None if there is None else Identity.of(os.fstat(there))):
-                raise _Unsteady(f"{each!r} was replaced")
-    return _Files(data[name], data.get(name + LOG, b""), data.get(name + JOURNAL, b""), index)
+                return None  # it was replaced
+    return data[""], data.get(LOG, b""), data.get(JOURNAL, b""), data.get(INDEX, b"")
 
 
-def _merge(files: _Files, *, limit: int) -> bytes:
+def _merge(database: bytes | bytearray, beside: dict[str, bytes | bytearray], *, limit: int) -> bytes:
     try:
         import sqlite3
     except ImportError as error:  # a Python that was built without it
         raise NotSaved(f"what is beside it takes SQLite to merge, and this Python has none: {error}") from error
     with tempfile.TemporaryDirectory(prefix="colony-memory-") as scratch:
         copy = Path(scratch, "database")
-        copy.write_bytes(files.database)
-        for suffix, data in ((LOG, files.log), (JOURNAL, files.journal)):
+        copy.write_bytes(database)
+        for suffix, data in beside.items():
             if data:
                 Path(f"{copy}{suffix}").write_bytes(data)
         try:
