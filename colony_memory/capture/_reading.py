@@ -84,23 +84,24 @@ class Found:
 
     def within_reach(self, work: Callable[[], None], on_progress: Callable[[int, int, str], None] | None) -> None:
         """Find or read in a thread of its own: a system that does not answer may hold that for ever, and no other."""
-        ended, raised = threading.Event(), list[BaseException]()
+        failed = list[BaseException]()
 
         def run() -> None:
             try:
                 work()
             except BaseException as error:  # noqa: BLE001 - raised where the answer is waited for
-                raised.append(error)
-            ended.set()
+                failed.append(error)
 
         thread = threading.Thread(target=run, name="colony-memory-reading", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # there are no more threads: nothing ends what the system does not answer for then
-            return work()
+            work()
+            return
         steps, since = 0, time.monotonic()
         try:
-            while not ended.wait(_SECONDS_BETWEEN_REPORTS):
+            while thread.is_alive():
+                thread.join(_SECONDS_BETWEEN_REPORTS)
                 if self._steps != steps:
                     steps, since = self._steps, time.monotonic()
                     self.report(on_progress)
@@ -110,12 +111,8 @@ class Found:
         except BaseException:
             self._called_off = True
             raise
-        thread.join()
-        try:
-            for error in raised:
-                raise error
-        finally:
-            raised.clear()  # it would refer to this very frame
+        if failed:
+            raise failed.pop()
 
     def report(self, on_progress: Callable[[int, int, str], None] | None) -> None:
         if on_progress is not None and self:
