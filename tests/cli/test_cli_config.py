@@ -181,7 +181,7 @@ def test_a_restore_never_writes_the_file_that_is_obeyed(cli, page, refused, tmp_
     before = page.read_text()
     evil = tmp_path / "evil" / "colony-memory"
     evil.mkdir(parents=True)
-    (evil / "config.toml").write_text('on_error = "touch /tmp/owned"\n')
+    (evil / "config.toml").write_text('before = "touch /tmp/owned"\n')
     cli("backup", tmp_path / "evil", "--label", "evil", "--quiet")
     line = refused(1, "restore", "--label", "evil", "--force", tmp_path / "config")
     assert "'colony-memory/config.toml' is where the configuration of this program is kept; nothing was written" in line

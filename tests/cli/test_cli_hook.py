@@ -112,7 +112,6 @@ def test_secrets_stop_it_and_are_not_repeated(hook, vault, folder):
         ["--vault", "memory:"],
         ["--vault", "user@host:/path"],
         ["--key-file", "missing.pem"],
-        ["--on-error", "mail 'x"],
         ["more"],
         ["--dry-run"],
         ["--settings", "x"],
@@ -162,15 +161,6 @@ def test_what_hangs_holds_nobody_up(hook, vault, monkeypatch):
     assert left == [0]
     assert time.monotonic() - began < 20
     assert runs(vault)[0] == (False, "failed:")
-
-
-def test_the_command_for_failures_is_told(hook, vault, folder, tmp_path):
-    told = tmp_path / "told"
-    hook("Stop", "--on-error", f"touch {told}")
-    assert not told.exists()
-    (folder / "MEMORY.md").write_text(TOKEN)
-    hook("Stop", "--on-error", f"touch {told}")
-    assert told.exists()
 
 
 def test_a_conflict_is_told_and_blocks_nobody_as_all_is_saved(hook, vault, folder, monkeypatch):
@@ -270,7 +260,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
         3, 1, 2, 3, 4, 5, "6d", "notes", ["*.log"], "mask", ["a.md:github-token"], "./copy",
         on_conflict="continue",
     )  # fmt: skip
-    call = hook_verb.Call("m", "codex", 9.5, saving, on_error="o", common=common)
+    call = hook_verb.Call("m", "codex", 9.5, saving, common=common)
     words = hook_verb.command_words(call, "/m", Place(str(vault.path), vault))
     flags = {each.partition("=")[0] for each in words if each.startswith("--")}
     # What says where an answer goes, or what has come to others of these by now.
@@ -279,7 +269,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
     assert flags == {
         *commands.WHERE, "--config", "--format", "--label", "--timeout", "--exclude", "--keep",
         "--keep-hourly", "--keep-daily", "--keep-weekly", "--keep-monthly", "--keep-yearly", "--keep-within",
-        "--secrets", "--allow-secret", "--before", "--on-conflict", "--on-error",
+        "--secrets", "--allow-secret", "--before", "--on-conflict",
     }  # fmt: skip
     relative = {each for each in words if each.partition("=")[2] in ("k", "w", "i", "p", "c", "./copy")}
     assert not relative

@@ -209,7 +209,6 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "final_timeout": time,
     "max_age": time,
     "before": command,
-    "on_error": command,
 }
 #: Of these what the file says counts too where the command line gives more.
 ADDED = frozenset({"exclude", "allow_secret"})

@@ -129,7 +129,6 @@ OPTIONS = {
     "every": ("--every TIME", "Time between backups: 90s, 15m, 1h30m, 2d."),
     "final_timeout": ("--final-timeout TIME", "How long the last backup may take."),
     "once": ("--once", "Make one backup and end, as 'backup' does."),
-    "on_error": ("--on-error COMMAND", "Run this after a failure, told in COLONY_MEMORY_ERROR, _KIND, _CODE, _LABEL."),
     "snapshot": ("--snapshot ID", "The same as ID."),
     "at": ("--at TIME", "The newest not after this time: 2026-11-01T12:00 (local; Z for UTC), a day, 3h ago."),
     "only": ("--only GLOB...", "Only files whose path matches; * matches / too."),

@@ -122,18 +122,17 @@ class Call:
             params["label"] = [agent] if isinstance(params["label"], tuple) else agent
         if "exclude" in params and f"{self.verb}.exclude" not in UNSET:
             params["exclude"] = [*host.exclude(kinds), *(params["exclude"] or [])]
-        if name == "paths" and not words:
-            params[name] = [str(host.require_folder())]
-        elif name == "directory" and not words:
-            params[name] = str(host.folder())
-        elif name == "words" and (not words or (words[0] == "install" and len(words) == 2)):
-            params[name] = [*words, str(host.require_folder() if words else host.folder())]
-        elif name == "command":
-            params[name] = [str(host.folder()), *words]
-        elif name == "target" and (
-            not words or (len(words) == 1 and names_a_snapshot(words[0]) and not Path(words[0]).exists())
-        ):
-            params[name] = [*words, str(host.folder())]
+        is_missing = {
+            "": False,
+            "command": True,
+            "words": not words or (words[0] == "install" and len(words) == 2),
+            "target": not words or (len(words) == 1 and names_a_snapshot(words[0]) and not Path(words[0]).exists()),
+        }.get(name, not words)
+        if is_missing:
+            has_to_be = name == "paths" or (name == "words" and words)
+            folder = str(host.require_folder() if has_to_be else host.folder())
+            known = [folder, *words] if name == "command" else [*words, folder]
+            params[name] = folder if name == "directory" else known
 
 
 def parse(verb: str, argv: Sequence[str]) -> Call | None:

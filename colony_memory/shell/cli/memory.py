@@ -6,7 +6,6 @@ import sys
 import warnings
 from contextlib import contextmanager
 from functools import cache
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._values import Value, field
@@ -21,7 +20,7 @@ from colony_memory.shell.words import FEW, count
 from colony_memory.shell.words.errors import NO_VAULT, NOTHING_SAVED, PROGRAM, Failure, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from colony_memory.shell.app.open import Place
@@ -43,10 +42,6 @@ class OpenVault(Value):
     def working(self, doing: str = "Reading") -> AbstractContextManager[None]:
         """Show on a terminal that something is under way; ``doing`` is followed by the vault's name."""
         return self.output.working(f"{doing} {self.place.title}", self.progress)
-
-    def steps(self, action: str) -> Callable[..., None]:
-        """A callback for the number of steps that are done and of all of them, which a terminal shows."""
-        return lambda done, total, *_: self.progress(SimpleNamespace(action=action, done=done, total=total))
 
 
 @contextmanager

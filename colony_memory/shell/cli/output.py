@@ -22,9 +22,7 @@ from colony_memory.shell.words.errors import (
     USAGE,
     Failure,
     Terminated,
-    describe,
-    exit_code,
-    kind_of,
+    ignore_signals,
     say,
     say_json,
     show_progress,
@@ -37,9 +35,6 @@ if TYPE_CHECKING:
 
     from colony_memory.exceptions import Hint
     from colony_memory.schedule.last_run import LastRun
-
-#: Seconds that the command for failures may take at the end of a process that somebody waits for.
-LAST_WORDS = 5.0
 
 _DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
@@ -157,6 +152,10 @@ class Progress:
         if getattr(event, "total", 0) > 1:
             self._add(f"{_DOING.get(event.action, event.action)} {event.done} of {event.total}")
 
+    def steps(self, action: str) -> Callable[..., None]:
+        """A callback for the number of steps that are done and of all of them."""
+        return lambda done, total, *_: self._add(f"{action} {done} of {total}") if total > 1 else None
+
     def read(self, files: int, size_read: int, _name: str) -> None:
         """Show how much was read: an ``on_progress`` of what reads folders."""
         self._add(f"{count(files, 'file')}, {size(size_read)}")
@@ -191,11 +190,10 @@ def first_interrupt_only() -> Iterator[None]:
     """
     ours = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if ours}
-    watched = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    watched = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
 
     def stop(number: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
-        for each in watched:
-            signal.signal(each, signal.SIG_IGN)
+        ignore_signals()
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     try:
@@ -203,39 +201,8 @@ def first_interrupt_only() -> Iterator[None]:
             signal.signal(number, stop)
         yield
     finally:
-        for number in watched:
-            signal.signal(number, before[number])
-
-
-@contextmanager
-def failures_told(
-    command: str | None, *, label: str, output: Output, patience: Callable[[], float] = lambda: LAST_WORDS
-) -> Iterator[Callable[[str | None, BaseException | None], object]]:
-    """Start the user's command after what ends the block by an error, and after each run that failed.
-
-    Gives what is called after each run: with its message and error, or with None where it was right.
-    """
-    if command is None:
-        yield lambda _message, _error: None
-        return
-    from colony_memory.schedule.on_error import OnError
-
-    told = OnError(command, label=label, warn=lambda text: output.warn(text if output.as_json else f"warning: {text}"))
-
-    def tell(message: str | None, error: BaseException | None) -> None:
-        if message is None:
-            told.wait(0.0)
-        else:
-            kind, code = ("Incomplete", FAILED) if error is None else (kind_of(error), exit_code(error))
-            told.failed(message, kind=kind, code=code)
-
-    try:
-        yield tell
-    except (Exception, KeyboardInterrupt) as error:
-        tell(describe(error), error)
-        raise
-    finally:
-        told.wait(patience())
+        for number, handler in watched.items():
+            signal.signal(number, handler)
 
 
 def tell_run(done: LastRun, output: Output, *, aside: bool = False) -> None:

@@ -30,7 +30,6 @@ def run_backup(
     *,
     saving: SavingOptions,
     dry_run: bool = False,
-    on_error: str | None = None,
     format: str | None = None,  # noqa: A002 - the word for it
     no_index: bool = False,
     verbose: bool = False,
@@ -49,7 +48,6 @@ def run_backup(
     colony-memory backup --secrets mask ~/agent/workspace
     colony-memory backup --note 'before the move' --tag move ~/agent/memory
     colony-memory backup --agent claude-code
-    colony-memory backup --quiet --on-error "logger -t memory failed" ~/agent/memory
     """
     options, output = saving.parsed(common.agent), common.output
     if dry_run:
@@ -61,17 +59,13 @@ def run_backup(
                 output.note("the command of --before was not run, which may change what there is to save")
             _tell(found.capture, common, saving, verbose=verbose)
         return 0 if found else FAILED
-    told = outputs.failures_told(on_error, label=saving.label, output=common.output, patience=lambda: 30.0)
-    with told as tell_failure:
-        with open_memory(common, making=True, wire=format) as opened:
-            saved = save(opened, paths, options, index=not no_index)
-            output.done(_document(saved.capture, saved), *_lines(saved))
-            if saved.info.diverged_from and saved.info.reused:
-                # Not as a line of the answer: it is told under --quiet too.
-                outputs.caution(_diverged_line(saved.info, joined=False))
-            _tell(saved.capture, common, saving, verbose=verbose)
-        if not saved:
-            tell_failure(f"left out: {'; '.join(map(str, saved.left_out))}", None)
+    with open_memory(common, making=True, wire=format) as opened:
+        saved = save(opened, paths, options, index=not no_index)
+        output.done(_document(saved.capture, saved), *_lines(saved))
+        if saved.info.diverged_from and saved.info.reused:
+            # Not as a line of the answer: it is told under --quiet too.
+            outputs.caution(_diverged_line(saved.info, joined=False))
+        _tell(saved.capture, common, saving, verbose=verbose)
     return 0 if saved else FAILED
 
 
@@ -234,7 +228,6 @@ def run_watch(
     final_timeout: str = "10s",
     once: bool = False,
     saving: SavingOptions,
-    on_error: str | None = None,
     format: str | None = None,  # noqa: A002 - the word for it
     common: CommonOptions,
 ) -> int:
@@ -250,7 +243,7 @@ def run_watch(
     from colony_memory.shell.app.open import choose_place
 
     if once:
-        return run_backup(paths, saving=saving, on_error=on_error, format=format, common=common)
+        return run_backup(paths, saving=saving, format=format, common=common)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     place, output = choose_place(common.vault), common.output
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
@@ -260,20 +253,18 @@ def run_watch(
         with open_memory(replace(common, quiet=True), making=True, wire=format) as opened:
             return save(opened, paths, saving.parsed(common.agent), unattended=True)
 
-    def tell(done: LastRun, error: BaseException | None) -> None:
+    def tell(done: LastRun, _error: BaseException | None) -> None:
         # Only now: an error of the first run is one line, and the only one.
         if greeting:
             output.note(greeting.pop())
         with suppress(Failure):  # a reader that went away must not end the backups
             outputs.tell_run(done, output)
-        tell_failure(None if done.ok else done.message, error)
 
     state = last_run_path(place.url, saving.label)
     watch = Watch(save_again, every=interval, final_timeout=patience, state=state, on_run=tell)
     code = FAILED
     try:
-        with outputs.failures_told(on_error, label=saving.label, output=output) as tell_failure:
-            ended = watch.run()
+        ended = watch.run()
         if ended.error is not None:
             code = exit_code(ended.error)
         elif ended.last.ok:

@@ -39,7 +39,6 @@ def run_hook(
     settings: str | None = None,
     dry_run: bool = False,
     saving: SavingOptions,
-    on_error: str | None = None,
     common: CommonOptions,
 ) -> int:
     """'hook install HOST DIR' puts the calls into the settings of Claude Code (claude-code), Codex (codex) or Gemini
@@ -62,7 +61,7 @@ def run_hook(
 
     doing, host, folder = _read(words)
     seconds = read_seconds("--timeout", timeout)
-    call = Call(folder or "", host or format, seconds, saving, on_error, common)
+    call = Call(folder or "", host or format, seconds, saving, common)
     if doing == "install":
         return _install(call, settings, dry_run=dry_run)
     if doing == "uninstall":
@@ -100,14 +99,11 @@ def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
 
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.client import ColonyMemory
-    from colony_memory.schedule.on_error import OnError
     from colony_memory.shell.hooks.install import in_a_cache, with_hooks
 
     output = call.common.output
     # What every call would fail of is refused before.
     call.saving.parsed(call.common.agent)
-    if call.on_error is not None:
-        OnError(call.on_error, label=call.saving.label, warn=output.warn)
     host, place = HOSTS[call.host], choose_place(call.common.vault)
     folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the way that was meant
     if not os.path.isdir(folder):  # noqa: PTH112
@@ -167,14 +163,14 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
     settle: dict[str, Callable[[Any], Any]] = {
         **dict.fromkeys(("config", "key_file", "witness", "passphrase_file"), settled),
-        **dict.fromkeys(("before", "on_error"), settled_command),
+        "before": settled_command,
         "encrypt_to": settled_recipients,
         "identity": settled_identities,
         "kinds": lambda kinds: [",".join(kinds)] if agent else [],
         # The host's own rules come with it, those of today.
         "exclude": lambda globs: globs[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
     }
-    given = {**vars(common), **vars(saving), "on_error": call.on_error}
+    given = {**vars(common), **vars(saving)}
     usual = {**vars(CommonOptions()), **vars(SavingOptions())}
     for name, value in given.items():
         if name in ("vault", "label", "as_json", "quiet", "note", "tag") or value in (None, usual.get(name)):
@@ -202,12 +198,10 @@ class Call(Record):
     host: str
     seconds: float  # how long the host may be held up
     saving: SavingOptions
-    on_error: str | None
     common: CommonOptions
     deadline: float = 0.0
     saves: bool = False  # it is an event to save at
     state: Path | None = None  # where it is noted how that went
-    failure: tuple[str, BaseException | None] | None = None  # for the user's command
 
     def left(self) -> float:
         return self.deadline - time.monotonic()
@@ -242,7 +236,6 @@ class Call(Record):
                 raise
             hosts.note_run(self.state, run)
         if not run.ok:
-            self.failure = run.message, None
             said.insert(0, f"not all of the memory is saved: {run.message}")
         return "", shown("; ".join(said))
 
@@ -270,7 +263,6 @@ class Call(Record):
             return stand, f"the memory could not be looked at: {what}"
         if self.state is not None and not in_time:
             hosts.within(_LONGEST_NOTE, partial(hosts.note_run, self.state, run_of(now_utc(), None, error)))
-        self.failure = what, error
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
             return "", f"the memory is saved, but: {what}"
         again = command("backup", self.folder, label=self.saving.label, given=asdict(self.common))
@@ -285,22 +277,17 @@ def answer_host(call: Call) -> int:
     patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
     event, unread = hosts.read_event(hosts.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
     call.saves = event not in host.tells
-    with outputs.failures_told(
-        call.on_error, label=call.saving.label, output=output, patience=lambda: max(1.0, call.left())
-    ) as tell_failure:
-        if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        done, error = hosts.within(call.left(), call.save if call.saves else call.tell)
-        context, problem = done or call.failed(error)
-        not_understood = unread and f"what {host.title} said could not be understood, {unread}"
-        problem = "; ".join(filter(None, [problem, not_understood]))
-        if problem:
-            output.warn(problem if output.as_json else f"warning: {problem}")
-        # A host that does not wait may be gone by now.
-        with suppress(Failure):
-            outputs.Output().answer(hosts.answer(host, event, context, problem))
-        if call.failure is not None:
-            tell_failure(*call.failure)
+    if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    done, error = hosts.within(call.left(), call.save if call.saves else call.tell)
+    context, problem = done or call.failed(error)
+    not_understood = unread and f"what {host.title} said could not be understood, {unread}"
+    problem = "; ".join(filter(None, [problem, not_understood]))
+    if problem:
+        output.warn(problem if output.as_json else f"warning: {problem}")
+    # A host that does not wait may be gone by now.
+    with suppress(Failure):
+        outputs.Output().answer(hosts.answer(host, event, context, problem))
     if done is None and error is None:
         outputs.leave(0)
     return 0

@@ -95,7 +95,7 @@ def run_restore(
                 exclude=exclude or (),
                 allow_secrets=allow_secret or (),
                 host=host,
-                on_progress=opened.steps("writing"),
+                on_progress=opened.progress.steps("writing"),
             )
         info, written, before, left = restored.info, restored.written, restored.before, restored.salvaged
         document = {

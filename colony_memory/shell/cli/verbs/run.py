@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.watch import LastRun, Watch
+    from colony_memory.schedule.watch import Watch
     from colony_memory.shell.app.options import BackupOptions
     from colony_memory.shell.app.run import Begun
     from colony_memory.shell.app.save import Saved
@@ -65,7 +66,6 @@ def run_run(
     saving: SavingOptions,
     every: str = "15m",
     final_timeout: str = "10s",
-    on_error: str | None = None,
     fallback: bool = False,
     no_fill: bool = False,
     dry_run: bool = False,
@@ -110,7 +110,6 @@ def run_run(
         return FAILED if begun.failed else 0
     again = partial(errors.command, label=label, given=asdict(common))
     with ExitStack() as stack:
-        tell_failure = stack.enter_context(outputs.failures_told(on_error, label=label, output=output))
         stack.enter_context(_starting(program))
         state = last_run_path(choose_place(common.vault).url, label)
         stack.enter_context(alone(state))
@@ -122,12 +121,8 @@ def run_run(
         if host is not None and begun.restored is not None:
             tell_host(host, output)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
-
-        def tell(done: LastRun, error: BaseException | None) -> None:
-            outputs.tell_run(done, output, aside=True)
-            tell_failure(None if done.ok else done.message, error)
-
         save = _saver(opened, directory, options, first=begun.is_first)
+        tell = lambda done, _error: outputs.tell_run(done, output, aside=True)  # noqa: E731
         watch = Watch(save, every=interval, final_timeout=patience, state=state, on_run=tell)
         # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
         child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
@@ -204,14 +199,13 @@ def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOption
     colony-memory guard --label research ~/agent/memory -- agent tidy-up
     """
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.on_error import clean
     from colony_memory.shell.app.run import keep_for_way_back
 
     directory, program = _split(command)
     with _starting(program):
         with open_memory(common, making=True) as opened:
             # What the snapshot is from before, without what looks like a secret.
-            options = replace(saving, note=clean(f"before: {shlex.join(program)}")[:200]).parsed(common.agent)
+            options = replace(saving, note=_clean(f"before: {shlex.join(program)}")[:200]).parsed(common.agent)
             saved = backup.save(opened, [directory], options, reuses_pinned=True, unattended=True)
             with opened.working("Writing to"):
                 info = keep_for_way_back(opened.memory, saved)
@@ -228,6 +222,17 @@ def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOption
         told = f"to get back what was there: {back}" if cut(back) == back else f"what was there is {info.snapshot_id}"
         say(f"the command ended with exit code {code}; {told}")
     return code
+
+
+def _clean(text: str) -> str:
+    """The text on one line, without what is likely a secret."""
+    from colony_memory.capture.secrets import mask_contents
+
+    key = os.environ.get("COLONY_API_KEY", "").strip()
+    text = re.sub(r"(?<=//)[^/@\s]+@", "\u2026@", text.replace(key, "\u2026") if key else text)
+    contents: dict[str, str | bytes] = {"note": "".join(char if char.isprintable() else " " for char in text)}
+    mask_contents(contents)
+    return " ".join(str(contents["note"]).split())
 
 
 def run_mcp(

@@ -252,7 +252,7 @@ def run_copy(
                 opened.memory,
                 ColonyMemory(backend=there.backend, **guarded),
                 labels=label,
-                progress=opened.steps("snapshot"),
+                progress=opened.progress.steps("snapshot"),
                 dry_run=dry_run,
             )
         done, total = "would copy" if dry_run else "copied", sum(info.stored_bytes for info in report.copied)
