@@ -171,6 +171,8 @@ def name_process(number: int) -> str:
     """A process as people know it: ``python3 (process 4711)``."""
     if number <= 0:  # a lock of an open file tells none
         return "a program"
+    if number == os.getpid():
+        return "this process"
     try:
         name = Path(PROCESSES, str(number), "comm").read_text("utf-8", "replace").strip()
     except OSError:

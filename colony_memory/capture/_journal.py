@@ -231,7 +231,7 @@ def list_records() -> list[Record]:
         return _records(Files(_place()), ".json")
     except (FileNotFoundError, NotADirectoryError):
         return []
-    except PermissionError as error:
+    except OSError as error:
         logger.warning("restores that were cut off are passed over: %s", error)
         return []
 

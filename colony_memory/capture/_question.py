@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import os
 import stat
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,6 @@ from colony_memory.capture.sqlite import holds_same, reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
@@ -229,24 +229,23 @@ def find_users(reach: Reach, changing: Collection[str], databases: Collection[st
             there |= {lead + name: status for name, status in reach.directory(directory).entries() if is_file(status)}
     if not there:
         return {}
-    system, users = open_files(), {}
+    system, found, stores = open_files(), {}, {}
     for name, status in there.items():
-        by = holder_of(system, name, status)
-        may_be_lock = name in changing or not status.st_size or "lock" in name.rpartition("/")[2].lower()
+        place, by = reach.parent(name), holder_of(system, name, status)
+        may_be_lock = name in changing or not status.st_size or "lock" in place[1].lower()
         if by is None and may_be_lock and not is_note(name):
-            by = _lock_holder(*reach.parent(name), WHOLE_FILE)
-        if by is not None:
-            users[name] = name_process(by)
-    found = {name: users[name] for name in changing if name in users}
-    for name in databases:
-        if name in there and (user := _user_of_database(*reach.parent(name), there[name])) is not None:
-            found.setdefault(name, user)
-    stores = {name.rpartition("/")[0]: by for name, by in users.items() if _is_of_store(*reach.parent(name))}
+            by = _lock_holder(*place, WHOLE_FILE)
+        if by is not None and _is_of_store(*place):
+            stores[name.rpartition("/")[0]] = by
+        if by is None and name in databases:
+            by = _user_of_database(*place, status)
+        if by is not None and name in changing:
+            found[name] = by
     for name in changing:
         store = next((each for each in _stores_of(name) if each in stores), None)
         if store is not None and not is_note(name) and (store or name not in databases):
             found.setdefault(name, stores[store])
-    return dict(sorted(found.items()))
+    return {name: name_process(by) for name, by in sorted(found.items())}
 
 
 def _stores_of(name: str) -> tuple[str, ...]:
@@ -267,12 +266,11 @@ def _is_of_store(directory: Directory, name: str) -> bool:
     return not start or b"\0" in start
 
 
-def _user_of_database(directory: Directory, name: str, status: os.stat_result) -> str | None:
+def _user_of_database(directory: Directory, name: str, status: os.stat_result) -> int | None:
     if is_open_elsewhere(Identity.of(status)):
-        return "this process"
+        return os.getpid()
     # The index first: in WAL mode, nothing else is locked by whoever only waits.
-    holders = (_lock_holder(directory, *part) for part in ((name + INDEX, INDEX_LOCKS), (name, DATABASE_LOCKS)))
-    return next((name_process(by) for by in holders if by is not None), None)
+    return _lock_holder(directory, name + INDEX, INDEX_LOCKS) or _lock_holder(directory, name, DATABASE_LOCKS)
 
 
 def _lock_holder(directory: Directory, name: str, where: tuple[int, int]) -> int | None:

@@ -45,7 +45,7 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
     ended = False
     try:
         target = real_path(path)
-        for record in _records():
+        for record in list_records():
             try:
                 journal = _concerning(record, target)
                 ended |= journal is not None and _end(record, journal, warned)
@@ -62,7 +62,7 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
 
 def warn_unfinished(target: Path, *, stacklevel: int) -> None:
     """Warn whoever changes nothing that the folder is not as its next backup or restore finds it."""
-    journals = [journal for record in _records() if (journal := _concerning(record, target)) and _is_there(journal)]
+    journals = [journal for record in list_records() if (journal := _concerning(record, target)) and _is_there(journal)]
     if journals:
         journal = next((each for each in journals if each.phase == MOVING), journals[0])
         does = "puts back first what was there before" if journal.phase == MOVING else "clears away what that left"
@@ -75,13 +75,6 @@ def warn_unfinished(target: Path, *, stacklevel: int) -> None:
 
 
 # --- of which restore
-
-
-def _records() -> list[Record]:
-    try:
-        return list_records()
-    except OSError as error:
-        raise ColonyMemoryError(f"nobody can tell whether a restore was cut off: {error}") from error
 
 
 def _read(record: Record) -> Journal | None:

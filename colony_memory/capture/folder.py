@@ -7,7 +7,6 @@ puts back what a restore that was cut off has left, by what the user's state dir
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import time
@@ -242,9 +241,8 @@ def end_unfinished(sources: Iterable[Source], *, dry_run: bool = False) -> None:
 
     To be done before the index of what is saved is opened: what was restored may be noted there.
     """
-    with contextlib.suppress(OSError):  # which whoever looks closer tells
-        if not list_records():
-            return
+    if not list_records():
+        return
     from colony_memory.capture._recover import recover, warn_unfinished
 
     for source in sources:
