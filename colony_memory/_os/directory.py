@@ -277,11 +277,8 @@ class Directory:
         if self.descriptor is not None:
             sync_names(self.descriptor)
         elif sys.platform != "win32":  # pragma: no branch - there a directory cannot be opened
-            descriptor = os.open(self.path, DIRECTORY_FLAGS)
-            try:
-                sync_names(descriptor)
-            finally:
-                os.close(descriptor)
+            with Directory(self.path, os.open(self.path, DIRECTORY_FLAGS)) as opened:
+                opened.sync()
 
     # --- one name
 
@@ -346,6 +343,11 @@ class Reach:
                 raise
             return None
         return directory.look(last)
+
+    def make(self, name: str) -> None:
+        """Make a directory for its owner alone, in one that is there."""
+        directory, last = self.parent(name)
+        directory.make(last)
 
     def sync(self, names: Iterable[str], *, one_by_one: bool = False) -> None:
         """Make it last that these names came to be there, or went; ``one_by_one`` where in several file systems."""

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory, give, sync_bytes
+from colony_memory._os.directory import BY_DESCRIPTOR, Directory, give, sync_bytes
 from colony_memory._os.paths import user_id
 from colony_memory._values import Value
 
@@ -198,11 +198,8 @@ def make_directory(path: Path, *, keep_owner: bool = False) -> None:
     for made in reversed((path, *above[:known])):
         made.mkdir(mode=0o700, exist_ok=True)
         if keep_owner and BY_DESCRIPTOR:
-            descriptor = os.open(made, DIRECTORY_FLAGS | NO_LINK)
-            try:
-                give(descriptor, owner, above[known])
-            finally:
-                os.close(descriptor)
+            with Directory.open(made) as directory:
+                give(directory.descriptor or 0, owner, above[known])
         # The new directory is an entry of the one above, and lasts only when that one is synced.
         Directory(made.parent).sync()
 

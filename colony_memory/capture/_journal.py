@@ -205,10 +205,7 @@ class Record:
         except OSError as error:
             logger.warning("%s could not be removed: %s", self.path, error)
             return False
-        # Should it come back with a power cut, whoever finds it has nothing to do either.
-        with contextlib.suppress(OSError):
-            self._directory.sync()
-        return True
+        return True  # should it come back with a power cut, whoever finds it has nothing to do either
 
     def is_there(self) -> bool:
         return self._directory.look(self.path.name) is not None

@@ -37,8 +37,9 @@ logger = getLogger(__name__)
 class FolderChanged(ColonyMemoryError):
     """The folder is not any more as it was looked at."""
 
-    def __init__(self, name: str, path: Path) -> None:
-        super().__init__(f"document {name!r}: {str(path)!r} was changed in the meantime; nothing was written")
+    def __init__(self, name: str, folder: Directory) -> None:
+        path = str(folder.path / name)
+        super().__init__(f"document {name!r}: {path!r} was changed in the meantime; nothing was written")
 
 
 class Moves:
@@ -77,15 +78,12 @@ class Moves:
             there = self._kept.look(at)
             if is_directory(there):
                 if self._kept.directory(at).names():  # who stands in it goes on writing there
-                    raise self._changed(step.name)
+                    raise FolderChanged(step.name, self._folder)
             elif there is None or not step.old.fits(there):
-                raise self._changed(step.name)
+                raise FolderChanged(step.name, self._folder)
             else:
                 found.append(Displaced(step.name, self._kept, at, there))
         return found
-
-    def _changed(self, name: str) -> FolderChanged:
-        return FolderChanged(name, self._folder.path / name)
 
     def _take(self, reach: Reach, step: Step) -> None:
         """FolderChanged where is not any more what the plan was made for."""
@@ -94,18 +92,18 @@ class Moves:
             with contextlib.suppress(FileExistsError):
                 directory.make(last)
             if not is_directory(directory.look(last)):
-                raise self._changed(step.name)
+                raise FolderChanged(step.name, self._folder)
             return
         new, kept, number = self._waiting(step)
         if step.old is not None:
             there = directory.look(last)
             if there is None or not step.old.fits(there):
-                raise self._changed(step.name)
+                raise FolderChanged(step.name, self._folder)
             if step.new is not None and new.exchange(number, directory, last):
                 # What somebody put there by a rename, after it was looked at, comes out and goes back.
                 if not step.old.fits(new.look(number)):
                     new.exchange(number, directory, last)
-                    raise self._changed(step.name)
+                    raise FolderChanged(step.name, self._folder)
                 new.move(number, kept, number)
                 return
             if is_directory(there):
@@ -116,9 +114,9 @@ class Moves:
                 is_it = step.old.fits(kept.look(number))
             if not is_it:
                 _put(kept, number, directory, last)
-                raise self._changed(step.name)
+                raise FolderChanged(step.name, self._folder)
         if step.new is not None and not _put(new, number, directory, last):
-            raise self._changed(step.name)
+            raise FolderChanged(step.name, self._folder)
 
     def _waiting(self, step: Step) -> tuple[Directory, Directory, str]:
         """The directories of the new file and of the old one, and the name in both; FileNotFoundError without."""
@@ -210,9 +208,9 @@ def _put(one: Directory, name: str, other: Directory, other_name: str) -> bool:
     """Move a file to a name that is free; False where it is not."""
     try:
         # Neither such a move nor a second name ever takes the place of a file that has come to be there.
-        if one.move_to_free(name, other, other_name):
-            return True
-        one.share(name, other, other_name)
+        if not one.move_to_free(name, other, other_name):
+            one.share(name, other, other_name)
+            one.clear(name)
     except FileExistsError:
         return False
     except (OSError, NotImplementedError) as error:
@@ -220,8 +218,6 @@ def _put(one: Directory, name: str, other: Directory, other_name: str) -> bool:
         if other.look(other_name) is not None:
             return False
         one.move(name, other, other_name)
-    else:
-        one.clear(name)
     return True
 
 
@@ -283,9 +279,8 @@ def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
     """The place of an original: as it was, in directories made anew, or beside what is in the way of that."""
     for parent in parents_of(name):
         with _if_there():
-            directory, last = reach.parent(parent)
-            if directory.look(last) is None:
-                directory.make(last)
+            if reach.look(parent) is None:
+                reach.make(parent)
             reach.directory(parent)
             continue
         directory = reach.directory(parent.rpartition("/")[0])
@@ -305,10 +300,6 @@ def _set_aside(directory: Directory, name: str) -> None:
 def _free_name(directory: Directory, name: str) -> str:
     """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
     ending = f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
-    for end in itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2))):
-        fitted = name
-        while len(encode_name(fitted + end)) > LONGEST_COMPONENT:
-            fitted = fitted[:-1]
-        if directory.look(fitted + end) is None:
-            return fitted + end
-    raise AssertionError  # there are names without end
+    ends = itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2)))
+    names = (encode_name(name)[: LONGEST_COMPONENT - len(end)].decode("utf-8", "surrogateescape") + end for end in ends)
+    return next(each for each in names if directory.look(each) is None)

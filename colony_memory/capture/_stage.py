@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os import directory as disk
-from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, user_id
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._journal import ModeChange, Version
@@ -24,6 +23,7 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from colony_memory._os.directory import Directory, Reach
     from colony_memory.capture._plan import Plan
 
 NEW, KEPT = "new", "kept"
@@ -105,20 +105,17 @@ class Stage:
         self._done = 0
         self._refused: dict[tuple[str, str], list[str]] = {}
 
-    def write_tree(self, new: Directory) -> None:
-        """Write everything under the names that it is to have, directories with their attributes."""
-        made = []
-        with Reach(new) as reach:
-            for parent, name in self.plan.parents():
-                with self.blaming(name):
-                    directory, last = reach.parent(parent)
-                    directory.make(last)
-                    made.append(parent)
-            for name in self.plan.files:
-                self.write(reach, name, name)
-            for name in reversed(made):
-                with self.blaming(f"{name}/"):
-                    self.finish_directory(reach.directory(name), name)
+    def write_tree(self, reach: Reach, top: str) -> None:
+        """Write everything under the names that it is to have below ``top``, directories with their attributes."""
+        parents = dict(self.plan.parents())
+        for parent, name in parents.items():
+            with self.blaming(name):
+                reach.make(f"{top}/{parent}")
+        for name in self.plan.files:
+            self.write(reach, f"{top}/{name}", name)
+        for name in reversed(parents):
+            with self.blaming(f"{name}/"):
+                self.finish_directory(reach.directory(f"{top}/{name}"), name)
 
     def write(self, reach: Reach, at: str, name: str) -> Version:
         """Write one file where it is to wait."""
@@ -137,15 +134,15 @@ class Stage:
             if self._each:
                 disk.sync_names(directory.descriptor)
 
-    def settle(self, *directories: Directory) -> None:
+    def settle(self, reach: Reach, names: Iterable[str]) -> None:
         """Make what was written last; with few files, these directories and not the whole file system."""
-        for directory in directories:
-            if directory.descriptor is None:
-                continue
-            if not self._each:
-                disk.sync_file_system(directory.descriptor)
+        for name in names:
+            descriptor = reach.directory(name).descriptor
+            if descriptor is not None and not self._each:
+                disk.sync_file_system(descriptor)
                 return
-            disk.sync_names(directory.descriptor)
+            if descriptor is not None:
+                disk.sync_names(descriptor)
 
     def blaming(self, name: str) -> blaming:
         return blaming(f"document {name!r}", self.plan.target)

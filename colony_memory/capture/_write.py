@@ -249,17 +249,18 @@ def _in_one_move(plan: Plan) -> None:
         except OSError as error:
             logger.debug("nothing will be known of this restore if it is cut off: %s", error)
             stack.callback(discard, place, journal)
+        reach = stack.enter_context(Reach(place))
+        inside = "/".join((journal.staging, "whole", *plan.target.relative_to(top).parts))
+        made = [*parents_of(inside), inside]
         with above:
-            chain = [place]
-            for name in (journal.staging, "whole", *plan.target.relative_to(top).parts):
-                chain[-1].make(name)
-                chain.append(stack.enter_context(chain[-1].enter(name)))
-        stage.write_tree(chain[-1])
+            for name in made:
+                reach.make(name)
+        stage.write_tree(reach, inside)
         with blaming(f"directory {str(top)!r}", plan.target):
-            for directory in chain[:1:-1]:
-                stage.give_owner(directory, top.name)
-            stage.settle(*chain[:0:-1])
-            chain[1].move("whole", place, top.name)
+            for name in made[:0:-1]:
+                stage.give_owner(reach.directory(name), top.name)
+            stage.settle(reach, made[::-1])
+            reach.directory(made[0]).move("whole", place, top.name)
         try:
             place.sync()
         except OSError as error:
@@ -293,8 +294,7 @@ def _file_by_file(plan: Plan) -> None:
             for change in closed:
                 set_mode(reach, change)
             for name in (journal.staged(top, *inside) for top in tops for inside in ((), (NEW,), (KEPT,))):
-                directory, last = reach.parent(name)
-                directory.make(last)
+                reach.make(name)
         stage = Stage(plan, above)
         planned = _prepare(stage, journal, folder, volumes)
         moves = Moves(planned, folder, stack)
@@ -375,8 +375,7 @@ def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping
             steps.append(Step(name.rstrip("/"), new, old, number, volume))
         with blaming(f"directory {str(plan.target)!r}", plan.target):
             for volume in journal.volumes:
-                places = (way.directory(journal.staged(volume, kind)) for way, kind in ((reach, NEW), (aside, KEPT)))
-                stage.settle(*places)
+                stage.settle(aside, [journal.staged(volume, kind) for kind in (NEW, KEPT)])
     return replace(
         journal,
         phase=MOVING,
