@@ -93,7 +93,7 @@ def reverted(
 
 def pending(basis: Basis, snapshot_id: str) -> Basis:
     """The pointer is about to be moved to an own save."""
-    return replace(basis, pending=(*_without(basis.pending, snapshot_id), snapshot_id)[-_MOST:])
+    return replace(basis, pending=_with(basis.pending, snapshot_id))
 
 
 def lost(basis: Basis) -> Basis:  # noqa: ARG001 - an event like the others
@@ -117,26 +117,24 @@ def stood_for(basis: Basis, instead: Mapping[str, str]) -> Basis:
     def now(ids: Iterable[str]) -> tuple[str, ...]:
         return tuple(instead.get(own, own) for own in ids)
 
-    own = None if basis.snapshot_id is None else instead.get(basis.snapshot_id, basis.snapshot_id)
-    listed = frozenset((*basis.listed, *now(basis.listed)))
-    kinds = {"pending": now(basis.pending), "refused": now(basis.refused), "merged": now(basis.merged)}
-    return replace(basis, snapshot_id=own, listed=listed, **kinds)  # type: ignore[arg-type]
+    own, listed = basis.snapshot_id, frozenset((*basis.listed, *now(basis.listed)))
+    basis = replace(basis, snapshot_id=instead.get(own or "", own), listed=listed)
+    return replace(basis, pending=now(basis.pending), refused=now(basis.refused), merged=now(basis.merged))
 
 
 def withdrawn(basis: Basis, snapshot_id: str) -> Basis:
     """A save that was about to become the latest came to nothing: it was taken back, and is made anew."""
-    return replace(basis, pending=_without(basis.pending, snapshot_id))
+    return replace(basis, pending=tuple(own for own in basis.pending if own != snapshot_id))
 
 
 def with_refused(basis: Basis, snapshot_id: str) -> Basis:
     """An own save met a conflict and is stored without being the latest, which changes nothing of the basis."""
-    refused = (*_without(basis.refused, snapshot_id), snapshot_id)[-_MOST:]
-    return replace(withdrawn(basis, snapshot_id), refused=refused)
+    return replace(withdrawn(basis, snapshot_id), refused=_with(basis.refused, snapshot_id))
 
 
 def with_merged(basis: Basis, snapshot_id: str) -> Basis:
     """A snapshot was merged into the memory by hand, which changes nothing of the basis."""
-    return replace(basis, merged=(*_without(basis.merged, snapshot_id), snapshot_id)[-_MOST:])
+    return replace(basis, merged=_with(basis.merged, snapshot_id))
 
 
 def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
@@ -148,5 +146,5 @@ def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
     return listed or latest not in basis.listed
 
 
-def _without(ids: tuple[str, ...], snapshot_id: str) -> tuple[str, ...]:
-    return tuple(other for other in ids if other != snapshot_id)
+def _with(ids: tuple[str, ...], snapshot_id: str) -> tuple[str, ...]:
+    return (*(other for other in ids if other != snapshot_id), snapshot_id)[-_MOST:]

@@ -119,20 +119,17 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
         dangles = bool(now.written) and files.complete and now.written not in files.manifests
         listed = now.pointer.entry(snapshot_id) is not None
         named = snapshot_id in (now.written, now.follow)
-        if not files.owned(snapshot_id) and not named and not dangles and not listed:  # its pack is of use to others
+        if not (files.owned(snapshot_id) or named or dangles or listed):  # its pack is of use to others
             require_listed(now, "deleting")
             raise not_found(label, snapshot_id)
         if named or dangles:
             require_listed(now, "choosing the newest snapshot left")
         if named:
             return await _move_away(session, now, snapshot_id)
-        if dangles:
-            known = now.entry(snapshot_id) is not None or snapshot_id in now.pointer.gone
-            vain = now.follow is None and not known  # what is lost was not deleted, and must not look so
-        else:
-            unsure = now.follow is not None and now.follow not in now.committed
-            vain = not listed and (now.doubt is not None or unsure)
-        if vain or not may_write(session, now):
+        # What is lost was not deleted, and must not look so.
+        lost = now.follow is None and now.entry(snapshot_id) is None and snapshot_id not in now.pointer.gone
+        unsure = now.doubt is not None or now.follow not in (None, *now.committed)
+        if (lost if dangles else unsure and not listed) or not may_write(session, now):
             return None
         # What is not listed is withdrawn too: a client that is about to list it has to meet another pointer.
         left = [entry for entry in now.building if entry.snapshot_id != snapshot_id]

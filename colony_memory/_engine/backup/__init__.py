@@ -172,18 +172,12 @@ def _doubt(job: Job, state: State) -> str | None:
 
 
 def _tell_weaker(job: Job, state: State) -> None:
-    latest = state.entry(state.follow)
+    latest, until = state.entry(state.follow), f"label {job.label!r} was {{}} until now, and this snapshot is not: "
     if job.signer is None and state.signed:
-        warn(
-            f"label {job.label!r} was signed until now, and this snapshot and the pointer to it are not: clients that "
-            "trust the signer refuse both",
-            hint=Hint("backup", "signer", label=job.label),
-        )
+        hint = Hint("backup", "signer", label=job.label)
+        warn(until.format("signed") + "clients that trust the signer refuse it, and the pointer to it", hint=hint)
     if job.session.recipients is None and latest is not None and latest.info.encrypted:
-        warn(
-            f"label {job.label!r} was encrypted until now, and this snapshot is not: whoever holds the vault reads it",
-            hint=Hint("open", "encrypt_to"),
-        )
+        warn(until.format("encrypted") + "whoever holds the vault reads it", hint=Hint("open", "encrypt_to"))
 
 
 async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:

@@ -375,8 +375,7 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
         stream="0" * 16,
         doc_bytes=_doc_bytes(job, built),
     )
-    pages = sum(len(text) + len('"", ') for text in moved.catalog.stored()[0])
-    size = len(write_pointer(replace(moved, entries=()))) + pages + (_SIGNATURE_CHARS if job.signer else 0)
+    size = len(write_pointer(moved)) + (_SIGNATURE_CHARS if job.signer else 0)
     return built.info.stored_bytes + max(0, size - len(state.text or ""))
 
 
@@ -388,8 +387,8 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
     """
     session, label = job.session, job.label
     await plan_retention(job, state, built)
-    need, free = needed_bytes(job, state, built), await free_bytes(session)
-    if free is None or need <= free:
+    free = await free_bytes(session)
+    if free is None or (need := needed_bytes(job, state, built)) <= free:
         return state
     if job.policy is not None and ages(session, state) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
