@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
+class Passing(ColonyMemoryError):
+    """What may be over at the next try, without anybody doing something about it."""
+
+
 def require_type(argument: str, value: object, kind: type[_T]) -> _T:
     """The value, where it is of this type."""
     if not isinstance(value, kind):

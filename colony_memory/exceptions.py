@@ -83,18 +83,6 @@ class ColonyMemoryError(_Hinted, RuntimeError):
     """Base class of every error of this package."""
 
 
-def passing(message: str) -> ColonyMemoryError:
-    """The error of what may be over at the next try, without anybody doing something about it."""
-    error = ColonyMemoryError(message)
-    error.__dict__["_passing"] = True
-    return error
-
-
-def is_passing(error: BaseException) -> bool:
-    """True if :func:`passing` made it."""
-    return bool(error.__dict__.get("_passing"))
-
-
 class _BadArgument(_Hinted, ValueError):
     """A bad argument with a hint. To callers it is a ValueError like every other."""
 

@@ -5,7 +5,6 @@ SNAPSHOT-FORMAT.md is the law. Ids and times are arguments; nothing here reads a
 
 from __future__ import annotations
 
-import hashlib
 import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ from colony_memory._format.names import (
     require_label,
     sanitize_label,
 )
-from colony_memory._format.payload import pack, sha256, tree_of
+from colony_memory._format.payload import measure, pack, sha256, tree_of
 from colony_memory.exceptions import Hint, UnsupportedFormat, bad_argument
 from colony_memory.trust import OPEN
 
@@ -72,10 +71,7 @@ MAX_FILE_BYTES = 1_000_000
 
 def digest(documents: Mapping[str, str]) -> str:
     """The ``plaintext_sha256`` of documents."""
-    hasher = hashlib.sha256()
-    for piece in encode_documents(documents):
-        hasher.update(piece)
-    return "sha256:" + hasher.hexdigest()
+    return measure(encode_documents(documents))[1]
 
 
 def build(

@@ -18,7 +18,7 @@ from colony_memory._engine.store import Shelf, Unreadable
 from colony_memory._format import FORMAT_2
 from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
 from colony_memory._format.pointer import read_pointer
-from colony_memory._format.v2.build import check_documents
+from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.chain import MAX_ON_BASE
 from colony_memory._values import replace
 from colony_memory.exceptions import (
@@ -128,7 +128,7 @@ async def _check_content(
     try:
         spend = spending(session, manifest_filename(manifest.info.label, manifest.info.snapshot_id))
         how: dict[str, Any] = {"max_bytes": session.max_bytes, "identities": session.identities, "spend": spend}
-        await session.vault.compute(check_documents, manifest, texts, **how)
+        await session.vault.compute(read_documents, manifest, texts, keep=False, **how)
     except DecryptionError as error:
         return replace(found(parts, "unchecked"), closed=message_of(error))
     except ColonyMemoryError as error:

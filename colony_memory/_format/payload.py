@@ -49,6 +49,15 @@ def sha256(data: bytes | bytearray) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
+def measure(pieces: Iterable[bytes]) -> tuple[int, str]:
+    """How many bytes these are together, and their digest."""
+    hasher, size = hashlib.sha256(), 0
+    for piece in pieces:
+        hasher.update(piece)
+        size += len(piece)
+    return size, "sha256:" + hasher.hexdigest()
+
+
 def pack(pieces: Iterable[bytes], *, digests: bool = False) -> Packed:
     """Compress pieces into one gzip member. Of ``digests``, what repeats does so by chance: zlib wants to know."""
     compress = _libdeflate()
@@ -131,12 +140,7 @@ def decode_base64(chunks: Iterable[str]) -> Iterator[bytes]:
 
 def document_digest(text: str) -> str:
     """Digest of one document in UTF-8, each surrogate in three bytes: of a text file's content, the file's digest."""
-    if text.isascii():
-        return sha256(text.encode())
-    hasher = hashlib.sha256()
-    for piece in utf8_pieces(text):
-        hasher.update(piece)
-    return "sha256:" + hasher.hexdigest()
+    return sha256(text.encode()) if text.isascii() else measure(utf8_pieces(text))[1]
 
 
 def tree_of(documents: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from colony_memory._boundary import require_call, require_named, require_type, several
+from colony_memory._boundary import Passing, require_call, require_named, require_type, several
 from colony_memory._format import MAX_BYTES
 from colony_memory._os.open_files import settling
 from colony_memory._os.paths import decode_name, real_path
@@ -30,7 +30,6 @@ from colony_memory.capture._survey import Survey
 from colony_memory.capture._tree import Known, LeftOut, Note, Room, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
 from colony_memory.capture.secrets import masked_names, read_allowed
-from colony_memory.exceptions import passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -276,7 +275,7 @@ def _refuse_nothing(sources: list[Source], found: Found) -> None:
     elif ignored:
         why = f": {ignored[0]!r} is excluded" + (", and more" if len(ignored) > 1 else "")
     if found.sets:
-        raise passing(f"{where}: nothing could be saved{why}")
+        raise Passing(f"{where}: nothing could be saved{why}")
     raise NothingToSave(f"{where}: nothing to back up{why}")
 
 

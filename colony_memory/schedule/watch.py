@@ -11,6 +11,7 @@ import threading
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from colony_memory._boundary import Passing
 from colony_memory._values import Value, replace
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -19,7 +20,6 @@ from colony_memory.exceptions import (
     QuotaExceeded,
     RateLimited,
     VaultUnavailable,
-    is_passing,
 )
 from colony_memory.schedule.child import TakenSignals
 from colony_memory.schedule.last_run import (
@@ -54,7 +54,7 @@ _LONGEST_EVERY = 3650 * 86_400.0
 _LONGEST_RETRY = 3600.0
 _LEAST_PATIENCE = 60.0
 # A bad argument, a refused key or a bug stays until somebody does something about it; these may go by themselves.
-_MENDING = (BackupUncertain, ConflictDetected, PruneIncomplete, QuotaExceeded, RateLimited, VaultUnavailable)
+_MENDING = (BackupUncertain, ConflictDetected, Passing, PruneIncomplete, QuotaExceeded, RateLimited, VaultUnavailable)
 
 
 class Ended(Value):
@@ -66,7 +66,7 @@ class Ended(Value):
 
 def mends_itself(error: BaseException) -> bool:
     """True if an error may be gone at the next try, without anybody doing something about it."""
-    return isinstance(error, _MENDING) or is_passing(error)
+    return isinstance(error, _MENDING)
 
 
 class Watch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import corrupt
@@ -11,7 +10,7 @@ from colony_memory._format import FORMAT_2, MAX_BYTES, age, names
 from colony_memory._format import manifest as v1
 from colony_memory._format.json import canonical, encode_texts, exact_documents, load_object, printable
 from colony_memory._format.manifest import BuiltSnapshot, Manifest, read_lacking, read_note, read_ruined, summarize
-from colony_memory._format.payload import Spend, check_tree, decode_base64, spend_freely, tree_of_digests
+from colony_memory._format.payload import Spend, check_tree, decode_base64, measure, spend_freely, tree_of_digests
 from colony_memory._format.v2.chain import MAX_READ_PACKS, Chain, Link, Pack, extend, read_pack, replay
 from colony_memory._format.v2.state import State, most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
@@ -216,7 +215,7 @@ def build(
     state = memory if isinstance(memory, State) else State.of(exact_documents(memory))
     label, snapshot_id = names.sanitize_label(label), names.require_id(snapshot_id)
     require_zstd()
-    count, (size, digest) = len(state.names), measure(state)
+    count, (size, digest) = len(state.names), measure(encode_texts(state.texts()))
     if size > max_bytes or count > most_documents(max_bytes):
         msg = (
             f"the documents are {count} of {size} bytes, more than the {most_documents(max_bytes)} of "
@@ -265,35 +264,23 @@ def build(
     )
 
 
-def measure(state: State) -> tuple[int, str]:
-    hasher, size = hashlib.sha256(), 0
-    for piece in encode_texts(state.texts()):
-        hasher.update(piece)
-        size += len(piece)
-    return size, "sha256:" + hasher.hexdigest()
-
-
 def _files(label: str, pack_id: str, sizes: Iterable[Any]) -> list[str]:
     return [names.pack_filename(label, pack_id, seq) for seq, _ in enumerate(sizes)]
 
 
 def read_documents(
-    manifest: Manifest, texts: dict[str, str | None], *, identities: Identities | None = None, **bounds: Any
+    manifest: Manifest,
+    texts: dict[str, str | None],
+    *,
+    identities: Identities | None = None,
+    keep: bool = True,
+    **bounds: Any,
 ) -> dict[str, str]:
-    """The documents, of whichever format; arguments are those of :func:`read_chain`."""
+    """The documents, of whichever format. Unless they are to ``keep``, none: a text may take four times its bytes."""
     if not isinstance(manifest, ChainManifest):
         return v1.read_documents(manifest, texts, **bounds)
-    return read_chain(manifest, texts, identities=identities, **bounds).state.used_up()
-
-
-def check_documents(
-    manifest: Manifest, texts: dict[str, str | None], *, identities: Identities | None = None, **bounds: Any
-) -> None:
-    """As :func:`read_documents`, without keeping them: a text takes up to four times its bytes in memory."""
-    if isinstance(manifest, ChainManifest):
-        read_chain(manifest, texts, identities=identities, **bounds)
-    else:
-        v1.read_documents(manifest, texts, **bounds)
+    state = read_chain(manifest, texts, identities=identities, **bounds).state
+    return state.used_up() if keep else {}
 
 
 def read_chain(
@@ -325,7 +312,7 @@ def read_chain(
         digests = state.digests
         if not (by_tree and tree):
             state.require_texts()
-            if (*measure(state), len(state.names)) != told:
+            if (*measure(encode_texts(state.texts())), len(state.names)) != told:
                 msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
                 raise SnapshotCorrupt(msg, file=file)
     check_tree(tree, digests, file=file)

@@ -334,16 +334,11 @@ def _against(before: State, parts: Sequence[tuple[int, int]], names: Iterable[st
     return merged
 
 
-class Applied(NamedTuple):
-    """Where a change led to, the bytes of its first line, and of the contents that it put together."""
+def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> tuple[State, int, int]:
+    """The state that a change leads to, whose large contents may be of parts: :meth:`State.whole` joins them.
 
-    state: State
-    line: int
-    built: int
-
-
-def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Applied:
-    """The state that a change leads to, whose large contents may be of parts: :meth:`State.whole` joins them."""
+    With it the bytes of the first line, and of the contents that are put together.
+    """
     end = content.find(b"\n")
     if end < 0:
         raise ValueError("its first line does not end")
@@ -393,7 +388,7 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Appli
             contents[name] = before.contents[come.get(name, name)]
     kept = {name for name in stay if name in before.files} | {to for own, to in move.items() if own in before.files}
     built = sum(len(contents[name]) for name in put)
-    return Applied(State(contents, frozenset(kept | files)), end + 1, built)
+    return State(contents, frozenset(kept | files)), end + 1, built
 
 
 def _read_line(

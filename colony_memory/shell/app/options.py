@@ -6,13 +6,13 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._boundary import several
+from colony_memory._boundary import Passing, several
 from colony_memory._engine.backup.job import check_arguments
 from colony_memory._os.machine import end_session
 from colony_memory._values import Value, names_of, replace
 from colony_memory.capture.folder import read_choices
 from colony_memory.capture.secrets import judge_words, read_allowed
-from colony_memory.exceptions import ColonyMemoryError, passing
+from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.shell.app.agents import AGENTS
 from colony_memory.shell.app.config import settled_command
 
@@ -57,7 +57,7 @@ def run_before(command: str, folder: Path) -> None:
         try:
             code = process.wait(LONGEST)
         except subprocess.TimeoutExpired as error:
-            raise passing(f"{named} was ended: it took longer than {LONGEST:g} s; nothing was saved") from error
+            raise Passing(f"{named} was ended: it took longer than {LONGEST:g} s; nothing was saved") from error
         finally:
             if process.poll() is None:
                 end_session(process)
@@ -66,7 +66,7 @@ def run_before(command: str, folder: Path) -> None:
             said.seek(max(0, said.seek(0, os.SEEK_END) - _SHOWN))
             lines = said.read().decode("utf-8", "replace").split("\n")
             last = next((f": {line.strip()}" for line in reversed(lines) if line.strip()), "")
-            raise passing(f"{named} failed with exit code {code}{last}; nothing was saved")
+            raise Passing(f"{named} failed with exit code {code}{last}; nothing was saved")
 
 
 _OF_FOLDER = ("exclude", "secrets", "allow_secrets", "agent")
