@@ -43,21 +43,15 @@ __all__ = ["CopyReport", "copy", "export_snapshot", "import_snapshot"]
 
 
 class CopyReport(Value):
-    """The result of a copy or of its dry run; true where nothing had to be left out.
+    """The result of a copy or of its dry run; true where nothing had to be left out."""
 
-    Attributes:
-        copied: Snapshots that were written and read back equal, by label and oldest first.
-        already: Snapshots that were there with the same bytes.
-        left_out: Why a snapshot was not copied, by the name of its manifest.
-        latest: For each label the id that a restore gives at the destination now.
-        dry_run: Nothing was written.
-    """
-
-    copied: tuple[SnapshotInfo, ...]
-    already: tuple[SnapshotInfo, ...]
+    copied: tuple[SnapshotInfo, ...]  #: Snapshots that were written and read back equal, by label and oldest first.
+    already: tuple[SnapshotInfo, ...]  #: Snapshots that were there with the same bytes.
+    #: Why a snapshot was not copied, by the name of its manifest.
     left_out: Mapping[str, str] = field(default_factory=dict)
+    #: For each label the id that a restore gives at the destination now.
     latest: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
+    dry_run: bool = False  #: Nothing was written.
 
     def __bool__(self) -> bool:
         return not self.left_out

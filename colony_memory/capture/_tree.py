@@ -27,16 +27,11 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 class LeftOut(Value):
-    """Something in the folder that no document holds.
+    """Something in the folder that no document holds."""
 
-    Attributes:
-        name: Path inside the folder, with ``/``; a directory ends with one.
-        reason: Why it was left out.
-        unread: It could have been saved, had it stood still or been readable: another snapshot may have it.
-    """
-
-    name: str
-    reason: str
+    name: str  #: Path inside the folder, with ``/``; a directory ends with one.
+    reason: str  #: Why it was left out.
+    #: It could have been saved, had it stood still or been readable: another snapshot may have it.
     unread: bool = field(default=True, compare=False)
 
     def __str__(self) -> str:
@@ -44,15 +39,10 @@ class LeftOut(Value):
 
 
 class Note(Value):
-    """Something that is good to know of a file or directory, and no fault.
+    """Something that is good to know of a file or directory, and no fault."""
 
-    Attributes:
-        name: Path inside the folder, with ``/``; a directory ends with one.
-        text: What there is to know.
-    """
-
-    name: str
-    text: str
+    name: str  #: Path inside the folder, with ``/``; a directory ends with one.
+    text: str  #: What there is to know.
 
 
 class Entry(Value):

@@ -47,26 +47,20 @@ _CHOICES = ("stop", "warn", "mask", "allow")
 
 
 class Capture(Value):
-    """The documents of a folder, and what is to be said of them.
+    """The documents of a folder, and what is to be said of them."""
 
-    Attributes:
-        documents: Name to text; write_folder() turns it into the same files again.
-        left_out: What is on disk and not in ``documents`` although it should be, by name. Empty if all was saved.
-        ignored: Names that ``exclude`` or ``.cmemignore`` files exclude, sorted; a directory ends with a slash, for all
-            that is in it.
-        notes: What else is good to know, by name, such as a git repository, which is not saved.
-        secrets: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
-        allowed: Those that were allowed by name, and are saved as they are.
-        survey: Of a folder that has an index, what is known of it. What has not changed since the last save is not
-            read, and ``documents`` is empty; :meth:`read` gives them.
-    """
-
-    documents: dict[str, str]
+    documents: dict[str, str]  #: Name to text; write_folder() turns it into the same files again.
+    #: What is on disk and not in ``documents`` although it should be, by name. Empty if all was saved.
     left_out: tuple[LeftOut, ...]
+    #: Names that ``exclude`` or ``.cmemignore`` files exclude, sorted; a directory ends with a slash, for all that is
+    #: in it.
     ignored: tuple[str, ...] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Note, ...] = ()  #: What else is good to know, by name, such as a git repository, which is not saved.
+    #: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
     secrets: tuple[SecretFinding, ...] = ()
-    allowed: tuple[SecretFinding, ...] = ()
+    allowed: tuple[SecretFinding, ...] = ()  #: Those that were allowed by name, and are saved as they are.
+    #: Of a folder that has an index, what is known of it. What has not changed since the last save is not read, and
+    #: ``documents`` is empty; :meth:`read` gives them.
     survey: Survey | None = field(default=None, repr=False, compare=False)
 
     @property

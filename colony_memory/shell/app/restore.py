@@ -112,21 +112,13 @@ def _retire(memory: ColonyMemory, label: str) -> None:
 
 
 class RestoredFolder(Value):
-    """The result of a restore into a folder, or with ``dry_run`` would do; true unless it would be refused.
+    """The result of a restore into a folder, or with ``dry_run`` would do; true unless it would be refused."""
 
-    Attributes:
-        info: The snapshot that it was.
-        written: What was or would be written, name by name, and with ``dry_run`` what would stop it.
-        before: What was saved first of what the folder held, None where nothing was.
-        filled: What the snapshot lacks and another one has, set by set.
-        salvaged: What each document is from, where that was asked.
-    """
-
-    info: SnapshotInfo
-    written: Written
-    before: Saved | None = None
-    filled: tuple[Filled, ...] = ()
-    salvaged: Salvaged | None = None
+    info: SnapshotInfo  #: The snapshot that it was.
+    written: Written  #: What was or would be written, name by name, and with ``dry_run`` what would stop it.
+    before: Saved | None = None  #: What was saved first of what the folder held, None where nothing was.
+    filled: tuple[Filled, ...] = ()  #: What the snapshot lacks and another one has, set by set.
+    salvaged: Salvaged | None = None  #: What each document is from, where that was asked.
 
     def __bool__(self) -> bool:
         return not self.written.unsaved and not self.written.in_use

@@ -198,15 +198,10 @@ def _names(documents: dict[str, str]) -> frozenset[str]:
 
 
 class Guarded(Value):
-    """A folder as it was before.
+    """A folder as it was before."""
 
-    Attributes:
-        info: The snapshot of it, pinned.
-        directory: The folder.
-    """
-
-    info: SnapshotInfo
-    directory: str | os.PathLike[str]
+    info: SnapshotInfo  #: The snapshot of it, pinned.
+    directory: str | os.PathLike[str]  #: The folder.
     _memory: ColonyMemory = field(repr=False)
 
     def restore(self, *, delete: bool = False) -> RestoredFolder:

@@ -40,15 +40,10 @@ if TYPE_CHECKING:
 
 
 class Saved(Value):
-    """A save of folders and files; true where nothing had to be left out.
+    """A save of folders and files; true where nothing had to be left out."""
 
-    Attributes:
-        info: The snapshot, with ``reused`` where nothing had changed.
-        capture: What was read.
-    """
-
-    info: SnapshotInfo
-    capture: Capture
+    info: SnapshotInfo  #: The snapshot, with ``reused`` where nothing had changed.
+    capture: Capture  #: What was read.
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:

@@ -34,15 +34,11 @@ _T = TypeVar("_T")
 
 
 class Host(Value):
-    """A program that runs agents and calls commands at its events.
-
-    Attributes:
-        tells: The events at which the agent is told; at any other its memory is saved.
-        afterwards: What a person has to do once the hooks are in, or how they get in where there is no such file.
-    """
+    """A program that runs agents and calls commands at its events."""
 
     name: str  # as options name it
     title: str  # as people name it
+    #: The events at which the agent is told; at any other its memory is saved.
     tells: tuple[str, ...] = ("SessionStart",)
     saves: tuple[str, ...] = ()  # the events that an installation has the memory saved at
     variable: str = ""  # environment variable of the directory that it keeps its settings in
@@ -50,6 +46,7 @@ class Host(Value):
     file: str = ""  # the settings in it that hold hooks; empty where there is no such file
     second: int = 1  # what one second is in the unit of its timeouts
     switch: tuple[str, str] = ("", "")  # the file in it that can switch hooks off, and a pattern of what it says then
+    #: What a person has to do once the hooks are in, or how they get in where there is no such file.
     afterwards: str = ""
 
 

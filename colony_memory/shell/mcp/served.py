@@ -210,16 +210,13 @@ def _with(snapshot_id: object) -> str:
 
 
 class Served(Value):
-    """A folder, and where and how its memory is kept.
-
-    Attributes:
-        options: How it is saved; the label is the only one that is read and written.
-        trust: The arguments of :class:`ColonyMemory` that say what is trusted.
-    """
+    """A folder, and where and how its memory is kept."""
 
     place: Place  # the vault
     root: Path  # the folder, as a real path
+    #: How it is saved; the label is the only one that is read and written.
     options: BackupOptions = field(default_factory=BackupOptions)
+    #: The arguments of :class:`ColonyMemory` that say what is trusted.
     trust: Mapping[str, Any] = field(default_factory=dict, repr=False)
     wire: Literal[1, 2] | None = None  # format to write, None for what the vault is for
     allow_restore: bool = False  # whether files may be restored into the folder, by a client that can ask the person
