@@ -135,11 +135,10 @@ class LocalVault(MarkedVault):
             VaultUnavailable: It cannot be read. With the ``code`` ``"UNFIT_FILE"``, what is there is too large or not
                 a plain file; with ``"ELSEWHERE"``, a sync service keeps its place.
         """
-        target = self._locate(filename)
-        with self._opened(target) as directory:
+        with self._opened(filename) as directory:
             found = directory.read(filename, limit=MOST_BYTES)
             if found is None:
-                raise self._absent(directory, filename)
+                raise _absent(directory, filename)
         return {
             **_describe(filename, len(found.data), found.facts.st_mtime),
             "content": found.data.decode("utf-8", "replace"),
@@ -150,12 +149,11 @@ class LocalVault(MarkedVault):
         return self.vault_upload_file_if(filename, content)
 
     def vault_delete_file(self, filename: str) -> dict[str, Any]:
-        target = self._locate(filename)
-        with self._opened(target) as directory, self._locked(directory):
+        with self._opened(filename) as directory, self._locked(directory):
             try:
                 directory.remove(filename)
             except FileNotFoundError:
-                raise self._absent(directory, filename) from None
+                raise _absent(directory, filename) from None
         return {}
 
     # --- what the hosted vault has besides
@@ -165,19 +163,27 @@ class LocalVault(MarkedVault):
     ) -> dict[str, Any]:
         """No other upload or deletion through a :class:`LocalVault`, in any process, comes between look and write."""
         files.check_none_match(if_none_match)
-        target = self._locate(filename)
+        files.refuse_odd_name(self.path, filename)
         data = files.encode_text(self.path, filename, content, min(MOST_BYTES, self._max_file_bytes or MOST_BYTES))
-        with self._opened(target, needed=len(data)) as directory, self._locked(directory):
-            if directory.look(filename) is None:
-                _refuse_placeholder(directory, filename)
+        with self._opened(filename, needed=len(data)) as directory, self._locked(directory):
+            missing = _absent(directory, filename) if directory.look(filename) is None else None
+            if missing is not None and missing.code == files.ELSEWHERE:
+                raise missing
             if if_match is not None or if_none_match is not None:
                 found = directory.read(filename, limit=MOST_BYTES)
                 etag = None if found is None else files.etag_of(found.data)
                 if etag != if_match or (etag is not None and if_none_match is not None):
                     state = "is not there" if etag is None else "has changed" if if_none_match is None else "is there"
-                    raise VaultError(f"{target} {state}: not written", status=412, code="PRECONDITION_FAILED")
+                    raise VaultError(
+                        f"{self.path / filename} {state}: not written", status=412, code="PRECONDITION_FAILED"
+                    )
             if self._quota_bytes is not None:
-                self._require_room(directory, filename, len(data), self._quota_bytes)
+                known = _scan(directory)
+                free = self._quota_bytes - known.used + (known.files.get(filename, (0, None))[0] or 0)
+                if len(data) > free:
+                    room = f"{max(0, free)} of {self._quota_bytes} left for it"
+                    said = f"{filename} takes {len(data)} bytes; {self.path} has {room}"
+                    raise VaultError(said, status=400, code="QUOTA_EXCEEDED")
             now = time.time()
             if abs(now - self._cleared) > _TEMP_LIFETIME:  # it looks at every name
                 for name, facts in directory.entries(lambda name: name.startswith(TEMP_PREFIX)):
@@ -217,18 +223,12 @@ class LocalVault(MarkedVault):
 
     # --- on disk
 
-    def _locate(self, filename: str) -> Path:
-        files.refuse_odd_name(self.path, filename)
-        return self.path / filename
-
-    def _absent(self, directory: Files, filename: str) -> VaultError:
-        _refuse_placeholder(directory, filename)
-        return files.no_such_file(self.path, filename)
-
     @contextlib.contextmanager
-    def _opened(self, place: Path | None = None, *, needed: int | None = None) -> Iterator[Files]:
-        """The directory, once it is known to be a vault; errors name ``place``."""
-        with _errors_named(place or self.path, needed=needed), contextlib.ExitStack() as opened:
+    def _opened(self, filename: str | None = None, *, needed: int | None = None) -> Iterator[Files]:
+        """The directory, once it is known to be a vault; errors name the file."""
+        if filename is not None:
+            files.refuse_odd_name(self.path, filename)
+        with _errors_named(self.path / (filename or ""), needed=needed), contextlib.ExitStack() as opened:
             try:
                 directory = opened.enter_context(open_files(self.path, keep_owner=True))
             except FileNotFoundError:
@@ -271,16 +271,6 @@ class LocalVault(MarkedVault):
         import shutil
 
         return shutil.disk_usage(self.path).free
-
-    def _require_room(self, directory: Files, filename: str, size: int, quota: int) -> None:
-        found = _scan(directory)
-        free = quota - found.used + (found.files.get(filename, (0, None))[0] or 0)
-        if size > free:
-            raise VaultError(
-                f"{filename} takes {size} bytes; {self.path} has {max(0, free)} of {quota} left for it",
-                status=400,
-                code="QUOTA_EXCEEDED",
-            )
 
 
 _WHY_MISSING = "or the disk that it is on is not mounted"
@@ -351,15 +341,16 @@ def _holds_snapshots(directory: Files) -> bool:
     )
 
 
-def _refuse_placeholder(directory: Files, filename: str) -> None:
-    """Raise if a file that is not there is elsewhere rather than absent."""
+def _absent(directory: Files, filename: str) -> VaultError:
+    """The error for a file that is not there: it is elsewhere, where a sync service keeps its place."""
     for name in files.placeholders_of(filename):
         if directory.look(name) is not None:
-            raise VaultUnavailable(
+            return VaultUnavailable(
                 f"{directory.path / filename} is elsewhere: a sync service has only the placeholder {name!r} here; "
                 "have it download the file, and try again",
                 code=files.ELSEWHERE,
             )
+    return files.no_such_file(directory.path, filename)
 
 
 @contextlib.contextmanager
