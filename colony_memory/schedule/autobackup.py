@@ -26,7 +26,6 @@ from colony_memory.schedule.loop import LONGEST_ASKED, Clock, Loop, Outcome, req
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
     from types import FrameType
 
     from colony_memory.client import AsyncColonyMemory, ColonyMemory
@@ -40,7 +39,7 @@ _logger = logging.getLogger(__name__)
 _PATIENCE = 0.1  # seconds, for the main thread to deal with a signal
 
 
-class AutobackupBase:
+class AutobackupBase(Loop["SnapshotInfo"]):
     """The common part of :class:`Autobackup` and the one for asyncio."""
 
     _asynchronous = False
@@ -56,59 +55,27 @@ class AutobackupBase:
         clock: Clock | None = None,
         **backup_options: Any,
     ) -> None:
-        options = _checked(memory, collect, backup_options, asynchronous=self._asynchronous)
-        self._memory = memory
-        self._collect = collect
-        self._every = require_seconds("every", every, most=math.inf)
+        self._options = _checked(memory, collect, backup_options, asynchronous=self._asynchronous)
+        self._memory, self._collect = memory, collect
         self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
         self._label = require_label(label)
-        self._options = options
-        self._loop: Loop[SnapshotInfo] = Loop(
-            self._save,
-            name=f"colony-memory-autobackup-{self._label}",
-            every=self._every,
-            longest_retry=self._every,
-            tell=self._tell,
-            clock=clock,
-        )
+        every = require_seconds("every", every, most=math.inf)
+        super().__init__(f"colony-memory-autobackup-{self._label}", every=every, longest_retry=every, clock=clock)
         self._signals = TakenSignals(self._on_signal)
         self._ending: int | None = None  # the signal being handled
         self._saved_for: int | None = None  # the signal that is to be passed on now
 
     @property
-    def running(self) -> bool:
-        """True while the timer is on: from entering the block to leaving it, in the process that entered it."""
-        return self._loop.running
-
-    @property
-    def last_success(self) -> datetime | None:
-        """Time in UTC of the latest success, None before the first."""
-        return self._loop.last_success
-
-    @property
     def last_snapshot(self) -> SnapshotInfo | None:
         """The snapshot that it saved or found unchanged, None before the first."""
-        return self._loop.last_result
-
-    @property
-    def last_error(self) -> BaseException | None:
-        """The error of the latest try, None after a success."""
-        return self._loop.last_error
-
-    @property
-    def next_run(self) -> datetime | None:
-        """When the next backup is due, in UTC; None outside of the block, and where only the final one is made."""
-        return self._loop.next_run
-
-    def _save(self) -> SnapshotInfo:
-        raise NotImplementedError
+        return self._last_result
 
     def _check_documents(self, documents: Any) -> dict[str, str]:
         """A copy of what ``collect()`` returned."""
         if not isinstance(documents, dict) or not documents:
             what = "an empty dict" if documents == {} else f"a {type(documents).__name__}"
             raise ValueError(f"collect() must return a non-empty {{name: text}} dict, not {what}: nothing was saved")
-        if self._loop.closed:
+        if self._closed:
             raise TimeoutError("collect() returned only after the block was left: nothing was saved")
         return dict(documents)
 
@@ -117,9 +84,9 @@ class AutobackupBase:
             raise RuntimeError("backup_now() works inside the with block only, in the process that entered it")
         if in_collect:
             raise RuntimeError("collect() must not call backup_now(): its result is being waited for")
-        return self._loop.post(LONGEST_ASKED, final=False)
+        return self._post(LONGEST_ASKED, final=False)
 
-    def _tell(self, outcome: Outcome[SnapshotInfo]) -> None:
+    def _hear(self, outcome: Outcome[SnapshotInfo]) -> None:
         failures, error, label = outcome.failures, outcome.error, self._label
         if error is None and failures:
             _logger.info("backups of label %r work again, after %d errors", label, failures)
@@ -141,14 +108,14 @@ class AutobackupBase:
 
     def _judge_final(self, request: Request[SnapshotInfo], *, why: str = "") -> None:
         """Tell where the final backup is late, or was missed."""
-        if self._loop.give_up(request):
+        if self._give_up(request):
             msg = why or f"the final backup was not done within {self._final_timeout:g} s"
-            self._loop.last_error = TimeoutError(msg)
+            self.last_error = TimeoutError(msg)
             _logger.warning("label %r: %s; last success: %s", self._label, msg, self.last_success or "none")
 
     def _make_final(self, *, end: bool = False) -> None:
         """Have the thread make a backup, and wait for it. Safe in a signal handler."""
-        request = self._loop.post(self._final_timeout, end=end)
+        request = self._post(self._final_timeout, end=end)
         request.wait()
         self._judge_final(request)
 
@@ -158,7 +125,7 @@ class AutobackupBase:
         return session is not None and session.writers.get(self._label) == threading.get_ident()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if not self._loop.is_own_process or self._saved_for == number:
+        if not self._is_own_process or self._saved_for == number:
             self._ending = self._saved_for = None
         elif self._ending is not None:
             # A second one changes nothing, but whoever presses Ctrl-C again does not want to wait.
@@ -188,7 +155,7 @@ class AutobackupBase:
             send_again(number)
             # One that comes just before the main thread falls asleep does not wake it.
             time.sleep(_PATIENCE)
-            while self._saved_for == number and not self._loop.closed and is_taken(number):
+            while self._saved_for == number and not self._closed and is_taken(number):
                 send_again(number)
                 time.sleep(_PATIENCE)
 
@@ -227,7 +194,7 @@ class Autobackup(AutobackupBase):
     _memory: ColonyMemory
 
     def __enter__(self) -> Autobackup:  # noqa: PYI034 - typing.Self is of 3.11
-        self._loop.start()
+        self._start()
         atexit.register(self._finish)
         self._signals.take()
         return self
@@ -243,7 +210,7 @@ class Autobackup(AutobackupBase):
 
         Whoever calls it must hold no lock that ``collect()`` waits for: neither would go on.
         """
-        request = self._post_now(in_collect=self._loop.is_here)
+        request = self._post_now(in_collect=self._is_here)
         request.wait()
         return None if request.outcome is None else request.outcome.result
 
@@ -253,10 +220,10 @@ class Autobackup(AutobackupBase):
 
     def _finish(self) -> None:
         try:
-            if self._loop.is_own_process:
+            if self._is_own_process:
                 self._make_final(end=True)
         finally:
-            self._loop.closed = True
+            self._closed = True
             self._signals.give_back()
 
 
@@ -304,16 +271,16 @@ class AsyncAutobackup(AutobackupBase):
 
     async def __aenter__(self) -> AsyncAutobackup:  # noqa: PYI034 - typing.Self is of 3.11
         self._event_loop = asyncio.get_running_loop()
-        self._loop.start()
+        self._start()
         self._signals.take()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         try:
-            if self._loop.is_own_process:
+            if self._is_own_process:
                 await self._end(thrown_away=kind is not None and issubclass(kind, GeneratorExit))
         finally:
-            self._loop.closed = True
+            self._closed = True
             self._signals.give_back()
             if self._future is not None and not self._event_loop.is_closed():
                 self._future.cancel()
@@ -326,7 +293,7 @@ class AsyncAutobackup(AutobackupBase):
         return None if request.outcome is None else request.outcome.result
 
     async def _end(self, *, thrown_away: bool) -> None:
-        request = self._loop.post(0.0 if thrown_away else self._final_timeout, end=True)
+        request = self._post(0.0 if thrown_away else self._final_timeout, end=True)
         cancelled = None
         while not thrown_away and not request.done and request.left() > 0:
             try:

@@ -111,33 +111,35 @@ class Request(Generic[_R]):
 
 
 class Loop(Generic[_R]):
-    """Calls ``run()`` when it is due, in a daemon thread, until told to end.
+    """Saves when it is due, in a daemon thread, until told to end; whoever inherits it says what that is.
 
     After an error again in 30 s, doubled with each further one up to ``longest_retry``, and not before what the vault
     asked for.
     """
 
+    _save: Callable[[], _R]
+    _hear: Callable[[Outcome[_R]], object]
+
     def __init__(
         self,
-        run: Callable[[], _R],
-        *,
         name: str,
+        *,
         every: float,
         longest_retry: float,
-        tell: Callable[[Outcome[_R]], object],
         share: Callable[[], float] = lambda: 1.0,
         clock: Clock | None = None,
     ) -> None:
-        self._run, self._name, self._tell = run, name, tell
-        self._every, self._longest_retry, self._share = every, longest_retry, share
+        self._name, self._every, self._longest_retry, self._share = name, every, longest_retry, share
         self._clock = clock or Clock()
         self._due = math.inf
         self._failures = 0  # errors in a row
         self._barred_until = -math.inf  # when the vault's rate limit ends
-        self.last_success: datetime | None = None  # in UTC
-        self.last_result: _R | None = None  # of that
-        self.last_error: BaseException | None = None  # of the latest run, None after a success
-        self.closed = False  # set by the owner once what comes later is not wanted any more
+        #: Time in UTC of the latest success, None before the first.
+        self.last_success: datetime | None = None
+        #: The error of the latest try, None after a success.
+        self.last_error: BaseException | None = None
+        self._last_result: _R | None = None
+        self._closed = False  # what comes later is not wanted any more
 
         # A signal handler runs on top of whatever the main thread is doing, so what it shares with it must not be
         # a lock that is waited for without end, nor an Event, which has one inside: SimpleQueue.put is reentrant.
@@ -148,7 +150,7 @@ class Loop(Generic[_R]):
         self._finished = False  # the thread answers no more
         self._late: Request[_R] | None = None  # what was waited for in vain
 
-    def start(self) -> None:
+    def _start(self) -> None:
         """Start the thread; once."""
         if self._thread is not None:
             raise RuntimeError("this can be entered only once: make a new one")
@@ -164,34 +166,34 @@ class Loop(Generic[_R]):
 
     @property
     def running(self) -> bool:
-        """True while runs are made: from the start to the end, in the process that started it."""
-        return self._thread is not None and self.is_own_process and not (self.closed or self._finished)
+        """True while the timer is on: from entering the block to leaving it, in the process that entered it."""
+        return self._thread is not None and self._is_own_process and not (self._closed or self._finished)
 
     @property
-    def is_own_process(self) -> bool:
+    def _is_own_process(self) -> bool:
         """True but in a forked child, which has no thread."""
         return os.getpid() == self._pid
 
     @property
-    def is_here(self) -> bool:
+    def _is_here(self) -> bool:
         """True in the thread of the runs."""
         return threading.current_thread() is self._thread
 
     @property
-    def busy_for(self) -> float | None:
+    def _busy_for(self) -> float | None:
         """Seconds that the run under way has taken so far; None where there is none."""
         began = self._began
         return None if began is None else self._clock.now() - began
 
     @property
     def next_run(self) -> datetime | None:
-        """When the next run is due, in UTC; None where none is planned, or later than a date can be."""
+        """When the next is due, in UTC; None outside of the block, and where only the final one is made."""
         wait = self._due - self._clock.now()
         if not self.running or not wait < 1e9:
             return None
         return datetime.now(timezone.utc) + timedelta(seconds=max(0.0, wait))
 
-    def post(self, timeout: float, *, final: bool = True, end: bool = False) -> Request[_R]:
+    def _post(self, timeout: float, *, final: bool = True, end: bool = False) -> Request[_R]:
         """Have the thread make a run within so many seconds, and with ``end`` none after it."""
         late = self._late is not None and not self._late.done
         # It still hangs in what was waited for already: a handler that exits leads from a signal to the end.
@@ -201,7 +203,7 @@ class Loop(Generic[_R]):
             self._answer_all()
         return request
 
-    def give_up(self, request: Request[_R]) -> bool:
+    def _give_up(self, request: Request[_R]) -> bool:
         """Wait for it no more; whether it is late, or was missed."""
         if not request.done:
             self._late = request
@@ -246,7 +248,7 @@ class Loop(Generic[_R]):
         else:
             self._began = self._clock.now()
             try:
-                result = self._run()
+                result = self._save()
             except BaseException as caught:  # noqa: BLE001 - told, as everything in this thread
                 error = caught
             self._began = None
@@ -254,7 +256,7 @@ class Loop(Generic[_R]):
         now = datetime.now(timezone.utc)
         outcome = Outcome(now, self._due - self._clock.now(), result, error, failures, final)
         try:
-            self._tell(outcome)
+            self._hear(outcome)
         except Exception:  # noqa: BLE001 - such as a handler's of the log: told as every thread's, but no end of this one
             threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), threading.current_thread()]))
         return outcome
@@ -265,7 +267,7 @@ class Loop(Generic[_R]):
         self.last_error = error
         if error is None:
             self._due, self._failures = now + self._every, 0
-            self.last_result, self.last_success = result, datetime.now(timezone.utc)
+            self._last_result, self.last_success = result, datetime.now(timezone.utc)
             return failures
         asked = 0.0
         if isinstance(error, VaultError) and error.retry_after is not None:

@@ -69,7 +69,7 @@ def mends_itself(error: BaseException) -> bool:
     return isinstance(error, _MENDING)
 
 
-class Watch:
+class Watch(Loop["Backup"]):
     """Calls ``save()`` now, then ``every`` seconds after the end of each run, and once more when told to stop.
 
     After an error it tries again in 30 s, then 60 s and so on, up to ``every`` or an hour, by chance up to half sooner,
@@ -97,41 +97,39 @@ class Watch:
         self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
         self._state = state
         self._on_run = on_run
-        self._clock = clock or Clock()
         # Why to stop: a word, or an error that is raised.
-        self._inbox: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
+        self._reasons: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
         self._telling = threading.Lock()
         self._first = False  # the first run, which may end it, is not done yet
         self._interrupted = False
-        self._loop: Loop[Backup] = Loop(
-            save,
-            name="colony-memory-watch",
+        self._save = save
+        super().__init__(
+            "colony-memory-watch",
             every=every,
             longest_retry=min(every, _LONGEST_RETRY),
             share=lambda: random.uniform(0.5, 1.0),  # noqa: S311 - nothing secret
-            tell=self._hear,
-            clock=self._clock,
+            clock=clock,
         )
 
     def __enter__(self) -> Self:
-        self._loop.start()
+        self._start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._loop.post(0.0, end=True)  # however this ends: no run is begun after it
+        self._post(0.0, end=True)  # however this ends: no run is begun after it
 
     @property
     def busy(self) -> bool:
         """True while a run is under way; after the end, if one was left behind in its thread."""
-        return self._loop.busy_for is not None
+        return self._busy_for is not None
 
     def stop(self, reason: str = "stop()") -> None:
         """Have :meth:`run` make the last backup and return."""
-        self._inbox.put(reason)
+        self._reasons.put(reason)
 
     def save_now(self) -> None:
         """Have a backup made at once, or after the one under way; safe in a signal handler."""
-        self._loop.post(LONGEST_ASKED, final=False)
+        self._post(LONGEST_ASKED, final=False)
 
     def run(self) -> Ended:
         """Make backups until told to stop; called once."""
@@ -143,7 +141,7 @@ class Watch:
                     self._first = True
                     self.save_now()
                     while True:
-                        reason = self._clock.get(self._inbox, self.look())
+                        reason = self._clock.get(self._reasons, self.look())
                         if isinstance(reason, BaseException):
                             raise reason
                         if reason is not None:
@@ -153,7 +151,7 @@ class Watch:
 
     def look(self) -> float:
         """Tell of a run that takes too long; in how many seconds to look again."""
-        taken = self._loop.busy_for
+        taken = self._busy_for
         if taken is None:
             return LOOK
         if taken >= self._told_of:
@@ -164,7 +162,7 @@ class Watch:
 
     def end(self, reason: str) -> Ended:
         """Have the last backup made, after one that is under way, which has read what was there when it began."""
-        request = self._loop.post(self._final_timeout, end=True)
+        request = self._post(self._final_timeout, end=True)
         request.wait()
         late = VaultUnavailable(f"not done within {self._final_timeout:g} s")
         outcome = request.outcome or Outcome(_now(), error=late)
@@ -193,7 +191,7 @@ class Watch:
         except Exception as failed:  # noqa: BLE001 - raised where the watch is run
             raised = raised or failed
         if raised is not None:
-            self._inbox.put(raised)
+            self._reasons.put(raised)
 
     def _tell(self, run: LastRun, error: BaseException | None, *, heard: bool = True) -> None:
         """Write the state file, and tell whoever hears of runs unless it is raised to him."""

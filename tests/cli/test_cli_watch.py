@@ -16,7 +16,7 @@ from cli_runs import POSIX, main
 from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
-from colony_memory.schedule import watch
+from colony_memory.schedule import loop, watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
 from colony_memory.shell.cli import output
 from colony_memory.shell.cli.program import verb_of
@@ -55,7 +55,7 @@ def waits(monkeypatch):
         tell(self, *args, **options)
 
     monkeypatch.setattr(watch.Watch, "_tell", tell_of_it)
-    monkeypatch.setattr(watch, "Clock", lambda: BetweenRuns(happenings))
+    monkeypatch.setattr(loop, "Clock", lambda: BetweenRuns(happenings))
     return happenings
 
 
