@@ -83,9 +83,7 @@ saved = restored
 def reverted(
     basis: Basis, latest: str | None, *, last: str | None = None, stream: str | None = None, listed: Iterable[str] = ()
 ) -> Basis:
-    """A snapshot older than the latest was restored, ``last``: by its id, or since the latest is damaged. The basis
-    stays and is marked; where there was none, the latest of this moment is noted as not held.
-    """
+    """An older snapshot, ``last``, was restored: the basis stays, marked; without one it is the latest, not held."""
     if not basis:
         basis = replace(basis, snapshot_id=latest, stream=stream, tree="", listed=frozenset(listed), not_held=True)
     return replace(basis, reverted=True, last=last)

@@ -113,9 +113,7 @@ def rows_of(base: State) -> Mapping[str, Entry]:
 
 
 def suffices(base: State, entry: Entry) -> bool:
-    """True if a row is enough without its manifest: who pins takes a trusted signer's word only, and where every
-    snapshot is looked at, a chain has to name its packs and to count its documents.
-    """
+    """True if a row is enough without its manifest: a trusted signer's for who pins, a chain's with its packs."""
     asked, counted = base.asked, entry.info.doc_count is not None or entry.info.encrypted
     if asked.everything and entry.info.format == FORMAT_2 and not (entry.packs and counted):
         return False
@@ -260,9 +258,7 @@ def latest_without_pointer(found: State) -> State:
 
 
 def _follow_newest(found: State) -> State:
-    """Follow the newest whole snapshot in the list, and say why, unless the pointer of an old client names just that.
-    What is newer, and of a newer format or signed by a stranger, is not damage, and not passed over.
-    """
+    """Follow the newest whole snapshot, and say why. A newer one that only is of a newer format is not passed over."""
     asked, files, label, problem = found.asked, found.listed, found.label, found.problem or ""
     if not files.complete:
         msg = f"{problem}, and the vault's list of label {label!r} is cut short, so the newest snapshot is not known"

@@ -45,9 +45,7 @@ class Planned(Value):
         return [note_shrink(entry, self.shrunk.get(entry.snapshot_id)) for entry in kept]
 
     async def may_go(self, session: Session, state: State) -> list[str]:
-        """Ids that may go to make room before the new snapshot is there, in this order. Never what is pinned, kept for
-        a shrink that no memory as large has made good, the latest, or the newest that is complete and restores.
-        """
+        """Ids that may go to make room before the new snapshot is there, in this order; not what has to stay."""
         _, newest = await newest_good(session, state)
         safe = {state.follow, newest}
         spared = {"pinned", "before-shrink", "in-flight", "future", _UNMERGED}
@@ -142,9 +140,7 @@ async def plan_for(
     refused: bool = False,
     unmerged: Iterable[Unmerged] | None = None,
 ) -> Planned:
-    """Apply a retention to what is there, as a backup does where ``new`` is about to be written, and ``spoils`` a
-    document of the one before, or is ``refused`` to be the latest; ``unmerged`` is what is so then.
-    """
+    """Apply a retention to what is there, and to a ``new`` snapshot that ``spoils`` documents or is ``refused``."""
     now = session.now()
     for entry in state.entries:  # what tells the sizes of those that something much smaller followed
         if entry.shrunk_at is not None and entry.info.encrypted:
@@ -187,13 +183,9 @@ def ages(session: Session, state: State) -> bool:
 async def newest_good(session: Session, state: State, *, complete: bool = True) -> tuple[State, str | None]:
     """The newest committed snapshot, complete if any is, that restores just now; and the state without the bad."""
     broken, shelf = dict[str, str](), Shelf(session.max_bytes, state.latest_files)
-    for want_complete in (True, False) if complete else (False,):
-        for entry in state.ranked:
-            own = entry.snapshot_id
-            if own in broken or own not in state.committed:
-                continue
-            if (want_complete and entry.info.incomplete) or not is_readable(entry.info.format):
-                continue
+    for entry in sorted(state.ranked, key=lambda entry: complete and bool(entry.info.incomplete)):
+        own = entry.snapshot_id
+        if own in state.committed and is_readable(entry.info.format):
             problem = await restores(session, state.label, own, shelf=shelf)
             if problem is None:
                 return forget(state, broken), own

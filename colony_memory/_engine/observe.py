@@ -126,9 +126,7 @@ def outside_verbs() -> Iterator[None]:
 def observed(
     name: str, outcome: Callable[[Any, LifecycleEvent, dict[str, Any]], LifecycleEvent | None] | None = None
 ) -> Callable[[_Verb], _Verb]:
-    """Bound a verb and make it tell ``on_event`` how it ended. ``outcome`` makes the event of what it returned, of an
-    event with all that is the same for every verb, and of its options; without one only a failure is told.
-    """
+    """Bound a verb, and tell ``on_event`` how it ended: by ``outcome`` of its result, without one only of a failure."""
 
     def decorate(verb: _Verb) -> _Verb:
         @wraps(verb)

@@ -106,9 +106,7 @@ async def publish(
 
 
 async def _require_gone(session: Session, state: State, move: Move) -> None:
-    """Raise a VaultError where the label would go back behind a snapshot that is there and is not what is deleted. One
-    listing proves nothing: it may be of an earlier moment.
-    """
+    """Raise where the label would go back behind what is there: one listing may be of an earlier moment."""
     pointer, label, there = state.pointer, state.label, state.files.manifests if state.files else ()
     latest = id_order(move.latest or "")
     rows = takewhile(lambda row: id_order(row.snapshot_id) > latest, pointer.entries or ())
@@ -137,9 +135,7 @@ async def touch(session: Session, state: State) -> bool:
 
 
 async def show_time(session: Session, state: State) -> str | None:
-    """The same; where there is no pointer yet, by a part that stands alone, which is to be deleted: nothing else of a
-    label may change before it, and any client knows that for a leftover.
-    """
+    """The same; without a pointer by a part that stands alone, to any client a leftover, which is to be deleted."""
     if await touch(session, state) or state.text is not None:
         return None
     scratch = part_filename(state.label, new_id(session.now(), session.token(), ()), 0)
@@ -153,9 +149,7 @@ def may_write(session: Session, state: State) -> bool:
 
 
 def require_signer(session: Session, state: State, why: str, *, conflict: bool = False) -> None:
-    """Raise where the pointer is signed, and this client signs none: clients that pin issuers take its pointer for the
-    work of a stranger, or for a rollback.
-    """
+    """Raise where the pointer is signed and this client signs none: who pins would take its own for a stranger's."""
     if may_write(session, state):
         return
     msg = f"the pointer of label {state.label!r} is signed, and {why}, which only a client that signs may do"

@@ -104,9 +104,7 @@ class Session:
 
     @property
     def format(self) -> str:
-        """Wire format of what this client writes: what it was told, else what the vault is for, which tells that once
-        it was asked for anything. Without zstd it is format 1: a backup of another kind is better than none.
-        """
+        """Wire format of what this client writes; 1 without zstd: a backup of another kind is better than none."""
         return FORMAT if self.lacks_zstd else self._wire or self.vault.snapshot_format
 
     @property

@@ -412,9 +412,7 @@ def forget(state: State, problems: Mapping[str, str]) -> State:
 
 
 async def _with_ends(session: Session, files: LabelFiles) -> LabelFiles:
-    """The label's files without the pins that have ended, and with the ends of those that have one, by the clock of the
-    vault or the host that is behind. A pin is read where it is not of the size of one without an end.
-    """
+    """The label's files without the pins that have ended, by the clock of the vault or the host that is behind."""
     names = dict[str, str]()
     for each in sorted(files.pins & {*files.manifests}, key=id_order):
         name = pin_filename(files.label, each)

@@ -303,9 +303,7 @@ class Vault:
         return True
 
     async def number(self, what: Literal["free_bytes", "operations_left", "operations_reset"]) -> int | None:
-        """Bytes that are free, uploads and deletes that are left this hour, or seconds until they are back; None where
-        the vault does not tell.
-        """
+        """Bytes or operations left, or seconds until these are back; None where the vault does not tell."""
         method = f"vault_{what}"
         told = await self._ask(f"asking for {what.replace('_', ' ')}", method) if _has(self.backend, method) else None
         return told if isinstance(told, int) else None
@@ -392,9 +390,7 @@ def _in_thread(function: Callable[..., _T], args: tuple[Any, ...], kwargs: dict[
 
 
 async def _to_its_end(call: asyncio.Future[_T]) -> _T:
-    """The result of a call that cannot be called off. A cancellation is passed on once it has ended: else it would
-    change the vault behind whoever goes on from there.
-    """
+    """The result of a call that changes the vault: a cancellation is passed on once it has ended, not before."""
     import asyncio
 
     cancelled: asyncio.CancelledError | None = None
@@ -414,9 +410,7 @@ def _offers(backend: object, protocol: type) -> bool:
 
 
 def _has(backend: object, method: str) -> bool:
-    """True if a backend has a method: on its class, or put on it as its own; a mock, which answers to every name, only
-    what its class has.
-    """
+    """True if a backend has a method, on its class or put on it; a mock, which answers to every name, on its class."""
     own = getattr(backend, "__dict__", {}).get(method)
     return hasattr(type(backend), method) or (own is not None and not hasattr(own, "assert_called_with"))
 

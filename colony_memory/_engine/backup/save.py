@@ -423,9 +423,7 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
 async def choose_victims(
     job: Job, state: State, built: BuiltSnapshot, need: int, free: int
 ) -> tuple[Planned, list[str]]:
-    """What a retention says, and the first of those that may go which, with old leftovers, free so many bytes; a
-    QuotaExceeded where all of them are not enough.
-    """
+    """The plan, and what goes to make room beside old leftovers; a QuotaExceeded where nothing is enough."""
     session, what = job.session, f"a snapshot of label {job.label!r}"
     if job.policy is None:
         # A prune frees all of the label at most, and nothing where there is no snapshot.
