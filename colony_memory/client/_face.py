@@ -29,7 +29,6 @@ _Identity: TypeAlias = "str | os.PathLike[str] | Passphrase"
 _ASYNC = "AsyncColonyMemory"
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
-_NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no other vault either"
 
 
 class Memory:
@@ -54,7 +53,15 @@ class Memory:
     ) -> None:
         from colony_memory._engine.session import Session
 
-        vault = self._open(backend, api_key, base_url)
+        key = api_key or os.environ.get("COLONY_API_KEY") or ""
+        if backend is None and not key:
+            msg = "no vault: no API key is given, nor set as COLONY_API_KEY, and no other vault either"
+            raise ColonyMemoryError(msg, hint=Hint("open", "api_key"))
+        names = () if backend is None else [name for name in vars(VaultBackend) if name.startswith("vault_")]
+        for name in names:
+            if not hasattr(backend, name):
+                raise ValueError(f"{type(backend).__name__} is not a vault: it has no {name}()")
+        vault = self._open(backend, key, base_url)
         # First: the extra that encrypts brings what format 2 takes, and its name is the one to tell.
         keys = dict[str, Any]()
         if encrypt_to is not None or identities is not None:
@@ -75,7 +82,7 @@ class Memory:
             **keys,
         )
 
-    def _open(self, backend: Any, api_key: str | None, base_url: str | None) -> Vault:
+    def _open(self, backend: Any, key: str, base_url: str | None) -> Vault:
         raise NotImplementedError
 
     @property
@@ -104,12 +111,11 @@ class Memory:
 class Blocking(Memory):
     """A face whose verbs return."""
 
-    def _open(self, backend: Any, api_key: str | None, base_url: str | None) -> Vault:
+    def _open(self, backend: Any, key: str, base_url: str | None) -> Vault:
         if backend is None:
             from colony_memory.vaults.colony import ColonyVault
 
-            backend = ColonyVault(_require_key(api_key), base_url=base_url)
-        _require_vault(backend)
+            backend = ColonyVault(key, base_url=base_url)
         if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
         from colony_memory._engine.store import Vault
@@ -137,12 +143,11 @@ class Awaiting(Memory):
 
     _own: Any = None
 
-    def _open(self, backend: Any, api_key: str | None, base_url: str | None) -> Vault:
+    def _open(self, backend: Any, key: str, base_url: str | None) -> Vault:
         if backend is None:
             from colony_memory.vaults.colony import AsyncColonyVault
 
-            backend = self._own = AsyncColonyVault(_require_key(api_key), base_url=base_url)
-        _require_vault(backend)
+            backend = self._own = AsyncColonyVault(key, base_url=base_url)
         from colony_memory._engine.store import AsyncVault
 
         return AsyncVault(backend)
@@ -197,18 +202,3 @@ def wire_of(number: int | None, encrypt_to: object = None) -> str | None:
     number = 2 if number is None else number
     check_format(number)
     return FORMAT_2 if number == 2 else FORMAT
-
-
-def _require_key(api_key: str | None) -> str:
-    """The key of the hosted vault that is given or set, else a ColonyMemoryError."""
-    key = api_key or os.environ.get("COLONY_API_KEY")
-    if not key:
-        raise ColonyMemoryError(_NO_VAULT, hint=Hint("open", "api_key"))
-    return key
-
-
-def _require_vault(backend: object) -> None:
-    """Raise a ValueError where an object lacks a method of a vault."""
-    missing = [name for name in vars(VaultBackend) if name.startswith("vault_") and not hasattr(backend, name)]
-    if missing:
-        raise ValueError(f"{type(backend).__name__} is not a vault: it has no {missing[0]}()")
