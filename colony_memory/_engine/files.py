@@ -268,16 +268,6 @@ async def bytes_freed(
     return files.size(await deletable(session, files, victims, needs=needs, anew=False)) or 0
 
 
-async def sweep(session: Session, files: LabelFiles, *, needs: Mapping[str, Sequence[str]]) -> int:
-    """Delete what interrupted backups left, by a listing that shows that it is old; how many bytes that frees."""
-    names = await deletable(session, files, (), needs=needs)
-    job = _Deletion(session, files.label, total=len(names))
-    await job.delete(names)
-    if job.failed:
-        raise job.incomplete()
-    return files.size(names) or 0
-
-
 class _Deletion(Record):
     session: Session
     label: str

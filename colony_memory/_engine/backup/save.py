@@ -17,7 +17,6 @@ from colony_memory._engine.files import (
     remove_snapshots,
     require_sizes,
     still_there,
-    sweep,
     took_long,
     upload,
 )
@@ -403,9 +402,7 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
 
     if victims:
         state = (await publish(session, state, withdraw, lenient=True)).state
-        await remove_snapshots(session, state.listed, victims, needs=state.needs)
-    else:
-        await sweep(session, state.listed, needs=state.needs)
+    await remove_snapshots(session, state.listed, victims, needs=state.needs)
     left = await free_bytes(session)
     if left is not None and need > left:
         raise no_room(need, left, f"a snapshot of label {label!r}", label, gain=0)
