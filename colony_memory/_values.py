@@ -84,9 +84,20 @@ class _Layout:
 _layout = _Layout()
 
 
+_muted = False
+
+
+def mute_log() -> None:
+    """Let nobody hear what this package logs, unless a handler of the program's own does."""
+    global _muted  # noqa: PLW0603 - there is one log
+    _muted = True
+
+
 def _logger(name: str) -> Any:
     import logging
 
+    if _muted:
+        logging.getLogger("colony_memory").addHandler(logging.NullHandler())
     return logging.getLogger(name)
 
 

@@ -12,7 +12,7 @@ import warnings
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._values import Record
+from colony_memory._values import Record, mute_log
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint, SecretsFound, message_of
 from colony_memory.shell.words import FEW, shown, width_of
 
@@ -139,15 +139,10 @@ def exit_code(error: BaseException) -> int:
     return error.code if isinstance(error, Failure) else _kind(type(error))[0]
 
 
-def part_for(kind: type) -> str | None:
-    """The part of the page for trouble that is about a kind of error, None where there is none."""
-    return _kind(kind)[1]
-
-
 def address_for(error: BaseException) -> str | None:
     """Where to read of such an error, None where nothing stands of it."""
     # What the command line has more to say of than the error did was raised from that error.
-    parts = (part_for(type(each)) for each in (error, error.__cause__))
+    parts = (_kind(type(each))[1] for each in (error, error.__cause__))
     part = next((each for each in parts if each is not None), None)
     return f"{PAGE}#{part}" if part else None
 
@@ -325,14 +320,11 @@ def quoted(word: str) -> str:
         import shlex
 
         return shlex.quote(word)
-    return "$'" + "".join(map(_escaped, word)) + "'"
+    plain = (char.isprintable() and char not in "'\\" for char in word)
+    return "$'" + "".join(char if is_so else _bytes_of(char) for char, is_so in zip(word, plain, strict=True)) + "'"
 
 
-def _escaped(char: str) -> str:
-    if char in "'\\":
-        return f"\\{char}"
-    if char.isprintable():
-        return char
+def _bytes_of(char: str) -> str:
     # A byte of an argument that is no UTF-8 came as a lone surrogate, and goes as that byte.
     how = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
     return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", how))
@@ -401,15 +393,13 @@ def termination_raises() -> Iterator[None]:
     import signal
     import threading
 
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, _terminate)
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is _terminate:
+        if ours and signal.getsignal(signal.SIGTERM) is _terminate:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
@@ -427,55 +417,14 @@ def ignore_signals() -> None:
 
 @contextlib.contextmanager
 def warnings_as_lines(asked: Asked) -> Iterator[None]:
-    """Write each warning as a line of its own, and what libraries log not at all."""
+    """Write each warning as a line of its own, and what is logged not at all."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         text, hint = (message, None) if isinstance(message, str) else (message_of(message), _advice(message, asked))
         warn(text if asked.as_json else f"warning: {text}", as_json=asked.as_json, hint=hint)
 
-    silencer = _Silencer()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("default", ColonyMemoryWarning)
-            warnings.showwarning = show
-            yield
-    finally:
-        silencer.close()
-
-
-class _Silencer:
-    """Gives logging a handler that writes nothing, as soon as something loads it: that takes longer than a command."""
-
-    def __init__(self) -> None:
-        self._handler: Any = None
-        if "logging" in sys.modules:
-            self._silence(sys.modules["logging"])
-        else:
-            sys.meta_path.insert(0, self)
-
-    def find_spec(self, name: str, _path: object = None, _target: object = None) -> Any:
-        """Where a module is loaded from; None for all but one."""
-        if name != "logging":
-            return None
-        from importlib.util import find_spec
-
-        sys.meta_path.remove(self)
-        found: Any = find_spec(name)
-        load = found.loader.exec_module
-
-        def load_silently(module: Any) -> None:
-            load(module)
-            self._silence(module)
-
-        found.loader.exec_module = load_silently
-        return found
-
-    def _silence(self, logging: Any) -> None:
-        self._handler = logging.NullHandler()
-        logging.getLogger().addHandler(self._handler)
-
-    def close(self) -> None:
-        if self._handler is not None:
-            sys.modules["logging"].getLogger().removeHandler(self._handler)
-        elif self in sys.meta_path:
-            sys.meta_path.remove(self)
+    mute_log()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", ColonyMemoryWarning)
+        warnings.showwarning = show
+        yield

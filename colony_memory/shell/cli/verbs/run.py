@@ -255,9 +255,12 @@ def run_mcp(
     from colony_memory.shell.mcp import require_mcp
 
     require_mcp()
+    import logging
+
     from colony_memory.shell.mcp.served import Served, real_folder
     from colony_memory.shell.mcp.server import MemoryServer, serve_stdio
 
+    logging.getLogger().addHandler(logging.NullHandler())  # else the library gives the log a shape of its own
     with at_vault(common.vault, replace(common, quiet=True).output, making=True) as place:
         served = Served(
             place,
