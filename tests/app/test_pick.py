@@ -34,12 +34,12 @@ LATER = snapshot("handmade")
     ],
 )
 def test_what_a_text_names(text, found):
-    assert pick.resolve([*INFOS, LATER], text).snapshot_id == found
+    assert pick.resolve([*INFOS, LATER], text, label="default").snapshot_id == found
 
 
 def test_without_a_pointer_the_newest_is_the_latest():
     infos = [snapshot(each) for each in IDS]
-    assert pick.resolve(infos, "latest").snapshot_id == IDS[-1]
+    assert pick.resolve(infos, "latest", label="default").snapshot_id == IDS[-1]
 
 
 def test_what_is_found_is_of_the_label(memory):

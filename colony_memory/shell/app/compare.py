@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._diff import File, number_of_lines, patch, quoted
 from colony_memory._format.names import require_label
-from colony_memory._values import NamedTuple, Value, field
+from colony_memory._values import Value, field
 from colony_memory.capture import read_folder
 from colony_memory.capture._metadata import (
     METADATA_NAMES,
@@ -40,16 +40,11 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.backup import Plan
     from colony_memory._engine.history import Histories
+    from colony_memory._engine.load import Loaded
     from colony_memory.capture import Capture, LeftOut
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Change, SearchReport, SnapshotDiff
     from colony_memory.snapshot import SnapshotInfo
-
-
-class _Latest(NamedTuple):
-    info: SnapshotInfo | None = None  # it, None where nothing is saved yet, or nothing can be restored
-    documents: dict[str, str] | None = None
-    problem: str | None = None  # why it cannot be read, None where it can, or there is none
 
 
 class Unsaved(Value):
@@ -100,10 +95,9 @@ class Preview(Value):
 
     plan: Plan  # the snapshot as it would be, whether it fits, and what a retention would give up
     unsaved: Unsaved  # what it would save that the latest does not have
-    capture: Capture
 
     def __bool__(self) -> bool:
-        return bool(self.plan) and not self.capture.left_out
+        return bool(self.plan) and not self.unsaved.capture.left_out
 
 
 def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Preview:
@@ -113,16 +107,16 @@ def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptio
     """
     from colony_memory._engine.backup import plan_backup
 
-    latest = _read_latest(memory, options.label)
-    known = latest.documents
+    latest, problem = _read_latest(memory, options.label)
+    known = None if latest is None else latest.documents
     plan = memory._run(
         plan_backup,
         known if known is not None and differ_in_times_only(known, capture.documents) else capture.documents,
         incomplete=[str(each) for each in capture.left_out],
-        damaged=latest.problem is not None,
+        damaged=problem is not None,
         **options.of_snapshot,
     )
-    return Preview(plan, _compare(latest, capture), capture)
+    return Preview(plan, _compare(latest, problem, capture))
 
 
 def find_unsaved(
@@ -137,13 +131,13 @@ def find_unsaved(
 
     A file whose secrets were masked counts as saved where it is the same once they are.
     """
-    latest = _read_latest(memory, label)
+    latest, problem = _read_latest(memory, label)
     options = BackupOptions(label=label, exclude=exclude, secrets="allow", agent=agent)
-    return _compare(latest, read_for(memory, listed_paths(paths), options), masking=True)
+    return _compare(latest, problem, read_for(memory, listed_paths(paths), options), masking=True)
 
 
-def _read_latest(memory: ColonyMemory, label: str) -> _Latest:
-    """The latest snapshot; what the client's memory is based on stays what it was."""
+def _read_latest(memory: ColonyMemory, label: str) -> tuple[Loaded | None, str | None]:
+    """The latest snapshot, and why it cannot be read; what the client's memory is based on stays what it was."""
     from colony_memory._engine.restore import read
 
     require_synchronous(memory)
@@ -151,25 +145,24 @@ def _read_latest(memory: ColonyMemory, label: str) -> _Latest:
         latest = memory._run(lambda session: read(session.unnoticed(), label=require_label(label)))
         split_documents(latest.documents)
     except SnapshotNotFound:
-        return _Latest()
+        return None, None
     except (SnapshotCorrupt, UntrustedSnapshot, DecryptionError) as error:
-        return _Latest(problem=message_of(error))
-    return _Latest(latest.info, latest.documents)
+        return None, message_of(error)
+    return latest, None
 
 
-def _compare(latest: _Latest, capture: Capture, *, masking: bool = False) -> Unsaved:
-    saved = latest.documents or {}
+def _compare(latest: Loaded | None, problem: str | None, capture: Capture, *, masking: bool = False) -> Unsaved:
+    saved = latest.documents if latest else {}
     instead: dict[str, str] = {}
     if masking and (names := masked_names(saved)):
         # What was masked when it was saved is compared as it would be saved again.
         before, after = view_files(saved), view_files(capture.documents)
-        contents: dict[str, str | bytes] = {
-            name: after[name] for name in names if name in after and after[name] != before.get(name)
-        }
+        differing = [name for name in names if name in after and after[name] != before.get(name)]
+        contents: dict[str, str | bytes] = {name: after[name] for name in differing}
         mask_contents(contents)
         instead = {name: str(content) for name, content in contents.items()}
     changes = compare_files(saved, capture.documents, instead=instead)
-    return Unsaved(latest.info, changes, latest.problem if latest.documents is None else None, capture)
+    return Unsaved(None if latest is None else latest.info, changes, problem, capture)
 
 
 class Side(Value):

@@ -129,14 +129,16 @@ def take_lacking(target: Target, found: Loaded, documents: dict[str, str]) -> tu
     older.sort(key=lambda info: id_order(info.snapshot_id), reverse=True)
     for info in islice((info for info in older if any(_may_have(info, names) for names in left)), _MOST):
         source = target.documents_of(info.snapshot_id)
-        for names in [names for names in left if source and not _lacks(source, names)]:
+        for names in [*left] if source else ():
+            part = _part(source, names)
+            if part is None:
+                continue
             left.remove(names)
-            if part := _part(source, names):
+            if part:
                 is_text = all(isinstance(content, str) for content in split_documents(part)[0].values())
-                if not is_text and _held_of(documents, names):
-                    why = "the snapshot has another part of it"  # it would be of two snapshots
-                else:
-                    why = _why_left(target, found, part, names)
+                # It would be of two snapshots.
+                why = "" if is_text or not _held_of(documents, names) else "the snapshot has another part of it"
+                why = why or _why_left(target, found, part, names)
                 told.append(Filled(names, info.snapshot_id, stamp(made_at(info)), why))
                 documents = documents if why else _with_part(documents, part, names)
         if not left:
@@ -151,7 +153,7 @@ def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) ->
     """The documents as they were restored, where what they lacked was taken from these."""
     for source in sources:
         for names in _sets_of(described_by(documents)):
-            if (part := _part(source, names)) and not _lacks(source, names):
+            if part := _part(source, names):
                 documents = _with_part(documents, part, names)
     return documents
 
@@ -170,10 +172,6 @@ def _may_have(info: SnapshotInfo, names: tuple[str, ...]) -> bool:
     return not any(_is_part(line.partition(": ")[0], names) for line in known)
 
 
-def _lacks(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
-    return any(_is_part(name, names) for name in described_by(documents).left_out)
-
-
 def _is_part(name: str, names: tuple[str, ...]) -> bool:
     """A file or directory, which ends with a slash, is of a set, or the set in it."""
     if name.endswith("/") and any(each.startswith(name) for each in names):
@@ -183,8 +181,10 @@ def _is_part(name: str, names: tuple[str, ...]) -> bool:
     )
 
 
-def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """The documents of a set in a snapshot; none where it has no file of it."""
+def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str] | None:
+    """The documents of a set in a snapshot: none where it has no file of it, and None where it lacks some itself."""
+    if any(_is_part(name, names) for name in described_by(source).left_out):
+        return None
     part = reshape(source, lambda name: _is_part(name, names))
     contents, metadata = split_documents(part)
     return part if contents or metadata.links else {}

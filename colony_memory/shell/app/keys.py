@@ -47,27 +47,25 @@ def client_arguments(
     given: dict[str, Any] = {}
     if key_file:
         given["signer"] = load_signer(settled(key_file) if isinstance(key_file, str) else key_file)
-    issuers: dict[str, str | None] = {}
-    for each in re.split(r"[\s,]+", " ".join(texts("trust", trust)).strip(" ,")):
-        did_key, _, last = each.partition("@")
-        issuers |= {did_key: last or None} if did_key else {}
-    if issuers:
-        given["trusted_issuers"] = {**({given["signer"].did_key: None} if "signer" in given else {}), **issuers}
+    listed = re.split(r"[\s,]+", " ".join(texts("trust", trust)).strip(" ,"))
+    issuers = {did_key: last or None for did_key, _, last in (each.partition("@") for each in listed) if did_key}
+    if issuers and key_file:
+        issuers = {given["signer"].did_key: None, **issuers}
     if witness:
         from colony_memory.witness import FileWitness
 
         given["witness"] = FileWitness(settled(witness) if isinstance(witness, str) else witness)
-    if require_signature is not None:
-        given["require_signature"] = require_signature
-    if accept_legacy_pointer:
-        given["accept_legacy_pointer"] = True
-    wanted, opening = list(_split(encrypt_to)), [each if isinstance(each, str) else str(each) for each in identities]
-    words = list[Any]()
+    wanted, opening, words = list(_split(encrypt_to)), [*map(str, identities)], list[Any]()
     if PASSPHRASE in (*wanted, *opening) or passphrase_file is not None:
         words.append(_passphrase(passphrase_file, ask, twice=PASSPHRASE in wanted))
-    recipients = [each for name in wanted for each in (words if name == PASSPHRASE else _recipients(name))]
-    keys = [*(_key_file(each) for each in opening if each != PASSPHRASE), *words]
-    return given | ({"encrypt_to": recipients} if recipients else {}) | ({"identities": keys} if keys else {})
+    given |= {
+        "trusted_issuers": issuers,
+        "accept_legacy_pointer": accept_legacy_pointer,
+        "encrypt_to": [each for name in wanted for each in (words if name == PASSPHRASE else _recipients(name))],
+        "identities": [*(_key_file(each) for each in opening if each != PASSPHRASE), *words],
+    }
+    given = {name: value for name, value in given.items() if value}
+    return given if require_signature is None else {**given, "require_signature": require_signature}
 
 
 def load_signer(path: str | os.PathLike[str]) -> Signer:
@@ -127,9 +125,8 @@ def _recipients(name: str) -> list[str]:
         return [name]
     if looks_secret(name):
         raise ValueError("a private key was given to encrypt to: give the public one, age1…, that belongs to it")
-    place = Path(_home(name))
     try:
-        found = read_file(place, _MAX_BYTES, follow=True)
+        found = read_file(Path(_home(name)), _MAX_BYTES, follow=True)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is no name of a file"
         raise ValueError(f"the file of recipients cannot be read: {why}") from error

@@ -42,26 +42,20 @@ def run_before(command: str, folder: Path) -> None:
     if program is None:
         raise ColonyMemoryError(f"{named} cannot be run: there is no such program; nothing was saved")
     with tempfile.TemporaryFile() as said:
+        # In a session of its own, so that what it starts can be ended with it.
+        how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said, "start_new_session": True}
         try:
-            # In a session of its own, so that what it starts can be ended with it.
-            process = subprocess.Popen(  # noqa: S603 - the user's own command
-                [program, *words[1:]],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-            )
+            process = subprocess.Popen([program, *words[1:]], cwd=folder, **how)  # noqa: S603 - the user's own command
+            try:
+                code = process.wait(LONGEST)
+            finally:
+                if process.poll() is None:
+                    end_session(process)
+                    process.wait()
         except OSError as error:
             raise ColonyMemoryError(f"{named} cannot be run: {error.strerror}; nothing was saved") from error
-        try:
-            code = process.wait(LONGEST)
         except subprocess.TimeoutExpired as error:
             raise Passing(f"{named} was ended: it took longer than {LONGEST:g} s; nothing was saved") from error
-        finally:
-            if process.poll() is None:
-                end_session(process)
-                process.wait()
         if code:
             said.seek(max(0, said.seek(0, os.SEEK_END) - _SHOWN))
             lines = said.read().decode("utf-8", "replace").split("\n")

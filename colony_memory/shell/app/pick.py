@@ -126,7 +126,7 @@ def names_a_snapshot(text: str) -> bool:
     return bool(_LATEST.fullmatch(text)) or id_time(text) is not None
 
 
-def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = None) -> SnapshotInfo:
+def resolve(infos: Sequence[SnapshotInfo], text: str, *, label: str, latest: str | None = None) -> SnapshotInfo:
     counted = _LATEST.fullmatch(text)
     if counted:
         # What only met a conflict is not counted: no restore gives that unasked while there is another.
@@ -134,21 +134,21 @@ def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = No
         ordered = newest_first([info for info in infos if info.snapshot_id not in refused] or infos)
         at = next((place for place, info in enumerate(ordered) if info.snapshot_id == latest or info.head), 0) + back
         if at >= len(ordered):
-            raise SnapshotNotFound(f"latest~{back} is further back than the oldest snapshot")
+            raise SnapshotNotFound(f"latest~{back} is further back than the oldest snapshot under label {label!r}")
         return ordered[at]
     if not _BEGINNING.fullmatch(text):
         raise ValueError(
             f"{text!r} names no snapshot: give an id from 'list', the beginning of one, latest, or latest~2"
         )
     found = [info for info in infos if info.snapshot_id.startswith(text)]
-    exact = [info for info in found if info.snapshot_id == text]
-    if len(found) > 1 and not exact:
+    exact = [info for info in found if info.snapshot_id == text] or found
+    if not found:
+        raise SnapshotNotFound(f"no snapshot has an id that begins with {text!r} under label {label!r}")
+    if len(exact) > 1:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         ids = ", ".join(info.snapshot_id for info in found[:_SHOWN])
         raise ValueError(f"{text!r} is the beginning of {len(found)} ids: {ids}{more}")
-    if not found:
-        raise SnapshotNotFound(f"no snapshot has an id that begins with {text!r}")
-    return (exact or found)[0]
+    return exact[0]
 
 
 def nothing_saved(memory: ColonyMemory, label: str) -> SnapshotNotFound:
@@ -169,13 +169,15 @@ def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
             raise nothing_saved(memory, label)
         if text == "latest":
             return latest
+    infos = _listed(memory, label)
+    return resolve(infos, text, label=label, latest=None if latest is None else latest.snapshot_id)
+
+
+def _listed(memory: ColonyMemory, label: str) -> list[SnapshotInfo]:
     infos = memory.list_snapshots(label=label)
     if not infos:
         raise nothing_saved(memory, label)
-    try:
-        return resolve(infos, text, latest=None if latest is None else latest.snapshot_id)
-    except SnapshotNotFound as error:
-        raise SnapshotNotFound(f"{error.message} under label {label!r}", hint=error.hint) from error
+    return infos
 
 
 def with_pin(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotInfo:
@@ -217,10 +219,16 @@ def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> Snap
         moment = parse_moment(moment)
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise ValueError("a time is text, or a datetime with a time zone")
-    infos = memory.list_snapshots(label=label)
-    if not infos:
-        raise nothing_saved(memory, label)
-    return newest_at(infos, moment, label=label)
+    infos = _listed(memory, label)
+    made = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
+    before = [info for info in made if made_at(info) <= moment]
+    if before:
+        refused = refused_only(infos)
+        return next((info for info in reversed(before) if info.snapshot_id not in refused), before[-1])
+    raise SnapshotNotFound(
+        f"label {label!r} has no snapshot from {stamp(moment.astimezone(timezone.utc))} or before; "
+        f"its oldest is {made[0].snapshot_id}, of {stamp(made_at(made[0]))}"
+    )
 
 
 def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
@@ -250,16 +258,4 @@ def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
         raise ValueError(f"{text!r} is not a time: {error}") from error
     raise ValueError(
         f"{text!r} is not a time: write 2026-11-01T12:00, with Z at its end for UTC, 2026-11-01, or 3h ago"
-    )
-
-
-def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) -> SnapshotInfo:
-    made = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
-    before = [info for info in made if made_at(info) <= moment]
-    if before:
-        refused = refused_only(infos)
-        return next((info for info in reversed(before) if info.snapshot_id not in refused), before[-1])
-    raise SnapshotNotFound(
-        f"label {label!r} has no snapshot from {stamp(moment.astimezone(timezone.utc))} or before; "
-        f"its oldest is {made[0].snapshot_id}, of {stamp(made_at(made[0]))}"
     )

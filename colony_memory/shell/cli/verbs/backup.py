@@ -54,10 +54,10 @@ def run_backup(
         with open_memory(common, making=True, wire=format) as opened:
             found = _preview(opened, paths, options)
             lines = _preview_lines(found, removes=options.removes, verbose=verbose)
-            output.show(_document(found.capture, None, found), *lines)
+            output.show(_document(found.unsaved.capture, None, found), *lines)
             if saving.before is not None:
                 output.note("the command of --before was not run, which may change what there is to save")
-            _tell(found.capture, common, saving, verbose=verbose)
+            _tell(found.unsaved.capture, common, saving, verbose=verbose)
         return 0 if found else FAILED
     with open_memory(common, making=True, wire=format) as opened:
         saved = save(opened, paths, options, index=not no_index)
@@ -201,10 +201,10 @@ def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
 
 def _preview_lines(found: Preview, *, removes: bool, verbose: bool) -> list[str]:
     """The outcome that a backup would have, and whether it fits."""
-    plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
+    plan, unsaved, left_out = found.plan, found.unsaved, found.unsaved.capture.left_out
     info, latest = plan.info, unsaved.latest
     more = f", {len(left_out)} left out" if left_out else ""
-    what = f"{amount(found.capture.contents)}{more}, {size(found.capture.size)}"
+    what = f"{amount(found.unsaved.capture.contents)}{more}, {size(found.unsaved.capture.size)}"
     since, differ = "nothing is saved yet under it", list[str]()
     if unsaved.problem is not None:
         since = f"the latest cannot be compared: {unsaved.problem}"
