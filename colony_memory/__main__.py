@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from colony_memory.shell.cli.output import print_version
 from colony_memory.shell.words.errors import (
@@ -17,9 +17,6 @@ from colony_memory.shell.words.errors import (
     termination_raises,
     warnings_as_lines,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _YOUNG = 50_000  # objects before the first look for cycles: modules and classes alone are more than Python's 700
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import Any, TypeVar
 
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -18,10 +18,6 @@ from colony_memory.exceptions import (
     VaultError,
     VaultUnavailable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
 
 _T = TypeVar("_T")
 

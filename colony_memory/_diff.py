@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from colony_memory._values import NamedTuple, Record, Value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 #: Lines and pairs of equal lines to look at in one comparison of two memories, which takes a few seconds at most.
 MAX_STEPS = 10_000_000

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from colony_memory._boundary import require_text
 from colony_memory._diff import each_line
 from colony_memory._format.json import shown
 from colony_memory._values import Value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Characters of a line that a report gives at most.
 MAX_SHOWN = 300

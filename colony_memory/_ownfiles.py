@@ -6,15 +6,11 @@ import errno
 import os
 import shlex
 import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colony_memory._os.files import Contents, create_file, make_directory, read_file, replace_file
 from colony_memory.exceptions import ColonyMemoryError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _MAX_KEY_BYTES = 8192
 # On Windows the bits of a mode say nothing of who may read.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import string
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from colony_memory._boundary import read_written, require_text, several
 from colony_memory._format import age
 from colony_memory._os.machine import free_memory
 from colony_memory._ownfiles import read_key_file, write_key_file
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["Passphrase", "make_identity", "read_identities", "read_recipients"]
 

@@ -26,13 +26,10 @@ A bad argument is a plain :class:`ValueError`, a missing extra a plain :class:`C
 from __future__ import annotations
 
 import copyreg
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from colony_memory._values import Value, field
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _SHOWN_FINDINGS = 10
 

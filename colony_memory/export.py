@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from colony_memory._boundary import corrupt, require_text
@@ -13,8 +14,6 @@ from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 from colony_memory.snapshot import read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["EXPORT_FORMAT", "Export", "read_export", "write_export"]

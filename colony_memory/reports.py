@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._diff import DocumentChange, SnapshotDiff, compare, count_lines
@@ -9,8 +10,6 @@ from colony_memory._events import Event, LifecycleEvent
 from colony_memory._values import Value, field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = [

@@ -6,6 +6,7 @@ The rules are those of restic's ``forget``, in UTC: each keeps the newest of eac
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ from colony_memory._values import Value, field, names_of
 from colony_memory.snapshot import created
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from colony_memory.snapshot import SnapshotInfo
 
 #: How long a backup keeps a snapshot that a much smaller one followed.

@@ -8,6 +8,7 @@ import base64
 import contextlib
 import os
 import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colony_memory._boundary import read_written, require_text
@@ -17,8 +18,6 @@ from colony_memory._values import pattern
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from typing_extensions import Self
 
 _T = TypeVar("_T")

@@ -6,6 +6,7 @@ SNAPSHOT-FORMAT.md is the law. Ids and times are arguments; nothing here reads a
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,6 @@ from colony_memory.exceptions import Hint, UnsupportedFormat, bad_argument
 from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from typing_extensions import Unpack
 
     from colony_memory._format.manifest import Beside

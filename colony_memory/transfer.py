@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, overload
 
 from colony_memory._engine.transfer import CopyReport
@@ -9,8 +10,6 @@ from colony_memory.export import Export, read_export, write_export
 from colony_memory.vaults.memory import MAX_EXPORT_BYTES, ExportVault, load_export, parse_export, save_export
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-
     from colony_memory.client import AsyncColonyMemory, ColonyMemory
 
 __all__ = [

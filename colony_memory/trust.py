@@ -5,8 +5,8 @@ Binding to a label, an id and the parts is not a matter of trust: it is demanded
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from colony_memory._boundary import several
 from colony_memory._format.json import shown
@@ -14,10 +14,6 @@ from colony_memory._format.names import id_order, read_head, require_id
 from colony_memory._values import Value, field
 from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument
 from colony_memory.signing import decode_did_key, verify_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 #: What helps where a snapshot is not signed.
 ACCEPT_UNSIGNED = Hint("open", "require_signature", value=False)

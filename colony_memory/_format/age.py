@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from colony_memory._format.payload import decode_base64
 from colony_memory._values import Record, Value, field, pattern
 from colony_memory.exceptions import ColonyMemoryError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from types import ModuleType
 
 #: What it takes to encrypt and to open, as the end of a message.
 WANTED = "the extra 'encrypt': pip install 'colony-memory[encrypt]'"

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice, starmap
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from colony_memory._values import pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 _SURROGATES = pattern("[\ud800-\udfff]+")

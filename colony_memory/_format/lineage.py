@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,6 @@ from colony_memory._format.names import id_order, is_hex16, is_id, read_stamp, s
 from colony_memory._values import NamedTuple, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from colony_memory._format.manifest import SnapshotInfo
 
 #: How long a snapshot that was overtaken or refused is kept for whoever may still merge it.

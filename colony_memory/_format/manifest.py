@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import corrupt
@@ -18,7 +18,6 @@ from colony_memory.signing import sign_manifest
 from colony_memory.trust import previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from typing import TypedDict
 
     from colony_memory._format.age import Lock

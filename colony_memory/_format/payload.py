@@ -6,17 +6,14 @@ import base64
 import binascii
 import hashlib
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from colony_memory._format.json import canonical, utf8_pieces
 from colony_memory._format.record import take_apart
 from colony_memory._values import Value
 from colony_memory.exceptions import SnapshotCorrupt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
 
 # benchmarks/README.md has the tables. Level 6 is zlib's fastest within 2 % of the size of its level 9 on source text.
 _LEVEL = 6

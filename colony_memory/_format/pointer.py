@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import corrupt
@@ -16,8 +17,6 @@ from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from colony_memory._format.catalog import Entry
     from colony_memory.signing import Signer
 

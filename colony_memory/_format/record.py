@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 from binascii import b2a_base64
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BytesIO
 from json import JSONDecoder
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colony_memory._format.json import canonical, load_object
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 #: Its name: bytes of files that are no text, links and so on, by the names of files.
 RECORD_NAME = ".colony-memory/folder.json"

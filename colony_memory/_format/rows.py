@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colony_memory._format import FORMAT
 from colony_memory._format.json import load_object
@@ -12,9 +13,6 @@ from colony_memory._format.lineage import read_lineage
 from colony_memory._format.manifest import SnapshotInfo, read_lacking, read_note, read_tags, read_word
 from colony_memory._format.names import id_order, is_count, require_id
 from colony_memory._values import Value, pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: JSON values in a catalogue. Read by Python each takes up to a hundred bytes, whatever it took in the file.
 MAX_VALUES = 500_000

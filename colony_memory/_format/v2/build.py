@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import corrupt
@@ -18,8 +19,6 @@ from colony_memory._values import Value, names_of, pattern, replace
 from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from typing_extensions import Unpack
 
     from colony_memory._format.age import Identities, Lock, Recipients

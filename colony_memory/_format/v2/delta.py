@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from colony_memory._values import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 # Bytes that are compared at a time; where they differ, those of a page each.
 _BLOCK, _PAGE = 2**16, 2**12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from colony_memory._format.v2.zstd import TooLarge
 from colony_memory._values import NamedTuple, Value, cached_property
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from colony_memory._format.v2.delta import Match
 
 _KEYS = ("drop", "move", "put")

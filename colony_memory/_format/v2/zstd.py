@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory.exceptions import ColonyMemoryError, UnsupportedFormat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import ModuleType
 
 #: Bytes to look back at most, as a power of two: what every decoder takes without being told.
 WINDOW_LOG = 27
