@@ -88,11 +88,8 @@ def _compare(found: State) -> State:
     head = pointer.head or (f"{pointer.generation}:{'0' * 16}" if pointer.generation else "")
     if asked.seen and not head and found.written and asked.trust.accept_legacy_pointer:
         # A pointer that names nothing is never the work of 0.1.1.
-        return _warned(
-            found,
-            f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: a rollback of the label would "
-            "not be noticed",
-        )
+        why = f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: no rollback would be noticed"
+        return _warned(found, why)
     for seen in asked.seen:
         # A pointer that does not list what it names is compared by its generation alone.
         before = seen if pointer.head or not head else read_head(seen).generation

@@ -58,9 +58,7 @@ class Listing(Value):
 def require_complete(listing: Listing | LabelFiles, what: str, doing: str) -> None:
     """Raise a VaultError where the list is cut, since then nothing can be said of what it does not name."""
     if not listing.complete:
-        raise VaultError(
-            f"{doing} is refused: the vault's list of {what} is cut short, so files that matter may be hidden"
-        )
+        raise VaultError(f"{doing} is refused: the vault's list of {what} is cut short, and may hide files that matter")
 
 
 def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None) -> Listing:

@@ -82,10 +82,8 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         now, _ = await newest_good(session, now)
         planned = await plan_for(session, now, policy)
         if unread := _unreadable(now):
-            warn(
-                f"label {label!r} has {len(unread)} snapshots of a format that this client cannot read, such as "
-                f"{unread[0]}: they are neither counted nor removed"
-            )
+            what = f"label {label!r} has {len(unread)} snapshots of a format that this client cannot read"
+            warn(f"{what}, such as {unread[0]}: they are neither counted nor removed")
         rows = planned.rows(now.building)
         dangling = now.follow is not None and now.written != now.follow
         listed = now.pointer.entries
@@ -173,11 +171,9 @@ async def _left(session: Session, now: State, snapshot_id: str) -> tuple[list[En
     _, left = await newest_good(session, rest, complete=False)
     newest = max(_unreadable(rest), key=id_order, default=None)
     if newest is not None and id_order(left or "") < id_order(newest):
-        raise UnsupportedFormat(
-            f"snapshot {newest} of label {now.label!r} would be the latest once {snapshot_id} is deleted, and this "
-            "client cannot read its format; nothing was deleted",
-            file=manifest_filename(now.label, newest),
-        )
+        what = f"without {snapshot_id}, snapshot {newest} of label {now.label!r} would be the latest"
+        file = manifest_filename(now.label, newest)
+        raise UnsupportedFormat(f"nothing was deleted: {what}, and this client cannot read its format", file=file)
     return rows, left
 
 

@@ -115,10 +115,8 @@ async def _require_gone(session: Session, state: State, move: Move) -> None:
     lacks = [name for name in known if id_order(name) > latest and name not in shown]
     for file, found in (await session.vault.get_many(manifest_filename(label, name) for name in lacks)).items():
         if found is not None:
-            raise VaultUnavailable(
-                f"the vault's list of label {label!r} lacks {file}, which is there: the list is out of date, and "
-                "nothing was changed; try again"
-            )
+            what = f"the vault's list of label {label!r} is out of date: it lacks {file}, which is there"
+            raise VaultUnavailable(f"{what}; nothing was changed, try again")
 
 
 async def touch(session: Session, state: State) -> bool:

@@ -71,9 +71,7 @@ class Session:
             trusted_issuers = dict(trusted_issuers)
         elif trusted_issuers is not None:
             trusted_issuers = several("trusted_issuers", trusted_issuers)  # it is read more than once
-        self._trusted = trusted_issuers
-        self._require_signature = require_signature
-        self._accept_legacy_pointer = accept_legacy_pointer
+        self._trusts = trusted_issuers, require_signature, accept_legacy_pointer
         self.vault = vault  # where the snapshots are
         self.signer = signer  # signs what this client writes
         self.max_bytes = max_bytes  # of plain text, to read or write at most
@@ -119,20 +117,16 @@ class Session:
     @property
     def trust(self) -> Trust:
         """The issuers that this client accepts; the signer may be exchanged at any time."""
-        if self.signer is None and self._trusted is None and self._require_signature is None:
+        (issuers, required, legacy), own = self._trusts, None if self.signer is None else did_key_of(self.signer)
+        if own is None and issuers is None and required is None:
             return OPEN
-        return read_trust(
-            self._trusted,
-            self._require_signature,
-            accept_legacy_pointer=self._accept_legacy_pointer,
-            signer=None if self.signer is None else did_key_of(self.signer),
-        )
+        return read_trust(issuers, required, accept_legacy_pointer=legacy, signer=own)
 
     def open(self) -> Session:
         """The same client, pinning nobody: for what is done to snapshots that it does not trust."""
         other = copy.copy(self)
-        other.signer = other._trusted = other._require_signature = None  # noqa: SLF001 - of its own kind
-        other.witness, other.good = None, {}
+        other.signer = other.witness = None
+        other._trusts, other.good = (None, None, False), {}  # noqa: SLF001 - of its own kind
         return other
 
     def unnoticed(self) -> Session:

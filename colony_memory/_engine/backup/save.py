@@ -410,10 +410,8 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
     await plan_retention(job, state, built)
     asked, kept = len(planned.plan.keep), 0 if job.planned is None else len(job.planned.plan.keep)
     if victims and asked > kept > 0:
-        warn(
-            f"the vault is full: of the {asked} snapshots of label {label!r} that the retention keeps, only {kept} fit",
-            hint=Hint("status"),
-        )
+        what = f"of the {asked} snapshots of label {label!r} that the retention keeps, only {kept} fit"
+        warn(f"the vault is full: {what}", hint=Hint("status"))
     return state
 
 
