@@ -14,6 +14,7 @@ from cli_runs import NOON, POSIX, damage, save
 
 from colony_memory import SnapshotInfo
 from colony_memory.reports import Change, DocumentChange
+from colony_memory.shell.app import compare
 from colony_memory.shell.app.compare import FileHistory
 from colony_memory.shell.cli.output import Output
 from colony_memory.shell.cli.verbs import look
@@ -177,12 +178,13 @@ def test_names_and_lines_command_no_terminal(cli, vault):
     assert cli("log", "-p", EVIL)[1].count("\x1b") == 1  # the text itself, byte for byte
 
 
-def test_what_is_special_is_said():
+def test_what_is_special_is_said(cli, vault, monkeypatch):
     info = cli_runs.snapshot()
     most = Change("changed", info, info, DocumentChange(9, 9, exact=False), 5)
     assert look.line_counts(most) == "+9 -9 at most"
     assert look.line_counts(Change("changed", info, info, None, 5)) == "not text"
-    assert look._patches(FileHistory("a", (most,), 2)).endswith("at most\nToo much to show.\n")
+    monkeypatch.setattr(compare, "file_history", lambda *_, **__: FileHistory("a", (most,), 2))
+    assert cli("log", "-p", "a")[1].endswith("at most\nToo much to show.\n")
 
 
 def test_what_is_no_text_and_a_latest_that_cannot_be_read(cli, vault, folder):

@@ -192,7 +192,12 @@ def run_log(name: str, *, label: str = "default", patch: bool = False, common: C
         with opened.working():
             found = file_history(opened.memory, name, label=label, patch=patch)
         if patch and not common.as_json:
-            opened.output.answer_patch(_patches(found))
+            parts = []
+            for each in found.changes:
+                head = f"snapshot {each.snapshot.snapshot_id} ({when(made_at(each.snapshot))}): "
+                head += f"{change_word(found.name, each)}, {line_counts(each)}\n"
+                parts.append(head + ("Too much to show.\n" if each.patch is None else each.patch))
+            opened.output.answer_patch("\n".join(parts))
         else:
             opened.output.show(asdict(found), *history_lines(found))
 
@@ -221,15 +226,6 @@ def history_lines(found: FileHistory) -> list[str]:
     still = f"last seen in {newest.before.snapshot_id}" if newest.kind == "removed" and newest.before else "still there"
     total = f"{count(len(found.changes), 'change')} in {count(found.read, 'snapshot')}; {still}"
     return [*draw(_CHANGES, rows).split("\n"), total]
-
-
-def _patches(found: FileHistory) -> str:
-    parts = []
-    for each in found.changes:
-        told = f"{change_word(found.name, each)}, {line_counts(each)}"
-        head = f"snapshot {each.snapshot.snapshot_id} ({when(made_at(each.snapshot))}): {told}"
-        parts.append(f"{head}\n" + ("Too much to show.\n" if each.patch is None else each.patch))
-    return "\n".join(parts)
 
 
 def line_counts(change: Change) -> str:

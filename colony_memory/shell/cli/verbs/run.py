@@ -22,15 +22,11 @@ from colony_memory.shell.words import errors
 from colony_memory.shell.words.errors import FAILED, INTERRUPTED, Failure, cut, say, say_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from colony_memory.schedule.child import Child
-    from colony_memory.schedule.watch import Watch
-    from colony_memory.shell.app.options import BackupOptions
     from colony_memory.shell.app.run import Begun
     from colony_memory.shell.app.save import Saved
     from colony_memory.shell.cli.app import CommonOptions, SavingOptions
-    from colony_memory.shell.cli.memory import OpenVault
     from colony_memory.shell.cli.output import Output
 
 
@@ -116,18 +112,45 @@ def run_run(
         opened = stack.enter_context(open_memory(replace(common, quiet=True)))
         with outputs.first_interrupt_only():
             begun = start(opened.memory)
-        hint = again("restore", directory, options=["--snapshot-first"])
-        _tell_start(begun, directory, output, where=opened.place.title, again=hint)
+        back = again("restore", directory, options=["--snapshot-first"])
+        _tell_start(begun, directory, output, where=opened.place.title, again=back)
         if host is not None and begun.restored is not None:
             tell_host(host, output)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
-        save = _saver(opened, directory, options, first=begun.is_first)
+        nothing_yet = begun.is_first
+
+        def save() -> Saved | None:
+            # Always by the client that has restored: so it knows of others.
+            nonlocal nothing_yet
+            # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
+            if nothing_yet and os.path.isdir(directory) and not os.listdir(directory):  # noqa: PTH112, PTH208
+                return None
+            opened.place.require()
+            saved = backup.save(opened, [directory], options, unattended=True)
+            nothing_yet = False
+            return saved
+
         tell = lambda done, _error: outputs.tell_run(done, output, aside=True)  # noqa: E731
         watch = Watch(save, every=interval, final_timeout=patience, state=state, on_run=tell)
         # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
         child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
         stack.enter_context(watch)
-        code = _supervise(child, watch, output, again=again("backup", directory))
+        child.start()
+        watch.save_now()
+        code = child.wait(watch.look)
+        try:
+            ended = watch.end("the end of the command")
+        except KeyboardInterrupt:
+            output.warn("interrupted: the last backup was not waited for")
+            code = code or INTERRUPTED
+        else:
+            if not ended.last.ok:
+                some = ended.last.snapshot_id
+                lacks = "not all of its memory is saved" if some else "its memory was not saved at its end"
+                # What the folder itself is to blame for, another backup would fail of too.
+                hint = None if isinstance(ended.error, ValueError) else again("backup", directory)
+                output.warn(f"error: the command ended with exit code {code}, and {lacks}", hint=hint)
+                code = code or FAILED
     if watch.busy:
         outputs.leave(code)
     return code or (FAILED if begun.failed else 0)
@@ -150,42 +173,6 @@ def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, aga
             f"restored snapshot {info.snapshot_id} of {stamp(made_at(info))} into {directory}: "
             f"{len(written.created) + len(written.replaced)} written{removed}, {len(written.unchanged)} unchanged"
         )
-
-
-def _saver(opened: OpenVault, directory: str, options: BackupOptions, *, first: bool) -> Callable[[], Saved | None]:
-    """Makes one backup each time that it is called, always by the client that has restored: so it knows of others."""
-    nothing_yet = first
-
-    def save() -> Saved | None:
-        nonlocal nothing_yet
-        # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
-        if nothing_yet and os.path.isdir(directory) and not os.listdir(directory):  # noqa: PTH112, PTH208
-            return None
-        opened.place.require()
-        saved = backup.save(opened, [directory], options, unattended=True)
-        nothing_yet = False
-        return saved
-
-    return save
-
-
-def _supervise(child: Child, watch: Watch, output: Output, *, again: str) -> int:
-    """Start the command, wait for its end and for the last backup; the exit code."""
-    child.start()
-    watch.save_now()
-    code = child.wait(watch.look)
-    try:
-        ended = watch.end("the end of the command")
-    except KeyboardInterrupt:
-        output.warn("interrupted: the last backup was not waited for")
-        return code or INTERRUPTED
-    if ended.last.ok:
-        return code
-    lacks = "not all of its memory is saved" if ended.last.snapshot_id else "its memory was not saved at its end"
-    # What the folder itself is to blame for, another backup would fail of too.
-    hint = None if isinstance(ended.error, ValueError) else again
-    output.warn(f"error: the command ended with exit code {code}, and {lacks}", hint=hint)
-    return code or FAILED
 
 
 def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOptions) -> int:

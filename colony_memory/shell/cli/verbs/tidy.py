@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from colony_memory.client import ColonyMemory
-    from colony_memory.retention import PrunePlan
     from colony_memory.shell.cli.app import CommonOptions, RetentionOptions
     from colony_memory.shell.cli.memory import OpenVault
 
@@ -55,7 +54,16 @@ def run_prune(
     with open_memory(common) as opened:
         with opened.working():
             plan = opened.memory.plan_prune(label=label, retention=retention)
-        lines, output = _plan_lines(plan, label), opened.output
+        lines, output, going = list[str](), opened.output, {info.snapshot_id for info in plan.remove}
+        for info in newest_first([*plan.keep, *plan.remove]):
+            goes, why = info.snapshot_id in going, ", ".join(plan.reasons.get(info.snapshot_id, ()))
+            named = f"{info.snapshot_id} ({age(made_at(info), now_utc())}){f': {why}' if why else ''}"
+            lines.append(styled(shown(f"delete  {named}"), "red") if goes else shown(f"keep    {named}"))
+        lines += [f"keep    {shown(file)} (cannot be read or is not trusted)" for file in plan.unread]
+        lines += [styled(f"delete  {shown(file)} (left over)", "red") for file in plan.orphans]
+        total = [str(len(plan.remove))] if plan.remove or not plan.orphans else []
+        total += [count(len(plan.orphans), "leftover file")] if plan.orphans else []
+        lines.append(f"label {shown(label)}: {len(plan.keep)} to keep, {' and '.join(total)} to delete")
         if plan and not dry_run:
             confirm("go on?", yes=yes, as_json=common.as_json, told=lines)
         deleted = 0
@@ -89,19 +97,6 @@ def _tell_remaining(opened: OpenVault, label: str, deleted: list[str]) -> None:
             f"what {left[0] if len(left) == 1 else f'{len(left)} of them'} held stays readable in packs that other "
             f"snapshots share; to take a text out: {PROGRAM} rewrite"
         )
-
-
-def _plan_lines(plan: PrunePlan, label: str) -> list[str]:
-    lines, going = list[str](), {info.snapshot_id for info in plan.remove}
-    for info in newest_first([*plan.keep, *plan.remove]):
-        goes, why = info.snapshot_id in going, ", ".join(plan.reasons.get(info.snapshot_id, ()))
-        named = f"{info.snapshot_id} ({age(made_at(info), now_utc())}){f': {why}' if why else ''}"
-        lines.append(styled(shown(f"delete  {named}"), "red") if goes else shown(f"keep    {named}"))
-    lines += [f"keep    {shown(file)} (cannot be read or is not trusted)" for file in plan.unread]
-    lines += [styled(f"delete  {shown(file)} (left over)", "red") for file in plan.orphans]
-    total = [str(len(plan.remove))] if plan.remove or not plan.orphans else []
-    total += [count(len(plan.orphans), "leftover file")] if plan.orphans else []
-    return [*lines, f"label {shown(label)}: {len(plan.keep)} to keep, {' and '.join(total)} to delete"]
 
 
 def run_delete(
