@@ -90,7 +90,9 @@ def with_hooks(text: str, host: Host, words: Sequence[str], seconds: int) -> str
 def without_hooks(text: str, folder: str | None = None) -> str:
     """The settings without the hooks of this package, for one folder or for all; what they leave empty goes too."""
     settings = _read(text)
-    made = _without(settings, lambda command: (own := own_folder(command)) is not None and folder in (None, own))
+    made = _without(
+        settings, lambda command: (own := _saves(_own_words(command))[0]) is not None and folder in (None, own)
+    )
     return _written(made, settings, text)
 
 
@@ -103,19 +105,6 @@ def _saves(words: Sequence[str]) -> tuple[str | None, ...]:
     """The folder, vault and label of a hook; another command for the same takes its place."""
     named = {flag: value for flag, value in pairwise(words) if flag in ("--vault", "--label")}
     return words[-1] if words else None, named.get("--vault"), named.get("--label")
-
-
-def own_folder(command: object) -> str | None:
-    """The folder that a command saves, where it is a hook of this package and nothing more.
-
-    >>> own_folder("/home/ada/.local/bin/colony-memory hook --format codex '/home/ada/my memory'")
-    '/home/ada/my memory'
-    >>> own_folder("colony-memory backup /home/ada/memory") is None
-    True
-    >>> own_folder("colony-memory hook /home/ada/memory && say saved") is None
-    True
-    """
-    return _saves(_own_words(command))[0]
 
 
 def _own_words(command: object) -> Sequence[str]:

@@ -5,8 +5,7 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -24,7 +23,7 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 from colony_memory.shell.mcp import tools
 from colony_memory.shell.mcp.served import CAUTION, REPLY_CHARS, Reply, Served, is_foreseen, some
 from colony_memory.shell.mcp.tools import Agreement, Plan
-from colony_memory.shell.words.errors import say
+from colony_memory.shell.words.errors import ignore_signals, say
 
 _T = TypeVar("_T")
 
@@ -196,30 +195,14 @@ _LAST = 5.0
 
 
 def serve_stdio(server: MemoryServer) -> None:
-    """Serve until the input ends, or a signal comes. Nothing but the protocol goes to stdout, whoever prints."""
-    with _signals_end(server):
-        try:
-            anyio.run(server.run_stdio_async)
-        except Exception as error:
-            cause: BaseException = error
-            while getattr(cause, "exceptions", ()):  # of a group
-                cause = cause.exceptions[0]  # type: ignore[attr-defined]
-            if not isinstance(cause, OSError):
-                raise
-            why = cause.strerror or str(cause)
-            raise ColonyMemoryError(f"the host that started this server cannot be reached: {why}") from error
+    """Serve until the input ends, or a signal comes. Nothing but the protocol goes to stdout, whoever prints.
 
-
-@contextmanager
-def _signals_end(server: MemoryServer) -> Iterator[None]:
-    """End the process on SIGTERM and SIGINT.
-
-    The library reads its input in a thread that nothing wakes, and would wait for it.
+    SIGTERM and SIGINT end the process: the library reads its input in a thread that nothing wakes, and would wait for
+    it.
     """
 
     def end(number: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_IGN)
+        ignore_signals()
 
         def leave() -> None:
             server.busy.acquire(timeout=_LAST)
@@ -229,7 +212,15 @@ def _signals_end(server: MemoryServer) -> Iterator[None]:
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        anyio.run(server.run_stdio_async)
+    except Exception as error:
+        cause: BaseException = error
+        while getattr(cause, "exceptions", ()):  # of a group
+            cause = cause.exceptions[0]  # type: ignore[attr-defined]
+        if not isinstance(cause, OSError):
+            raise
+        why = cause.strerror or str(cause)
+        raise ColonyMemoryError(f"the host that started this server cannot be reached: {why}") from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

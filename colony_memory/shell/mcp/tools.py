@@ -4,7 +4,7 @@ The annotations and docstrings are what a client is told of a tool.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     message_of,
 )
-from colony_memory.shell.app.compare import Side, Unsaved, patch_of, read_snapshot, side_of_folder
+from colony_memory.shell.app.compare import Side, patch_of, read_snapshot, side_of_folder
 from colony_memory.shell.app.content import content_of, near
 from colony_memory.shell.app.pick import (
     count_left_out,
@@ -228,7 +228,17 @@ def status(served: Served, quick: Quick = False) -> Reply:
             quick=quick,
         )
     found, verdict = checked.found, checked.verdict
-    run = checked.runs.get(served.label)
+    run, unsaved, ahead = checked.runs.get(served.label), checked.unsaved, None
+    if unsaved is not None:
+        came = {"+": unsaved.changes.added, "-": unsaved.changes.removed, "~": unsaved.changes.changed}
+        names = sorted(((name, sign) for sign, each in came.items() for name in each))
+        ahead = {
+            "anything": bool(unsaved),
+            **dict(zip(("added", "removed", "changed"), map(len, came.values()), strict=True)),
+            "names": some(f"{sign} {name}" for name, sign in names),
+            "cannot_be_saved": some(words.clean(str(each)) for each in unsaved.capture.left_out),
+            "not_compared": None if unsaved.problem is None else words.clean(unsaved.problem),
+        }
     return reply(
         state=verdict.state,
         newest=None if verdict.newest is None else snapshot_of(verdict.newest),
@@ -238,27 +248,12 @@ def status(served: Served, quick: Quick = False) -> Reply:
             {"what": words.clean(each.what), "snapshot": each.snapshot_id, "mend": words.mending(each)}
             for each in within(checked.problems, lambda each: (each.what,))
         ],
-        unsaved=None if checked.unsaved is None else _unsaved(checked.unsaved, words.clean),
+        unsaved=ahead,
         used_bytes=found.used_bytes,
         quota_bytes=found.quota_bytes or None,
         available_bytes=found.available_bytes,
         last_watch=None if run is None else words.clean(f"{run.last.when.isoformat()}: {run.last.message}"),
     )
-
-
-def _unsaved(unsaved: Unsaved, clean: Callable[[str], str]) -> dict[str, Any]:
-    changes = unsaved.changes
-    signed = (("+", changes.added), ("-", changes.removed), ("~", changes.changed))
-    names = [f"{sign} {name}" for sign, each in signed for name in each]
-    return {
-        "anything": bool(unsaved),
-        "added": len(changes.added),
-        "removed": len(changes.removed),
-        "changed": len(changes.changed),
-        "names": some(sorted(names, key=lambda text: text[2:])),
-        "cannot_be_saved": some(clean(str(each)) for each in unsaved.capture.left_out),
-        "not_compared": None if unsaved.problem is None else clean(unsaved.problem),
-    }
 
 
 def diff(

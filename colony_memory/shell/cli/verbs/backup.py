@@ -52,9 +52,7 @@ def run_backup(
     options, output = saving.parsed(common.agent), common.output
     if dry_run:
         with open_memory(common, making=True, wire=format) as opened:
-            found = _preview(opened, paths, options)
-            lines = _preview_lines(found, removes=options.removes, verbose=verbose)
-            output.show(_document(found.unsaved.capture, None, found), *lines)
+            found = _preview(opened, paths, options, verbose=verbose)
             if saving.before is not None:
                 output.note("the command of --before was not run, which may change what there is to save")
             _tell(found.unsaved.capture, common, saving, verbose=verbose)
@@ -107,7 +105,8 @@ def save(
     return saved
 
 
-def _preview(opened: OpenVault, paths: list[str], options: BackupOptions) -> Preview:
+def _preview(opened: OpenVault, paths: list[str], options: BackupOptions, *, verbose: bool) -> Preview:
+    """Show the outcome that a backup would have, and whether it fits."""
     from colony_memory.client import ColonyMemory
     from colony_memory.shell.app.compare import preview_capture
     from colony_memory.shell.app.save import read_for
@@ -117,11 +116,30 @@ def _preview(opened: OpenVault, paths: list[str], options: BackupOptions) -> Pre
         capture = read_for(opened.memory, list(paths), options, on_progress=opened.progress.read)
     if opened.place.exists():
         with opened.working():
-            return preview_capture(opened.memory, capture, options)
-    # The vault that nobody chose is made by the first backup: until then an empty one stands for it.
-    found = preview_capture(ColonyMemory(backend=open_vault("memory:")), capture, options)
-    opened.output.note(f"the first backup makes {opened.place.title}")
-    return replace(found, plan=replace(found.plan, available_bytes=None))
+            found = preview_capture(opened.memory, capture, options)
+    else:
+        # The vault that nobody chose is made by the first backup: until then an empty one stands for it.
+        found = preview_capture(ColonyMemory(backend=open_vault("memory:")), capture, options)
+        found = replace(found, plan=replace(found.plan, available_bytes=None))
+        opened.output.note(f"the first backup makes {opened.place.title}")
+    plan, unsaved, left_out = found.plan, found.unsaved, capture.left_out
+    info, latest = plan.info, unsaved.latest
+    more = f", {len(left_out)} left out" if left_out else ""
+    what = f"{amount(capture.contents)}{more}, {size(capture.size)}"
+    since, differ = "nothing is saved yet under it", list[str]()
+    if unsaved.problem is not None:
+        since = f"the latest cannot be compared: {unsaved.problem}"
+    elif latest is not None:
+        since = f"since {latest.snapshot_id} ({age(made_at(latest), now_utc())}): {changes(unsaved.changes)}"
+        differ = change_lines(unsaved.changes, verbose=verbose)
+    free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
+    fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
+    gone = [] if not options.removes else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
+    told = [shown(f"would save {what} to label {info.label}"), shown(since), *differ, shown(fits), *gone]
+    if plan.unchanged:
+        told = [shown(f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}"), shown(what)]
+    opened.output.show(_document(capture, None, found), *told, "nothing written")
+    return found
 
 
 def _document(capture: Capture, saved: Saved | None, found: Preview | None = None) -> dict[str, Any]:
@@ -197,28 +215,6 @@ def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
     if info.head:
         return f"this is the latest now, in the place of {other}"
     return f"saved, and the latest is {other}"
-
-
-def _preview_lines(found: Preview, *, removes: bool, verbose: bool) -> list[str]:
-    """The outcome that a backup would have, and whether it fits."""
-    plan, unsaved, left_out = found.plan, found.unsaved, found.unsaved.capture.left_out
-    info, latest = plan.info, unsaved.latest
-    more = f", {len(left_out)} left out" if left_out else ""
-    what = f"{amount(found.unsaved.capture.contents)}{more}, {size(found.unsaved.capture.size)}"
-    since, differ = "nothing is saved yet under it", list[str]()
-    if unsaved.problem is not None:
-        since = f"the latest cannot be compared: {unsaved.problem}"
-    elif latest is not None:
-        since = f"since {latest.snapshot_id} ({age(made_at(latest), now_utc())}): {changes(unsaved.changes)}"
-        differ = change_lines(unsaved.changes, verbose=verbose)
-    if plan.unchanged:
-        first = f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}"
-        return [shown(first), shown(what), "nothing written"]
-    free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
-    fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
-    gone = [] if not removes else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
-    would = f"would save {what} to label {info.label}"
-    return [shown(would), shown(since), *differ, shown(fits), *gone, "nothing written"]
 
 
 def run_watch(
