@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from colony_memory import retention as rules
+from colony_memory._boundary import require_type
 from colony_memory._engine.load import restores, unsealed_info
 from colony_memory._engine.state import forget
 from colony_memory._engine.store import Shelf
@@ -77,13 +78,9 @@ class Planned(Value):
 def policy_of(keep: int | None, retention: Retention | None) -> Retention | None:
     if retention is not None and keep is not None:
         raise ValueError("give either a number of snapshots to keep or retention=, not both")
-    if retention is not None and not isinstance(retention, Retention):
-        raise ValueError(f"retention must be a Retention, not {type(retention).__name__}")
-    if keep is None:
-        return retention
-    if type(keep) is not int or keep < 0:
-        raise ValueError(f"the number of snapshots to keep must be a count, not {keep!r}")
-    return Retention(keep_last=keep)
+    if keep is not None:
+        return Retention(keep_last=keep)
+    return None if retention is None else require_type("retention", retention, Retention)
 
 
 def note_shrink(entry: Entry, shrink: Shrink | None) -> Entry:

@@ -413,21 +413,17 @@ def forget(state: State, problems: Mapping[str, str]) -> State:
 
 async def _with_ends(session: Session, files: LabelFiles) -> LabelFiles:
     """The label's files without the pins that have ended, by the clock of the vault or the host that is behind."""
-    names = dict[str, str]()
-    for each in sorted(files.pins & {*files.manifests}, key=id_order):
-        name = pin_filename(files.label, each)
-        size = files.files[name].size
-        if size is None or (size <= _MOST_PIN_BYTES and size != len(pin_text(files.label, each))):
-            names[each] = name
-    names = dict([*names.items()][-_MOST_PINS:])
-    if not names:
+    names = {each: pin_filename(files.label, each) for each in sorted(files.pins & {*files.manifests}, key=id_order)}
+    sizes = ((each, files.files[name].size, len(pin_text(files.label, each))) for each, name in names.items())
+    ending = [each for each, size, lasting in sizes if size is None or lasting != size <= _MOST_PIN_BYTES]
+    if not ending:
         return files
     try:
-        read = await session.vault.get_many(names.values())
+        read = await session.vault.get_many(names[each] for each in ending[-_MOST_PINS:])
     except VaultError as error:
         log(f"whether pins of label {files.label!r} have ended is not known, so they count: {message_of(error)}")
         return files
     now = min(session.now(), (files.listing and files.listing.reached) or session.now())
-    ends = {each: end for each, name in names.items() if (file := read[name]) and (end := read_end(file.content))}
+    ends = {each: end for each in ending if (file := read.get(names[each])) and (end := read_end(file.content))}
     lasting = {each: end for each, end in ends.items() if end > now}
     return replace(files, pins=files.pins - (ends.keys() - lasting.keys()), pin_ends=lasting)

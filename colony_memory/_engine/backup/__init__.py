@@ -65,9 +65,8 @@ async def backup(
     given = {} if isinstance(documents, Unread) else exact_documents(documents)
     encrypts = session.recipients is not None
     if not session.vault.conditional and (encrypts or session.format == FORMAT_2):
-        what = "encryption needs format 2, which" if encrypts else "format 2"
-        rest = "nothing was saved" if encrypts else "save in format 1"
-        raise ColonyMemoryError(f"{what} needs a vault with conditional writes, and this one has none: {rest}")
+        what = "an encrypted snapshot is of format 2, and that" if encrypts else "format 2"
+        raise ColonyMemoryError(f"{what} needs a vault with conditional writes, and this one has none")
     signer, on_conflict = signer or session.signer, asked_for.get("on_conflict", "raise")
     tree = tree if unread is None else unread.tree
     job = Job(session, label, given, signer, policy, on_conflict, facts, tree=tree, unread=unread)
