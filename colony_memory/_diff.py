@@ -250,11 +250,8 @@ def _hunks(matcher: Matcher, *, above: int) -> Iterator[str]:
         (_, start, _, here, _), (_, _, end, _, there) = group[0], group[-1]
         yield f"@@ -{_range(start + above, end + above)} +{_range(here + above, there + above)} @@\n"
         for kind, at, until, to, stop in group:
-            if kind == "equal":
-                yield from (_line(" ", line) for line in old[at:until])
-                continue
-            yield from (_line("-", line) for line in old[at:until])
-            yield from (_line("+", line) for line in new[to:stop])
+            yield from (_line(" " if kind == "equal" else "-", line) for line in old[at:until])
+            yield from (_line("+", line) for line in new[to:stop] if kind != "equal")
 
 
 def _range(start: int, end: int) -> str:

@@ -45,19 +45,16 @@ def read_recipients(given: object) -> age.Recipients | None:
     """The recipients of ``encrypt_to``, None for none; a ValueError names the one that is wrong."""
     if given is None:
         return None
-    names, passphrases = list[str](), list[str]()
-    wanted = several("what to encrypt to", given, one=_ONE)
+    names, wanted = list[str](), several("what to encrypt to", given, one=_ONE)
     if not wanted:
         raise ValueError("there is nobody to encrypt to: give at least one recipient, or leave it out")
     age.require_age("encryption is asked for")
-    for at, each in enumerate(wanted):
-        if isinstance(each, Passphrase):
-            passphrases.append(each.reveal())
-            continue
+    passphrases = [each.reveal() for each in wanted if isinstance(each, Passphrase)]
+    for at, each in enumerate(wanted, 1):
         try:
-            names.append(age.spell_recipient(require_text("it", each)))
+            names += [] if isinstance(each, Passphrase) else [age.spell_recipient(require_text("it", each))]
         except ValueError as error:
-            raise ValueError(f"recipient {at + 1} cannot be used: {error}") from None
+            raise ValueError(f"recipient {at} cannot be used: {error}") from None
     if len(passphrases) > 1:
         raise ValueError("there are two passphrases to encrypt with: give one")
     if len(names) > age.MAX_RECIPIENTS:
@@ -74,13 +71,10 @@ def read_identities(given: object, recipients: age.Recipients | None = None) -> 
     if not keys:
         raise ValueError("identities is empty: give one, or leave it out")
     age.require_age("identities are given")
-    secrets, passphrases = list[str](), list[str](own)
+    secrets, passphrases = list[str](), [*own, *(each.reveal() for each in keys if isinstance(each, Passphrase))]
     for at, each in enumerate(keys):
-        if isinstance(each, Passphrase):
-            passphrases.append(each.reveal())
-            continue
         try:
-            found = _keys_of(each)
+            found = [] if isinstance(each, Passphrase) else _keys_of(each)
             for key in found:
                 age.read_identity(key)
         except ValueError as error:

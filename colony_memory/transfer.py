@@ -10,7 +10,17 @@ from colony_memory.export import Export, read_export, write_export
 from colony_memory.vaults.memory import MAX_EXPORT_BYTES, ExportVault, load_export, parse_export, save_export
 
 if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from typing_extensions import Unpack
+
     from colony_memory.client import AsyncColonyMemory, ColonyMemory
+
+    class _Options(TypedDict, total=False):
+        labels: str | Iterable[str] | None
+        progress: Callable[[int, int], object] | None
+        dry_run: bool
+
 
 __all__ = [
     "MAX_EXPORT_BYTES",
@@ -27,22 +37,10 @@ __all__ = [
 
 
 @overload
-def copy(
-    source: ColonyMemory,
-    destination: ColonyMemory,
-    *,
-    labels: str | Iterable[str] | None = None,
-    progress: Callable[[int, int], object] | None = None,
-    dry_run: bool = False,
-) -> CopyReport: ...
+def copy(source: ColonyMemory, destination: ColonyMemory, **options: Unpack[_Options]) -> CopyReport: ...
 @overload
 def copy(
-    source: AsyncColonyMemory,
-    destination: AsyncColonyMemory,
-    *,
-    labels: str | Iterable[str] | None = None,
-    progress: Callable[[int, int], object] | None = None,
-    dry_run: bool = False,
+    source: AsyncColonyMemory, destination: AsyncColonyMemory, **options: Unpack[_Options]
 ) -> Coroutine[Any, Any, CopyReport]: ...
 def copy(source: Any, destination: Any, **options: Any) -> Any:
     """See :meth:`colony_memory.ColonyMemory.copy_to`."""

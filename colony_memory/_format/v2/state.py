@@ -406,12 +406,8 @@ def _read_line(
 
 def _is_take(said: object) -> bool:
     if isinstance(said, list):
-        return all(_is_take(each) if type(each) is int else _is_place(each) for each in said)
+        return all(is_count(each) or (isinstance(each, list) and [*map(type, each)] == [int, int]) for each in said)
     return is_count(said)
-
-
-def _is_place(said: object) -> bool:
-    return isinstance(said, list) and len(said) == 2 and all(type(each) is int for each in said)
 
 
 def _each_is(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
