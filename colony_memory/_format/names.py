@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
 
-#: Longest file name that a vault takes.
-MAX_NAME = 255
-
-#: Longest label: with the longest id, the names of all files are of at most MAX_NAME characters.
+#: Longest label: with the longest id, the names of all files are of at most 255 characters, which a vault takes.
 MAX_LABEL = 171
 
 _FOLDED = pattern(r"[^a-z0-9_-]+")
