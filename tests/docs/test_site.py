@@ -273,8 +273,8 @@ def _report(folder, snapshots):
     checked, labels = look_over(memory, url="memory:", now=now)
     if snapshots > 3:
         row = labels[0]["snapshots"][0]
-        many = [{**row, "id": f"id-{n}", "made": f"2026-11-{1 + n % 28:02}T00:00:00Z"} for n in range(snapshots)]
-        labels[0]["snapshots"] = many
+        days = [f"2026-11-{1 + n % 28:02}T00:00:00Z" for n in range(snapshots)]
+        labels[0]["snapshots"] = [{**row, "snapshot_id": f"id-{n}", "created_at": day} for n, day in enumerate(days)]
     newest = checked.verdict.newest
     status = {"state": checked.verdict.state, "vault": harm, "newest": newest and asdict(newest)}
     room = {"quota_bytes": 10_000_000, "used_bytes": 5_000_000, "available_bytes": 5_000_000}

@@ -39,7 +39,7 @@ def test_it_tells_all_that_there_is(vault):
     document = data_of(page_of(vault))
     (label,) = document["labels"]
     newest, oldest = label["snapshots"]
-    assert [newest["id"], oldest["id"]] == [second.snapshot_id, first.snapshot_id]
+    assert [newest["snapshot_id"], oldest["snapshot_id"]] == [second.snapshot_id, first.snapshot_id]
     assert (newest["changes"], oldest["changes"]) == ([0, 1, 1], [2, 0, 0])
     assert (newest["latest"], oldest["latest"]) == (True, False)
     assert (newest["check"]["good"], newest["check"]["trust"]) == (True, "unchecked")

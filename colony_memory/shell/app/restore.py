@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colony_memory._boundary import require_text, several, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, with_merged
-from colony_memory._os.paths import local_name
+from colony_memory._os.paths import is_empty, local_name
 from colony_memory._values import Value, replace
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._metadata import split_documents
@@ -28,7 +28,7 @@ from colony_memory.shell.app.target import Target
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
     from datetime import datetime
 
     from colony_memory._engine.load import Loaded
@@ -42,47 +42,6 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 _KEPT = 10  # of different content
-
-
-def save_present(
-    memory: ColonyMemory,
-    directory: str | os.PathLike[str],
-    *,
-    label: str,
-    needed: Iterable[str] = (),
-    exclude: str | Iterable[str] = (),
-    allow_secrets: str | Iterable[str] = (),
-    options: Mapping[str, Any] | None = None,
-) -> Saved | None:
-    """Save what a folder holds, under the label with ``-before-restore`` at its end.
-
-    It has a label of its own so that it never is the latest of the memory that it is not. The newest ten of different
-    content stay there, and what is pinned.
-    """
-    folder, needed = Path(directory), list(needed)
-    if not folder.is_dir() or next(folder.iterdir(), None) is None:
-        return None
-    own = label if label.endswith(BEFORE_RESTORE) else label + BEFORE_RESTORE
-    asked = BackupOptions.of_known(options or {}, label=own, on_conflict="continue")
-    asked = replace(
-        asked,
-        exclude=(*asked.exclude, *several("exclude", exclude)),
-        allow_secrets=(*asked.allow_secrets, *several("allow_secrets", allow_secrets)),
-    )
-    # One after the other: none is based on anything but the one before.
-    home, latest = memory._session.home(own), memory.latest(label=own)
-    home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())
-    with FolderSave(memory, folder, asked, noted=False) as saving:
-        try:
-            capture = saving.read()
-        except NothingToSave as error:
-            if needed:
-                raise ColonyMemoryError(f"the folder as it is was not saved: {error}; nothing was written") from error
-            return None
-        _require_saved(capture, needed)
-        saved = saving.save(capture)
-    _retire(memory, own)
-    return saved
 
 
 def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
@@ -265,22 +224,37 @@ class Writing:
         *,
         plan: Written | None = None,
     ) -> Saved | None:
-        plan = self.plan() if plan is None else plan
+        """Save what the folder holds, under the label with ``-before-restore`` at its end.
+
+        It has a label of its own so that it never is the latest of the memory that it is not. The newest ten of
+        different content stay there, and what is pinned.
+        """
+        target, plan = self._target, self.plan() if plan is None else plan
         if plan.in_use:
-            raise FileInUse(Path(self._target.directory), {name: plan.why[name] for name in plan.in_use})
-        before = save_present(
-            self._target.memory,
-            self._target.directory,
-            label=self._target.label,
-            needed=plan.unsaved,
-            exclude=exclude,
-            allow_secrets=allow_secrets,
-            options=self._target.usual,
-        )
-        if before is not None:
-            documents = before.capture.documents
-            saved = Holding(before.info.snapshot_id, lambda: documents, fresh=True)
-            self._question = replace(self._question, others=(saved, *self._question.others))
+            raise FileInUse(Path(target.directory), {name: plan.why[name] for name in plan.in_use})
+        if is_empty(target.directory):
+            return None
+        memory, own = target.memory, target.label.removesuffix(BEFORE_RESTORE) + BEFORE_RESTORE
+        usual = BackupOptions.of_known(target.usual, label=own, on_conflict="continue")
+        globs = (*usual.exclude, *several("exclude", exclude))
+        allowed = (*usual.allow_secrets, *several("allow_secrets", allow_secrets))
+        # One after the other: none is based on anything but the one before.
+        home, latest = memory._session.home(own), memory.latest(label=own)
+        home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())
+        options = replace(usual, exclude=globs, allow_secrets=allowed)
+        with FolderSave(memory, target.directory, options, noted=False) as saving:
+            try:
+                capture = saving.read()
+            except NothingToSave as error:
+                if plan.unsaved:
+                    why = f"the folder as it is was not saved: {error}; nothing was written"
+                    raise ColonyMemoryError(why) from error
+                return None
+            _require_saved(capture, plan.unsaved)
+            before = saving.save(capture)
+        _retire(memory, own)
+        saved = Holding(before.info.snapshot_id, lambda: before.capture.documents, fresh=True)
+        self._question = replace(self._question, others=(saved, *self._question.others))
         return before
 
     def write(self, basis: Basis | None) -> Written:

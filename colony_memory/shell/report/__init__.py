@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 _FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
+_OF_SNAPSHOT = (
+    *("snapshot_id", "created_at", "byte_size", "stored_bytes", "format", "issuer"),
+    *("pinned", "incomplete", "note", "tags", "encrypted"),
+)
 _PLACES = {"added": 0, "returned": 0, "changed": 1, "removed": 2}
 
 
@@ -77,13 +81,14 @@ def _label(memory: ColonyMemory, found: LabelMap, *, quick: bool) -> dict[str, A
         # As histories tell: without the record of a folder, which is no file of it.
         known = documents if changes and not unread else info.doc_count
         row = {
+            "latest": bool(info.head),
             "documents": known,
             "shrank": info.snapshot_id in before,
             "changes": numbers.get(info.snapshot_id),
             "check": _check(checks.get(info.snapshot_id)),
             "unread": unread.get(info.snapshot_id),
         }
-        rows.append({**_snapshot(info), **row})
+        rows.append({**{name: getattr(info, name) for name in _OF_SNAPSHOT}, **row})
     listed = {info.snapshot_id for info in snapshots}
     return {
         "label": label,
@@ -95,23 +100,6 @@ def _label(memory: ColonyMemory, found: LabelMap, *, quick: bool) -> dict[str, A
             {"name": name, "size": history[0].size, "changes": [_change(each) for each in history]}
             for name, history in changes.items()
         ],
-    }
-
-
-def _snapshot(info: SnapshotInfo) -> dict[str, Any]:
-    return {
-        "id": info.snapshot_id,
-        "made": info.created_at,
-        "bytes": info.byte_size,
-        "stored": info.stored_bytes,
-        "format": info.format,
-        "issuer": info.issuer,
-        "latest": bool(info.head),
-        "pinned": info.pinned,
-        "incomplete": list(info.incomplete),
-        "note": info.note,
-        "tags": list(info.tags),
-        "encrypted": info.encrypted,
     }
 
 

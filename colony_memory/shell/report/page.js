@@ -80,20 +80,20 @@ addEventListener("DOMContentLoaded", () => {
   // Sizes over time: a point for each snapshot.
   function line(snapshots) {
     const [width, height, left, bottom] = [1100, 220, 70, 30];
-    const times = snapshots.map((each) => Date.parse(each.made)).filter(Number.isFinite);
+    const times = snapshots.map((each) => Date.parse(each.created_at)).filter(Number.isFinite);
     const [first, last] = times.reduce(([a, b], t) => [Math.min(a, t), Math.max(b, t)], [Infinity, -Infinity]);
-    const most = snapshots.reduce((a, each) => Math.max(a, each.bytes), 1);
-    const x = (each) => left + ((width - left - 20) * (Date.parse(each.made) - first)) / (last - first || 1);
-    const y = (each) => height - bottom - ((height - bottom - 15) * each.bytes) / most;
-    const drawn = snapshots.filter((each) => Number.isFinite(Date.parse(each.made))).reverse();
+    const most = snapshots.reduce((a, each) => Math.max(a, each.byte_size), 1);
+    const x = (each) => left + ((width - left - 20) * (Date.parse(each.created_at) - first)) / (last - first || 1);
+    const y = (each) => height - bottom - ((height - bottom - 15) * each.byte_size) / most;
+    const drawn = snapshots.filter((each) => Number.isFinite(Date.parse(each.created_at))).reverse();
     return make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Bytes of the memory over time" },
       make("line", { x1: left, y1: height - bottom, x2: width - 20, y2: height - bottom, stroke: "var(--edge)" }),
       make("text", { x: left - 8, y: 20, "text-anchor": "end" }, size(most)),
       make("text", { x: left - 8, y: height - bottom, "text-anchor": "end" }, "0"),
-      make("text", { x: left, y: height - 8 }, time(drawn[0]?.made ?? "")),
-      make("text", { x: width - 20, y: height - 8, "text-anchor": "end" }, time(drawn.at(-1)?.made ?? "")),
+      make("text", { x: left, y: height - 8 }, time(drawn[0]?.created_at ?? "")),
+      make("text", { x: width - 20, y: height - 8, "text-anchor": "end" }, time(drawn.at(-1)?.created_at ?? "")),
       make("polyline", { points: drawn.map((each) => `${x(each).toFixed(1)},${y(each).toFixed(1)}`).join(" "), fill: "none", stroke: "var(--edge)" }),
-      ...drawn.map((each) => make("circle", { cx: x(each).toFixed(1), cy: y(each).toFixed(1), r: drawn.length > 500 ? 2 : 4, fill: colourOf(each) }, make("title", {}, `${each.id}\n${time(each.made)}, ${size(each.bytes)}`))));
+      ...drawn.map((each) => make("circle", { cx: x(each).toFixed(1), cy: y(each).toFixed(1), r: drawn.length > 500 ? 2 : 4, fill: colourOf(each) }, make("title", {}, `${each.snapshot_id}\n${time(each.created_at)}, ${size(each.byte_size)}`))));
   }
 
   function changesOf(each) {
@@ -118,7 +118,7 @@ addEventListener("DOMContentLoaded", () => {
   const snapshotTable = (rows) =>
     table(["snapshot", "made", "integrity", "changes", "size", "stored", "documents", "remarks", "signed by"],
       rows.map((each) => make("tr", {},
-        make("td", { class: "id" }, each.id), cell(time(each.made)), factsOf(each.check), cell(changesOf(each)), cell(each.encrypted && !each.bytes ? "?" : size(each.bytes), "number"), cell(size(each.stored), "number"), cell(each.documents === null ? "?" : each.documents.toLocaleString("en"), "number"),
+        make("td", { class: "id" }, each.snapshot_id), cell(time(each.created_at)), factsOf(each.check), cell(changesOf(each)), cell(each.encrypted && !each.byte_size ? "?" : size(each.byte_size), "number"), cell(size(each.stored_bytes), "number"), cell(each.documents === null ? "?" : each.documents.toLocaleString("en"), "number"),
         cell(remarksOf(each), "text"), make("td", { class: "text id" }, each.issuer || "-"))));
 
   function patchOf(change) {
