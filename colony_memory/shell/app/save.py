@@ -260,16 +260,13 @@ class FolderSave:
         return self._capture.documents, [str(each) for each in self._capture.left_out]
 
     def _is_pinned(self, capture: Capture) -> bool:
-        from colony_memory.shell.app.pick import with_pin
-
         with warnings.catch_warnings(), contextlib.suppress(ColonyMemoryError):
             warnings.simplefilter("ignore", ColonyMemoryWarning)  # the backup that follows says what is wrong
-            latest = self._memory.latest(label=self._options.label)
+            infos = self._memory.list_snapshots(label=self._options.label)
+            latest = next((info for info in infos if info.head and info.pinned), None)
             if latest is not None and capture.documents:
-                same = digest(capture.documents) == latest.plaintext_sha256
-            else:
-                same = latest is not None and self._index.read().snapshot_id == latest.snapshot_id
-            return latest is not None and same and with_pin(self._memory, latest).pinned
+                return digest(capture.documents) == latest.plaintext_sha256
+            return latest is not None and self._index.read().snapshot_id == latest.snapshot_id
         return False
 
     def _open(self) -> None:
