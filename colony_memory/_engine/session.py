@@ -19,7 +19,7 @@ from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import printable, weight
 from colony_memory._format.names import manifest_filename, read_head, stamp
 from colony_memory._os.machine import origin_of
-from colony_memory._values import replace
+from colony_memory._values import Record, replace
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, message_of
 from colony_memory.signing import did_key_of, require_cryptography
 from colony_memory.snapshot import read_manifest
@@ -47,37 +47,29 @@ _PROOF_LASTS = timedelta(days=1)
 _NAMES_OF = 16
 
 
-class Session:
-    def __init__(
-        self,
-        vault: Vault,
-        *,
-        signer: Signer | None,
-        max_bytes: int,
-        trusted_issuers: str | Iterable[str] | Mapping[str, str | None] | None = None,
-        require_signature: bool | None = None,
-        accept_legacy_pointer: bool = False,
-        witness: Witness | None = None,
-        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
-        wire: str | None = None,
-        recipients: Recipients | None = None,
-        identities: Identities | None = None,
-        now: Callable[[], datetime] | None = None,
-    ) -> None:
-        require_call("on_event", on_event)
-        if is_coroutine(on_event):
+class Session(Record, eq=False):
+    vault: Vault  # where the snapshots are
+    signer: Signer | None  # signs what this client writes
+    max_bytes: int  # of plain text, to read or write at most
+    trusted_issuers: str | Iterable[str] | Mapping[str, str | None] | None = None
+    require_signature: bool | None = None
+    accept_legacy_pointer: bool = False
+    witness: Witness | None = None  # keeps outside of the vault how far each label has come
+    on_event: Callable[[Event | LifecycleEvent], None] | None = None  # told of files, and of how each verb ended
+    wire: str | None = None
+    recipients: Recipients | None = None  # whom what it writes is encrypted to, None where it writes in the clear
+    identities: Identities | None = None  # what opens what is encrypted, None where there is nothing
+    now: Callable[[], datetime] = partial(datetime.now, timezone.utc)
+    __repr__ = object.__repr__  # which shows no key
+
+    def __post_init__(self) -> None:
+        require_call("on_event", self.on_event)
+        if is_coroutine(self.on_event):
             raise ValueError("on_event must be a plain function: let it put events into a queue that a task empties")
-        if isinstance(trusted_issuers, Mapping):
-            trusted_issuers = dict(trusted_issuers)
-        elif trusted_issuers is not None:
-            trusted_issuers = several("trusted_issuers", trusted_issuers)  # it is read more than once
-        self._trusts = trusted_issuers, require_signature, accept_legacy_pointer
-        self.vault = vault  # where the snapshots are
-        self.signer = signer  # signs what this client writes
-        self.max_bytes = max_bytes  # of plain text, to read or write at most
-        self.witness = witness  # keeps outside of the vault how far each label has come
-        self.on_event = on_event  # told of every file that is written, read or deleted, and of how each verb ended
-        self.now = now or partial(datetime.now, timezone.utc)
+        if isinstance(self.trusted_issuers, Mapping):
+            self.trusted_issuers = dict(self.trusted_issuers)
+        elif self.trusted_issuers is not None:
+            self.trusted_issuers = several("trusted_issuers", self.trusted_issuers)  # it is read more than once
         self.manifests: dict[str, Manifest] = {}  # manifests that were read, by file name; they never change
         self._weight = 0  # of these
         self.good: dict[str, datetime] = {}  # when every byte of a snapshot was read or written last, likewise
@@ -88,9 +80,6 @@ class Session:
         self._locks: dict[tuple[int, str], threading.Lock] = {}
         self.parents: dict[str, Parent] = {}  # what the next snapshot of format 2 goes on from, by label
         self.notes = True  # the witness is told what was seen, and not only asked
-        self._wire = wire
-        self.recipients = recipients  # whom what it writes is encrypted to, None where it writes in the clear
-        self.identities = identities  # what opens what is encrypted, None where there is nothing
         self.opened: dict[str, Unsealed] = {}  # what it knows of encrypted snapshots, by the digest of the manifest
         self.names: dict[str, tuple[str, ...]] = {}  # names of the documents that it saved or read last, likewise
         self.attributes: dict[str, str] = {}  # of the folder that it saved last, by label, where no index keeps them
@@ -103,12 +92,12 @@ class Session:
     @property
     def format(self) -> str:
         """Wire format of what this client writes; 1 without zstd: a backup of another kind is better than none."""
-        return FORMAT if self.lacks_zstd else self._wire or self.vault.snapshot_format
+        return FORMAT if self.lacks_zstd else self.wire or self.vault.snapshot_format
 
     @property
     def lacks_zstd(self) -> bool:
         """True if the vault is for another format than the one that this client can write."""
-        if self._wire is not None or self.vault.snapshot_format != FORMAT_2:
+        if self.wire is not None or self.vault.snapshot_format != FORMAT_2:
             return False
         from colony_memory._format.v2.zstd import is_installed
 
@@ -117,16 +106,16 @@ class Session:
     @property
     def trust(self) -> Trust:
         """The issuers that this client accepts; the signer may be exchanged at any time."""
-        (issuers, required, legacy), own = self._trusts, None if self.signer is None else did_key_of(self.signer)
-        if own is None and issuers is None and required is None:
+        if self.signer is None and self.trusted_issuers is None and self.require_signature is None:
             return OPEN
-        return read_trust(issuers, required, accept_legacy_pointer=legacy, signer=own)
+        own, legacy = None if self.signer is None else did_key_of(self.signer), self.accept_legacy_pointer
+        return read_trust(self.trusted_issuers, self.require_signature, accept_legacy_pointer=legacy, signer=own)
 
     def open(self) -> Session:
         """The same client, pinning nobody: for what is done to snapshots that it does not trust."""
         other = copy.copy(self)
-        other.signer = other.witness = None
-        other._trusts, other.good = (None, None, False), {}  # noqa: SLF001 - of its own kind
+        other.signer = other.witness = other.trusted_issuers = other.require_signature = None
+        other.good = {}
         return other
 
     def unnoticed(self) -> Session:
