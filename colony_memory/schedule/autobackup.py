@@ -108,7 +108,9 @@ class AutobackupBase(Loop["SnapshotInfo"]):
 
     def _judge_final(self, request: Request[SnapshotInfo], *, why: str = "") -> None:
         """Tell where the final backup is late, or was missed."""
-        if self._give_up(request):
+        if not request.done:
+            self._late = request
+        if request.missed or not request.done:
             msg = why or f"the final backup was not done within {self._final_timeout:g} s"
             self.last_error = TimeoutError(msg)
             _logger.warning("label %r: %s; last success: %s", self._label, msg, self.last_success or "none")

@@ -203,12 +203,6 @@ class Loop(Generic[_R]):
             self._answer_all()
         return request
 
-    def _give_up(self, request: Request[_R]) -> bool:
-        """Wait for it no more; whether it is late, or was missed."""
-        if not request.done:
-            self._late = request
-        return request.missed or not request.done
-
     # The thread.
 
     def _work(self) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from colony_memory._boundary import Passing
-from colony_memory._values import Value, replace
+from colony_memory._values import replace
 from colony_memory.exceptions import (
     BackupUncertain,
     ConflictDetected,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     Backup = SnapshotInfo | Saved | None
 
-__all__ = ["Ended", "LastRun", "RunLog", "Watch", "last_run_path", "mends_itself", "read_last_run", "read_runs"]
+__all__ = ["LastRun", "RunLog", "Watch", "last_run_path", "mends_itself", "read_last_run", "read_runs"]
 
 
 # Seconds.
@@ -55,13 +55,6 @@ _LONGEST_RETRY = 3600.0
 _LEAST_PATIENCE = 60.0
 # A bad argument, a refused key or a bug stays until somebody does something about it; these may go by themselves.
 _MENDING = (BackupUncertain, ConflictDetected, Passing, PruneIncomplete, QuotaExceeded, RateLimited, VaultUnavailable)
-
-
-class Ended(Value):
-    """How a watch ended."""
-
-    last: LastRun  # the last backup, made when it was told to stop
-    error: BaseException | None  # what that failed of, or None
 
 
 def mends_itself(error: BaseException) -> bool:
@@ -131,8 +124,8 @@ class Watch(Loop["Backup"]):
         """Have a backup made at once, or after the one under way; safe in a signal handler."""
         self._post(LONGEST_ASKED, final=False)
 
-    def run(self) -> Ended:
-        """Make backups until told to stop; called once."""
+    def run(self) -> LastRun:
+        """Make backups until told to stop, and return the last one; called once. Its error is :attr:`last_error`."""
         signals = TakenSignals(self._on_signal)
         with contextlib.nullcontext() if self._state is None else alone(self._state):
             try:
@@ -160,7 +153,7 @@ class Watch(Loop["Backup"]):
             self._tell(run_of(_now(), None, late), late)
         return min(LOOK, max(0.0, self._told_of - taken))
 
-    def end(self, reason: str) -> Ended:
+    def end(self, reason: str) -> LastRun:
         """Have the last backup made, after one that is under way, which has read what was there when it began."""
         request = self._post(self._final_timeout, end=True)
         request.wait()
@@ -168,8 +161,9 @@ class Watch(Loop["Backup"]):
         outcome = request.outcome or Outcome(_now(), error=late)
         last = _run_of(outcome)
         last = replace(last, message=f"{last.message} (last backup, on {reason})", next_run=None)
+        self.last_error = outcome.error
         self._tell(last, outcome.error)
-        return Ended(last, outcome.error)
+        return last
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGINT:

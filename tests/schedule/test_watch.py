@@ -105,7 +105,7 @@ def test_an_error_is_one_line_with_its_kind_where_it_was_not_foreseen():
 def test_what_is_left_out_is_named_and_is_no_success_and_no_error():
     left_out = tuple(f"{name}: link" for name in "abcde")
     runs = Runs(saved("x", incomplete=left_out[:1]), saved("x", reused=True, incomplete=left_out))
-    ended = runs.go(every=900, stop=950)
+    runs.go(every=900, stop=950)
     assert runs.times == [0, 900, 950]
     assert runs.lines[:2] == [
         "saved x; 1 left out: a: link",
@@ -113,7 +113,7 @@ def test_what_is_left_out_is_named_and_is_no_success_and_no_error():
     ]
     assert not any(each.ok for each in runs.told)
     assert {each.snapshot_id for each in runs.told} == {"x"}
-    assert ended.error is None
+    assert runs.watch.last_error is None
 
 
 # Time and what takes it.
@@ -138,20 +138,20 @@ def test_a_run_that_hangs_is_told_each_interval_and_ends_when_it_ends():
 @pytest.mark.parametrize("stop", [1000, 500])
 def test_the_last_backup_is_bounded_where_a_run_or_itself_hangs(stop):
     runs = Runs(saved("a"), HANG)
-    ended = runs.go(every=900, final_timeout=0.05, stop=stop)
+    last = runs.go(every=900, final_timeout=0.05, stop=stop)
     assert runs.times == [0, min(stop, 900)]
-    assert isinstance(ended.error, VaultUnavailable)
-    assert ended.last.message == "failed: not done within 0.05 s (last backup, on stop())"
+    assert isinstance(runs.watch.last_error, VaultUnavailable)
+    assert last.message == "failed: not done within 0.05 s (last backup, on stop())"
     assert runs.busy
 
 
 def test_the_last_backup_keeps_to_a_rate_limit():
     runs = Runs(saved("a"), RateLimited("slow down", retry_after=600))
-    ended = runs.go(every=900, stop=1000)
+    last = runs.go(every=900, stop=1000)
     assert runs.times == [0, 900]
-    assert isinstance(ended.error, RateLimited)
-    assert ended.error.retry_after == 500
-    assert ended.last.message == "failed: the vault's rate limit holds for 500 s more (last backup, on stop())"
+    assert isinstance(runs.watch.last_error, RateLimited)
+    assert runs.watch.last_error.retry_after == 500
+    assert last.message == "failed: the vault's rate limit holds for 500 s more (last backup, on stop())"
 
 
 @pytest.mark.parametrize("name", ["every", "final_timeout"])
@@ -167,7 +167,8 @@ def test_bad_arguments(name, value):
 def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
     (tmp_path / "state.json").mkdir()
     runs = Runs(saved("a"))
-    assert runs.go(state=tmp_path / "state.json", stop=10).error is None
+    runs.go(state=tmp_path / "state.json", stop=10)
+    assert runs.watch.last_error is None
     for line in runs.lines:
         assert line.startswith("saved a")
         assert f"this could not be noted in {tmp_path / 'state.json'}: a directory, not a plain file" in line
@@ -238,9 +239,9 @@ def test_what_the_first_run_fails_of_ends_nothing_beside(error):
     with beside(error, saved("a"), made=made, told=told) as watch:
         watch.save_now()
         assert made.acquire(timeout=20)
-        ended = watch.end("the end")
+        last = watch.end("the end")
     assert [run.ok for run in told] == [False, True]
-    assert ended.last.ok
+    assert last.ok
     assert not watch.busy
 
 
@@ -250,9 +251,9 @@ def test_a_limit_holds_what_is_asked_for_up_and_is_told():
         for _ in range(2):
             watch.save_now()
             assert made.acquire(timeout=20)
-        ended = watch.end("the end")
+        watch.end("the end")
     assert told[1].message.startswith("failed: the vault's rate limit holds for ")
-    assert isinstance(ended.error, RateLimited)
+    assert isinstance(watch.last_error, RateLimited)
 
 
 @pytest.mark.parametrize("raised", [BrokenPipeError(), ValueError("no such folder"), SystemExit(3)])

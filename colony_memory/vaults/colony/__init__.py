@@ -39,7 +39,7 @@ from colony_memory.vaults.colony.transport import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     import httpx
     from typing_extensions import Self
@@ -79,7 +79,11 @@ class Budget:
 
 
 class Hosted:
-    """The verbs, over a client and a transport that subclasses have."""
+    """The verbs, over a client of the SDK and a way to send and to pause that subclasses have."""
+
+    _connect: Callable[..., Any]
+    _transmit: Callable[[Request, Any, float], Coroutine[Any, Any, Reply]]
+    _pause: Callable[[float], Coroutine[Any, Any, None]]
 
     def __init__(
         self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
@@ -111,16 +115,6 @@ class Hosted:
         self._timeout = timeout if client is None else getattr(client, "timeout", timeout)
         self._tokens: deque[str] = deque(maxlen=_TOKENS_KNOWN)  # a service may repeat one that was given up
         self._lock = threading.Lock()
-
-    def _connect(self, api_key: str, **address: str) -> Any:
-        """The SDK's client."""
-        raise NotImplementedError
-
-    async def _transmit(self, request: Request, client: Any, timeout: float) -> Reply:
-        raise NotImplementedError
-
-    async def _pause(self, seconds: float) -> None:
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         base_url = self.identity().removeprefix("colony:")
@@ -298,11 +292,9 @@ class ColonyVault(Hosted):
     """The hosted vault through ``colony_sdk.ColonyClient``; may be used from several threads.
 
     Of the client it uses the address, the token, the proxy, the timeout and the retries; a conditional upload is sent
-    once, and each request once more with a new token after a 401. A redirect is never followed: what it names gets no
-    token, and what it answers is not believed. An upload that was not answered is for the caller to read back.
-
-    A reply of more than 8 MiB, or one that is compressed, counts as none. A given client gets its token in its own way,
-    which follows redirects and has no such bounds.
+    once, and each request once more with a new token after a 401. A redirect is never followed. An upload that was not
+    answered is for the caller to read back. A reply of more than 8 MiB, or one that is compressed, counts as none. A
+    given client gets its token in its own way, which follows redirects and has no such bounds.
 
     Args:
         api_key: The agent's key, by default from ``COLONY_API_KEY``.
@@ -338,9 +330,7 @@ class ColonyVault(Hosted):
         vault = self
 
         class Client(ColonyClient):
-            """The SDK's, but for where it gets its token: there it would follow a redirect and believe the answer, and
-            take one of any size, for any time.
-            """
+            """The SDK's, but for its token: there it would follow a redirect, and believe an answer of any size."""
 
             def _raw_request(self, method: str, path: str, body: Any = None, *args: Any, **kwargs: Any) -> Any:
                 if path != "/auth/token":
@@ -386,8 +376,6 @@ class AsyncColonyVault(Hosted):
         vault = self
 
         class Client(AsyncColonyClient):
-            """As the synchronous one is made, and for the same reasons."""
-
             async def _raw_request(self, method: str, path: str, body: Any = None, *args: Any, **kwargs: Any) -> Any:
                 if path != "/auth/token":
                     return await super()._raw_request(method, path, body, *args, **kwargs)

@@ -260,10 +260,10 @@ def run_watch(
     watch = Watch(save_again, every=interval, final_timeout=patience, state=state, on_run=tell)
     code = FAILED
     try:
-        ended = watch.run()
-        if ended.error is not None:
-            code = exit_code(ended.error)
-        elif ended.last.ok:
+        last = watch.run()
+        if watch.last_error is not None:
+            code = exit_code(watch.last_error)
+        elif last.ok:
             code = 0
     except KeyboardInterrupt as error:
         code = exit_code(error)

@@ -139,16 +139,16 @@ def run_run(
         watch.save_now()
         code = child.wait(watch.look)
         try:
-            ended = watch.end("the end of the command")
+            last = watch.end("the end of the command")
         except KeyboardInterrupt:
             output.warn("interrupted: the last backup was not waited for")
             code = code or INTERRUPTED
         else:
-            if not ended.last.ok:
-                some = ended.last.snapshot_id
+            if not last.ok:
+                some = last.snapshot_id
                 lacks = "not all of its memory is saved" if some else "its memory was not saved at its end"
                 # What the folder itself is to blame for, another backup would fail of too.
-                hint = None if isinstance(ended.error, ValueError) else again("backup", directory)
+                hint = None if isinstance(watch.last_error, ValueError) else again("backup", directory)
                 output.warn(f"error: the command ended with exit code {code}, and {lacks}", hint=hint)
                 code = code or FAILED
     if watch.busy:
