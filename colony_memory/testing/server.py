@@ -117,6 +117,13 @@ def refuse(status: int, code: str | None, message: str, *, retry_after: int | No
 
 
 _FILES = "/vault/files/"
+_ROUTES = {
+    "/auth/token": ("POST",),
+    "/me/capabilities": ("GET",),
+    "/vault/files": ("GET",),
+    "/vault/status": ("GET",),
+    _FILES: ("GET", "PUT", "DELETE"),
+}
 _TOKEN_SECONDS = 24 * 3600
 _METHODS = ("GET", "PUT", "DELETE", "POST", "*")
 _GARBAGE = b"<!doctype html><title>Please wait</title>"
@@ -294,11 +301,13 @@ class VaultServer:
     def _answer(self, request: Request) -> Reply:
         from colony_sdk import ColonyAPIError
 
-        if not request.path:
-            return refuse(404, "NOT_FOUND", f"there is nothing outside {BASE}")
-        if request.path == "/auth/token":
-            if request.method != "POST":
-                return _refuse_method()
+        method, path, vault = request.method, request.path, self.vault
+        allowed = _ROUTES.get(_FILES if path.startswith(_FILES) else path)
+        if allowed is None:
+            return refuse(404, "NOT_FOUND", f"no such route below {BASE}")
+        if method not in allowed:
+            return refuse(405, "METHOD_NOT_ALLOWED", "no such method here")
+        if path == "/auth/token":
             if request.field("api_key") != self.api_key:
                 return refuse(401, "AUTH_INVALID_KEY", "unknown API key")
             token = secrets.token_urlsafe(24)
@@ -308,41 +317,32 @@ class VaultServer:
         if issued is None or self.clock() >= issued + _TOKEN_SECONDS:
             return _refuse_token()
         try:
-            reply = self._route(request)
+            reply = self._handle(request, path.removeprefix(_FILES))
         except ColonyAPIError as error:
             reply = refuse(error.status, error.code, str(error), retry_after=getattr(error, "retry_after", None))
-        vault, limit = self.vault, self.vault.operations_per_hour
-        if limit is None or request.method not in ("PUT", "DELETE") or not request.path.startswith(_FILES):
+        limit = vault.operations_per_hour
+        if limit is None or method == "GET":
             return reply
         reset = math.ceil(vault.clock() + vault.seconds_to_reset())
         facts = {"Limit": limit, "Remaining": vault.vault_operations_left(), "Reset": reset}
         counted = {f"X-RateLimit-{name}": str(fact) for name, fact in facts.items()}
         return Reply(reply.status, reply.body, {**reply.headers, **counted})
 
-    def _route(self, request: Request) -> Reply:
-        path, method, vault = request.path, request.method, self.vault
-        if path.startswith(_FILES):
-            return self._handle_file(request, path[len(_FILES) :])
-        if path not in ("/vault/status", "/vault/files", "/me/capabilities"):
-            return refuse(404, "NOT_FOUND", "no such route")
-        if method != "GET":
-            return _refuse_method()
-        if path == "/vault/status":
+    def _handle(self, request: Request, name: str) -> Reply:
+        vault = self.vault
+        if name == "/vault/status":
             return ok(vault.vault_status())
-        if path == "/vault/files":
+        if name == "/vault/files":
             prefix = parse_qs(request.query, keep_blank_values=True).get("prefix")
             return ok(vault.vault_list_prefix(prefix[0]) if prefix else vault.vault_list_files())
-        return ok({"capabilities": [{"name": "write_vault", "allowed": vault.karma_ok}]})
-
-    def _handle_file(self, request: Request, filename: str) -> Reply:
+        if name == "/me/capabilities":
+            return ok({"capabilities": [{"name": "write_vault", "allowed": vault.karma_ok}]})
         if request.method == "GET":
-            found = self.vault.vault_get_file(filename)
+            found = vault.vault_get_file(name)
             return ok(found, {"ETag": f'"{found["etag"]}"'})
         if request.method == "DELETE":
-            self.vault.vault_delete_file(filename)
+            vault.vault_delete_file(name)
             return Reply(204, None)
-        if request.method != "PUT":
-            return _refuse_method()
         content = request.field("content")
         if not isinstance(content, str):
             return refuse(422, None, "content must be a string")
@@ -353,14 +353,10 @@ class VaultServer:
             # An etag without its quotes is not one, and so fits no file.
             quoted = len(if_match) > 1 and if_match[0] == if_match[-1] == '"'
             if_match = if_match[1:-1] if quoted else ""
-        reply = self.vault.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
+        reply = vault.vault_upload_file_if(name, content, if_match=if_match, if_none_match=if_none_match)
         etag = hashlib.sha256(content.encode()).hexdigest()
         return ok(reply, {"ETag": f'"{etag}"'})
 
 
 def _refuse_token() -> Reply:
     return refuse(401, "AUTH_INVALID_TOKEN", "the token is missing, unknown or expired")
-
-
-def _refuse_method() -> Reply:
-    return refuse(405, "METHOD_NOT_ALLOWED", "no such method here")
