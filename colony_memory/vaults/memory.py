@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import threading
 import time
-from operator import attrgetter, is_
+from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import LATEST_FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._ownfiles import read_own, save_own
-from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, VaultDenied, VaultError
 from colony_memory.export import Export, read_export, write_export
 from colony_memory.vaults._files import check_none_match, describe_room, etag_of, time_at
@@ -37,17 +36,9 @@ UNLIMITED_BYTES = 2**50
 MAX_EXPORT_BYTES = 512 * 2**20
 
 
-class _Entry(Value):
-    """One file; times in seconds since the epoch."""
-
-    content: str
-    size: int
-    etag: str
-    created_at: float
-    updated_at: float
-
-
-_CONTENT, _SIZE = attrgetter("content"), attrgetter("size")
+# A file as it is known is the reply to a get; a listing has these of it.
+_FACTS = ("filename", "content_size", "created_at", "updated_at")
+_CONTENT, _SIZE = itemgetter("content"), itemgetter("content_size")
 
 
 class MemoryVault:
@@ -78,7 +69,7 @@ class MemoryVault:
         self.quota_bytes = quota_bytes
         self.max_file_bytes = max_file_bytes
         self.clock = clock
-        self._known: dict[str, _Entry] = {}
+        self._known: dict[str, dict[str, Any]] = {}
         self._lock = threading.RLock()
 
     def vault_status(self) -> dict[str, Any]:
@@ -100,7 +91,7 @@ class MemoryVault:
         with self._lock:
             self._enter("get", filename)
             entry = self._find(filename)
-            return {**_describe(filename, entry), "content": entry.content, "etag": entry.etag}
+            return dict(entry)
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
         with self._lock:
@@ -146,7 +137,7 @@ class MemoryVault:
             raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, a file may have {limit}")
         if quota is not None:
             replaced = self._entry(filename)
-            free = quota - self._used_bytes() + (0 if replaced is None else replaced.size)
+            free = quota - self._used_bytes() + (0 if replaced is None else replaced["content_size"])
             if size > free:
                 raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, {max(0, free)} are free")
 
@@ -165,10 +156,10 @@ class MemoryVault:
         old = self._entry(filename)
         if absent and old is not None:
             raise self._refusal(412, "PRECONDITION_FAILED", f"{filename} exists")
-        if if_match is not None and (old is None or old.etag != if_match):
+        if if_match is not None and (old is None or old["etag"] != if_match):
             raise self._refusal(412, "PRECONDITION_FAILED", f"{filename} is not the file that was read")
         self.files[filename] = content
-        return _describe(filename, self._note(filename, content, data))
+        return _describe(self._note(filename, content, data))
 
     # Shared with subclasses.
 
@@ -181,40 +172,41 @@ class MemoryVault:
 
     def _listing(self, prefix: str) -> dict[str, Any]:
         names = sorted(name for name in self.files if name.startswith(prefix))
-        items = [_describe(name, self._find(name)) for name in names]
+        items = [_describe(self._find(name)) for name in names]
         return {"items": items, "total": len(items), "has_more": False}
 
-    def _find(self, filename: str) -> _Entry:
+    def _find(self, filename: str) -> dict[str, Any]:
         entry = self._entry(filename)
         if entry is None:
             raise self._refusal(404, "NOT_FOUND", f"no such file: {filename}")
         return entry
 
-    def _entry(self, filename: str) -> _Entry | None:
+    def _entry(self, filename: str) -> dict[str, Any] | None:
         content = self.files.get(filename)
         known = self._known.get(filename)
         if content is None:
             self._known.pop(filename, None)
             return None
-        if known is not None and known.content is content:
+        if known is not None and known["content"] is content:
             return known
         # Put into the dict from outside, where even text that UTF-8 cannot encode gets in.
         return self._note(filename, content, content.encode("utf-8", "surrogatepass"))
 
-    def _note(self, filename: str, content: str, data: bytes) -> _Entry:
-        known, now = self._known.get(filename), self.clock()
-        created = now if known is None else known.created_at
-        entry = self._known[filename] = _Entry(content, len(data), etag_of(data), created, now)
+    def _note(self, filename: str, content: str, data: bytes) -> dict[str, Any]:
+        known, now = self._known.get(filename), time_at(self.clock())
+        entry = self._known[filename] = {
+            "filename": filename,
+            "content_size": len(data),
+            "created_at": now if known is None else known["created_at"],
+            "updated_at": now,
+            "content": content,
+            "etag": etag_of(data),
+        }
         return entry
 
 
-def _describe(filename: str, entry: _Entry) -> dict[str, Any]:
-    return {
-        "filename": filename,
-        "content_size": entry.size,
-        "created_at": time_at(entry.created_at),
-        "updated_at": time_at(entry.updated_at),
-    }
+def _describe(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: entry[name] for name in _FACTS}
 
 
 class ExportVault(MemoryVault):
@@ -261,7 +253,6 @@ def load_export(path: str | os.PathLike[str]) -> Export:
     """Read an export file, which anyone may have made. Its content is checked by whoever restores or imports it.
 
     Raises:
-        ValueError: The path is empty.
         SnapshotCorrupt: It is no export, is cut short, or holds files that are not of its snapshot.
         UnsupportedFormat: A newer version wrote it.
         ColonyMemoryError: It cannot be read, or is larger than :data:`MAX_EXPORT_BYTES`.

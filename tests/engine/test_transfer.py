@@ -1,6 +1,7 @@
 """Export and import: byte for byte, with the trust decision of a restore, and nothing lost."""
 
 import json
+import time
 from datetime import timedelta
 
 import pytest
@@ -31,6 +32,7 @@ from colony_memory._format.pointer import read_pointer
 from colony_memory.export import Export
 from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
+from colony_memory.vaults._files import time_at
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +88,7 @@ def test_a_pointer_that_is_lost_is_made_anew(vault, spoil):
         backend = vault.vault if isinstance(vault, PlainVault) else vault
         entry = backend._known.get(name)
         if entry is not None and name in vault.files:
-            object.__setattr__(entry, "updated_at", entry.updated_at - two_hours.total_seconds())
+            entry["updated_at"] = time_at(time.time() - two_hours.total_seconds())
     memory.import_snapshot(source.export_snapshot(snapshot_id=ids[0]))
     pointer = read_pointer(vault.files[POINTER], label="default")
     assert pointer.snapshot_id == own[1]

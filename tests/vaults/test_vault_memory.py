@@ -78,7 +78,7 @@ class ChecksThenWrites(MemoryVault):
 
     def vault_upload_file_if(self, filename, content, *, if_match=None, if_none_match=None):
         old = self._entry(filename)
-        if (if_none_match and old) or (if_match and (old is None or old.etag != if_match)):
+        if (if_none_match and old) or (if_match and (old is None or old["etag"] != if_match)):
             raise VaultError("changed", status=412)
         time.sleep(0.005)
         return super().vault_upload_file(filename, content)
