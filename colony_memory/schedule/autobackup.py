@@ -17,6 +17,8 @@ import math
 import signal
 import threading
 import time
+from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import require_label
@@ -25,9 +27,6 @@ from colony_memory.schedule.child import TakenSignals, is_taken, send_again
 from colony_memory.schedule.loop import LONGEST_ASKED, Clock, Loop, Outcome, require_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
     from colony_memory.client import AsyncColonyMemory, ColonyMemory
     from colony_memory.schedule.loop import Request
     from colony_memory.snapshot import SnapshotInfo

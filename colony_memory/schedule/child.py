@@ -12,12 +12,11 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from types import FrameType
-
     from typing_extensions import Self
 
 __all__ = ["Child", "CommandNotFound", "become_init", "find_command"]

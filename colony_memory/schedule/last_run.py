@@ -13,6 +13,7 @@ import os
 import re
 import threading
 import warnings
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,10 +27,7 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, mes
 from colony_memory.snapshot import SnapshotInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from colony_memory.shell.app.save import Saved
-
 
 _NAMED = 3
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")

@@ -9,15 +9,12 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 #: Seconds. What a vault may ask for at most: a bad Retry-After must not end the backups for good.
 LONGEST_ASKED = 86_400.0

@@ -8,7 +8,9 @@ import queue
 import random
 import signal
 import threading
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from colony_memory._boundary import Passing
@@ -35,9 +37,7 @@ from colony_memory.schedule.last_run import (
 from colony_memory.schedule.loop import LONGEST_ASKED, LOOK, Clock, Loop, Outcome, require_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-    from types import FrameType
 
     from typing_extensions import Self
 

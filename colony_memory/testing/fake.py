@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from colony_memory.vaults._files import describe_room
 from colony_memory.vaults.memory import MemoryVault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["EXTENSIONS", "FakeVault", "error_envelope"]
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from itertools import islice
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._format.names import common_start
 from colony_memory._values import Record
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, ManyDeletion, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
     from colony_memory.vaults import VaultBackend
 
     Match: TypeAlias = "str | Callable[[str], bool] | None"

@@ -11,6 +11,7 @@ import socketserver
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -20,8 +21,6 @@ from colony_memory.testing.fake import FakeVault, error_envelope
 from colony_memory.testing.faults import Injection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from typing_extensions import Self
 
 __all__ = ["VaultServer"]

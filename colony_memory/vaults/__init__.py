@@ -20,13 +20,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from collections.abc import Awaitable, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from colony_memory._boundary import require_text
 from colony_memory._values import pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
 
 __all__ = [
     "AsyncVaultBackend",

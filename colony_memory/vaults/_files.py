@@ -6,19 +6,15 @@ import hashlib
 import json
 import os
 import warnings
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import load_object
 from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, VaultError, VaultMissing, VaultUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Literal
-
 
 #: Most bytes of a file that are written or read: twice what a snapshot takes unless told otherwise.
 MOST_BYTES = 512 * 2**20

@@ -13,8 +13,9 @@ import os
 import stat
 import time
 import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._os.files import TEMP_PREFIX, locked_in, make_directory, open_files
 from colony_memory._os.paths import UnfitFile, name_kind, real_path
@@ -30,9 +31,6 @@ from colony_memory.vaults import _files as files
 from colony_memory.vaults._files import MARKER, MOST_BYTES, Marked, MarkedVault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Literal
-
     from colony_memory._os.files import Files
 
 __all__ = ["LocalVault"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from colony_memory.vaults._files import check_none_match, describe_room, etag_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
 
 __all__ = [
     "MAX_EXPORT_BYTES",

@@ -15,6 +15,7 @@ import re
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -39,8 +40,6 @@ from colony_memory.vaults.colony.transport import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     import httpx
     from typing_extensions import Self
 

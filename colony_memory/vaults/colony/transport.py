@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 import urllib.request
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -24,8 +25,6 @@ from colony_memory.exceptions import VaultError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
-
 
 _MOST_DIGITS = 12
 _ROUTER_WORDS = frozenset({"", "Not Found"})  # what a web framework says of an address that it does not serve

@@ -21,7 +21,8 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._format.names import leading_label
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
@@ -37,9 +38,6 @@ from colony_memory.vaults.objects.stores import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Literal
-
     from obstore import ObjectMeta
     from obstore.store import ObjectStore
 

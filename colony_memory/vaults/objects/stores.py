@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultDenied, VaultError, VaultUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from obstore.store import ObjectStore
-
 
 _STATUS = re.compile(r"non-2xx status code: ([1-9][0-9]{2})\b")
 _CODE = re.compile(r"<Code>\s*([A-Za-z][A-Za-z0-9.]{0,59})\s*</Code>")
