@@ -107,10 +107,8 @@ class Output(Value):
 
     def done(self, document: object, *lines: str) -> None:
         """Say what was done: to programs by the document, to people by the lines."""
-        if self.as_json:
-            self.answer_json(document)
-        else:
-            self.report(*lines)
+        if self.as_json or not self.quiet:
+            self.show(document, *map(shown, lines))
 
     def note(self, line: str) -> None:
         """Write to stderr what is good to know, for people."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,8 +50,12 @@ class _Program(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in VERBS and not ctx.resilient_parsing:
-            raise _unknown(args[0])
+        word = args[0]
+        if word not in VERBS and not ctx.resilient_parsing:
+            near = FOREIGN.get(word) or next(iter(get_close_matches(word[:_SHOWN].lower(), VERBS, 1, 0.7)), None)
+            did_you_mean = f", did you mean {near!r}?" if near else ""
+            advice = " ".join(filter(None, (PROGRAM, near, "--help")))
+            raise UsageError(f"there is no command {_cut(word)!r}{did_you_mean}", advice=advice)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -192,16 +197,6 @@ def run(asked: Asked) -> int:
     except click.UsageError as error:
         raise _understood(error, argv) from error
     return code or 0
-
-
-def _unknown(word: str) -> UsageError:
-    from difflib import get_close_matches
-
-    near = FOREIGN.get(word) or next(iter(get_close_matches(word[:_SHOWN].lower(), VERBS, n=1, cutoff=0.7)), None)
-    what = f"there is no command {_cut(word)!r}"
-    if near is None:
-        return UsageError(what, advice=f"{PROGRAM} --help")
-    return UsageError(f"{what}, did you mean {near!r}?", advice=f"{PROGRAM} {near} --help")
 
 
 def _understood(error: click.UsageError, argv: Sequence[str]) -> UsageError:

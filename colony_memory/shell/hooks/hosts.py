@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from colony_memory.client import ColonyMemory
     from colony_memory.schedule.last_run import LastRun, RunLog
-    from colony_memory.shell.app.compare import Unsaved
     from colony_memory.snapshot import SnapshotInfo
 
 _T = TypeVar("_T")
@@ -156,7 +155,18 @@ def stand_of(
         else:
             said.append(f"The folder is empty although {_named(latest)} is saved. It comes back with: {way_back}")
     else:
-        said += _compared(find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent))
+        found = find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent)
+        counts = {name: len(getattr(found.changes, name)) for name in ("added", "removed", "changed")}
+        what = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        if found.problem is not None:
+            said += ["The latest snapshot of it cannot be read.", _WHEN]
+        elif found.latest is None:
+            said += ["Nothing is saved of it yet.", _WHEN]
+        elif found:
+            said += [f"Since {_named(found.latest)}, files in it were {what}.", _WHEN]
+        else:
+            but = ", but for what cannot be saved of it" if found.capture.left_out else ""
+            said.append(f"It is as it was saved, in {_named(found.latest)}{but}.")
     if log is not None and log.failed_since:
         said.append(f"The last {log.failed_since} attempts to save it on this host have failed.")
     return " ".join(said)
@@ -169,20 +179,6 @@ def unknown(directory: str, label: str, kind: str) -> str:
 
 def _begin(directory: str, label: str) -> str:
     return f"The folder {directory} is this agent's memory, and colony-memory saves it under the label {label}."
-
-
-def _compared(found: Unsaved) -> list[str]:
-    if found.problem is not None:
-        return ["The latest snapshot of it cannot be read.", _WHEN]
-    if found.latest is None:
-        return ["Nothing is saved of it yet.", _WHEN]
-    if not found and not found.capture.left_out:
-        return [f"It is as it was saved, in {_named(found.latest)}."]
-    if not found:
-        return [f"It is as it was saved, in {_named(found.latest)}, but for what cannot be saved of it."]
-    counts = {name: len(getattr(found.changes, name)) for name in ("added", "removed", "changed")}
-    what = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-    return [f"Since {_named(found.latest)}, files in it were {what}.", _WHEN]
 
 
 def _named(info: SnapshotInfo) -> str:

@@ -141,22 +141,19 @@ class MemoryServer(MCPServer):
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            raise ToolError(_sentence(name, error)) from None
-
-
-def _sentence(name: str, error: ToolError) -> str:
-    cause = error.__cause__
-    if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):
-        # What is wrong with each argument, without the argument.
-        wrong = cause.errors(include_input=False, include_url=False)[:5]
-        where = [".".join(map(str, each["loc"]))[:_LONGEST_NAME] for each in wrong]
-        return "; ".join(f"{place}: {each['msg']}"[:300] for place, each in zip(where, wrong, strict=True))
-    if isinstance(cause, ToolError):
-        # The library's own are of the question.
-        unread = "nothing was restored: the answer of the person was not understood"
-        return str(cause) if not str(cause).startswith("Resolver ") else unread
-    _log(cause if isinstance(cause, Exception) else error)
-    return f"{name} failed unexpectedly; the log of the server has more"
+            cause, told = error.__cause__, f"{name} failed unexpectedly; the log of the server has more"
+            if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):
+                # What is wrong with each argument, without the argument.
+                wrong = cause.errors(include_input=False, include_url=False)[:5]
+                where = [".".join(map(str, each["loc"]))[:_LONGEST_NAME] for each in wrong]
+                told = "; ".join(f"{place}: {each['msg']}"[:300] for place, each in zip(where, wrong, strict=True))
+            elif isinstance(cause, ToolError):
+                # The library's own are of the question.
+                unread = "nothing was restored: the answer of the person was not understood"
+                told = unread if str(cause).startswith("Resolver ") else str(cause)
+            else:
+                _log(cause if isinstance(cause, Exception) else error)
+            raise ToolError(told) from None
 
 
 def _log(error: Exception) -> None:

@@ -264,16 +264,12 @@ def next_backups(found: VaultMap) -> list[str]:
     lines = []
     for each in found.labels:
         of = "" if each.label == "default" else f"label {each.label}: "
-        fits = "" if each.fits is None else f", so that {_many(each.fits)} more fit"
+        more = each.fits or 0
+        many = str(more) if more < 100 else f"about {float(f'{more:.1e}'):,.0f}" if more <= _MANY else f"{_MANY:,} and"
+        fits = "" if each.fits is None else f", so that {many} more fit"
         if each.next_bytes:
             lines.append(f"{of}{'at most ' if each.next_at_most else ''}about {size(each.next_bytes)}{fits}")
     return lines
-
-
-def _many(number: int) -> str:
-    if number > _MANY:
-        return f"{_MANY:,} and"
-    return str(number) if number < 100 else f"about {float(f'{number:.1e}'):,.0f}"
 
 
 def mending(problem: Problem, given: Mapping[str, Any]) -> str:

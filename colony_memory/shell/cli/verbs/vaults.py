@@ -379,12 +379,9 @@ def run_config(*, path: bool = False, common: CommonOptions) -> None:
     for name, each in rows:
         values = each.value if isinstance(each.value, (list, tuple)) else [each.value]
         said = ", ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
-        cells.append([name, shown(said), shown(", ".join(map(_origin, each.sources)))])
+        of = [key if key.startswith("-") or key.isupper() or key in default else f"file: {key}" for key in each.sources]
+        cells.append([name, shown(said), shown(", ".join(of))])
     table = draw([Column("setting"), Column("value"), Column("from", wraps=True)], cells)
     there = "" if file.exists else ", which is not there"
     settings = {name: asdict(each) for name, each in found.items()}
     common.output.show({**document, "settings": settings}, f"configuration file {file.path}{there}\n\n{table}")
-
-
-def _origin(source: str) -> str:
-    return source if source.startswith("-") or source.isupper() or source == "default" else f"file: {source}"
