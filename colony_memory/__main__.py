@@ -30,7 +30,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             if list(asked.argv) == ["--version"]:  # which needs nothing of what takes a command line apart
                 return print_version()
-            return _run(asked)
+            from colony_memory.shell.cli.app import COMPLETION, VERBS
+
+            verb, *rest = asked.argv or ("",)
+            with warnings_as_lines(asked):
+                if COMPLETION not in os.environ and verb in VERBS:
+                    from colony_memory.shell.cli.call import parse
+
+                    call = parse(verb, rest)
+                    if call is not None:
+                        return call.run(asked)
+                from colony_memory.shell.cli.program import run
+
+                return run(asked)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - one line and a code, whatever it was
             if argv is None and isinstance(error, KeyboardInterrupt):
                 ignore_signals()
@@ -40,22 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             if argv is None:
                 gc.freeze()  # what ends with the process need not be looked through once more
-
-
-def _run(asked: Asked) -> int:
-    from colony_memory.shell.cli.app import COMPLETION, VERBS
-
-    verb, *argv = asked.argv or ("",)
-    with warnings_as_lines(asked):
-        if COMPLETION not in os.environ and verb in VERBS:
-            from colony_memory.shell.cli.call import parse
-
-            call = parse(verb, argv)
-            if call is not None:
-                return call.run(asked)
-        from colony_memory.shell.cli.program import run
-
-        return run(asked)
 
 
 if __name__ == "__main__":

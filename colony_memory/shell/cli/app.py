@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import Value, names_of
+from colony_memory.shell.cli.output import Output
 from colony_memory.shell.words.errors import PROGRAM
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from colony_memory.shell.app.options import BackupOptions
     from colony_memory.shell.cli.call import Call
-    from colony_memory.shell.cli.output import Output
 
 COMPLETION = "_COLONY_MEMORY_COMPLETE"
 #: The default of what has to be given.
@@ -196,8 +196,6 @@ class CommonOptions(Value):
 
     @property
     def output(self) -> Output:
-        from colony_memory.shell.cli.output import Output
-
         return Output(self.as_json, self.quiet)
 
 

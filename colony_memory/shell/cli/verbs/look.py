@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._metadata import Contents
     from colony_memory.reports import Change, SearchReport
-    from colony_memory.shell.app.compare import FileHistory
     from colony_memory.shell.cli.app import CommonOptions
     from colony_memory.snapshot import SnapshotInfo
 
@@ -177,6 +176,15 @@ def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) 
             opened.output.answer_content(content, name=name)
 
 
+_CHANGES = (
+    Column("id"),
+    Column("created"),
+    Column("change"),
+    Column("lines", right=True),
+    Column("size", right=True, spare=1),
+)
+
+
 def run_log(name: str, *, label: str = "default", patch: bool = False, common: CommonOptions) -> None:
     """NAME is one that 'show' lists. The newest change comes first. Every snapshot of the label is read, two files for
     most; those that cannot be are named, and what changed there shows in the next.
@@ -191,41 +199,20 @@ def run_log(name: str, *, label: str = "default", patch: bool = False, common: C
     with open_memory(common) as opened:
         with opened.working():
             found = file_history(opened.memory, name, label=label, patch=patch)
+        rows, parts = [], []
+        for each in found.changes:
+            info, word, lines = each.snapshot, change_word(found.name, each), line_counts(each)
+            made, of = when(made_at(info)), "-" if each.kind == "removed" else size(each.size)
+            rows.append((info.snapshot_id, made, word, lines, of))
+            text = "Too much to show.\n" if each.patch is None else each.patch
+            parts.append(f"snapshot {info.snapshot_id} ({made}): {word}, {lines}\n{text}")
         if patch and not common.as_json:
-            parts = []
-            for each in found.changes:
-                head = f"snapshot {each.snapshot.snapshot_id} ({when(made_at(each.snapshot))}): "
-                head += f"{change_word(found.name, each)}, {line_counts(each)}\n"
-                parts.append(head + ("Too much to show.\n" if each.patch is None else each.patch))
             opened.output.answer_patch("\n".join(parts))
         else:
-            opened.output.show(asdict(found), *history_lines(found))
-
-
-_CHANGES = (
-    Column("id"),
-    Column("created"),
-    Column("change"),
-    Column("lines", right=True),
-    Column("size", right=True, spare=1),
-)
-
-
-def history_lines(found: FileHistory) -> list[str]:
-    rows = [
-        (
-            each.snapshot.snapshot_id,
-            when(made_at(each.snapshot)),
-            change_word(found.name, each),
-            line_counts(each),
-            "-" if each.kind == "removed" else size(each.size),
-        )
-        for each in found.changes
-    ]
-    newest = found.changes[0]
-    still = f"last seen in {newest.before.snapshot_id}" if newest.kind == "removed" and newest.before else "still there"
-    total = f"{count(len(found.changes), 'change')} in {count(found.read, 'snapshot')}; {still}"
-    return [*draw(_CHANGES, rows).split("\n"), total]
+            gone, before = found.changes[0].kind == "removed", found.changes[0].before
+            still = f"last seen in {before.snapshot_id}" if gone and before else "still there"
+            total = f"{count(len(found.changes), 'change')} in {count(found.read, 'snapshot')}; {still}"
+            opened.output.show(asdict(found), draw(_CHANGES, rows), total)
 
 
 def line_counts(change: Change) -> str:
