@@ -14,18 +14,7 @@ from colony_memory.shell.app import config
 from colony_memory.shell.app.agents import AGENTS
 from colony_memory.shell.app.config import Setting
 from colony_memory.shell.app.pick import names_a_snapshot
-from colony_memory.shell.cli.app import (
-    CURRENT,
-    FOLDERS,
-    GROUPS,
-    NEEDED,
-    SETTINGS,
-    UNSET,
-    Parameter,
-    RetentionOptions,
-    parameters_of,
-    run_of,
-)
+from colony_memory.shell.cli import app
 from colony_memory.shell.words.errors import PROGRAM, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +27,7 @@ class Call:
     """A verb with what it was given."""
 
     def __init__(self, verb: str, params: dict[str, Any], given: Mapping[str, str]) -> None:
-        self.verb, self.parameters, self.params = verb, parameters_of(verb), params
+        self.verb, self.parameters, self.params = verb, app.parameters_of(verb), params
         self.given = given  # by parameter the option or variable that gave it, or for an argument its name
 
     def run(self, asked: Asked) -> int:
@@ -47,7 +36,7 @@ class Call:
         asked.from_environment = frozenset(name for name, source in self.given.items() if source.isupper())
         self.params = asked.params = self._settled()
         for each in self.parameters:
-            if each.default is NEEDED and self.params.get(each.name) in (None, ()):
+            if each.default is app.NEEDED and self.params.get(each.name) in (None, ()):
                 what = f"missing argument '{str(each.metavar).removesuffix('...')}'"
                 raise UsageError(what, advice=f"{PROGRAM} {self.verb} --help")
         given: dict[str, Any] = {}
@@ -57,12 +46,12 @@ class Call:
             # Several of one are a list, and None where there is none.
             value = (list(value) or None) if isinstance(value, tuple) else value
             (grouped[each.group] if each.group else given)[each.name] = value
-        token = CURRENT.set(self)
+        token = app.CURRENT.set(self)
         try:
-            made = {name: GROUPS[name](**each) for name, each in grouped.items()}
-            code = run_of(self.verb)(**given, **made)
+            made = {name: app.GROUPS[name](**each) for name, each in grouped.items()}
+            code = app.run_of(self.verb)(**given, **made)
         finally:
-            CURRENT.reset(token)
+            app.CURRENT.reset(token)
         return code or 0
 
     def settings(self) -> dict[str, Setting]:
@@ -85,17 +74,17 @@ class Call:
 
     def _settled(self) -> dict[str, Any]:
         """All parameters: as the command line and variables give them, else as the file and --agent do."""
-        for name in SETTINGS:
+        for name in app.SETTINGS:
             config.read_setting(name)  # an empty one is refused, not taken for one that is not set
         given = self.settings()
         params = {**self.params, **{name: each.value for name, each in given.items()}}
         if self.verb == "config" or "config" not in params:
             return params
         found = config.effective(config.load_config(self.named_file), given)
-        rules = names_of(RetentionOptions)
+        rules = names_of(app.RetentionOptions)
         if params.get("leftovers") or any(name in given for name in rules):
             found = {name: each for name, each in found.items() if name in given or name not in rules}
-        meant = [name for name in found if name in params and f"{self.verb}.{name}" not in UNSET]
+        meant = [name for name in found if name in params and f"{self.verb}.{name}" not in app.UNSET]
         params |= {name: found[name].value for name in meant}
         self._settle_host(params)
         if self.verb == "status" and not params["paths"] and "exclude" not in given:
@@ -104,7 +93,7 @@ class Call:
 
     def _settle_host(self, params: dict[str, Any]) -> None:
         """Where the memory of a host is meant, the folder that it is in, its label, and what of it is saved."""
-        name = FOLDERS.get(self.verb, "")
+        name = app.FOLDERS.get(self.verb, "")
         words, kinds, agent = list(params.get(name) or []), params.get("kinds") or (), params.get("agent")
         if agent is None and self.verb == "hook" and words[:1] == ["install"] and 2 <= len(words) <= 3:
             # No folder is named, or the host's own.
@@ -120,7 +109,7 @@ class Call:
         params |= {"agent": agent, "kinds": list(kinds) or None}
         if "label" in params and "label" not in self.given:
             params["label"] = [agent] if isinstance(params["label"], tuple) else agent
-        if "exclude" in params and f"{self.verb}.exclude" not in UNSET:
+        if "exclude" in params and f"{self.verb}.exclude" not in app.UNSET:
             params["exclude"] = [*host.exclude(kinds), *(params["exclude"] or [])]
         is_missing = {
             "": False,
@@ -137,7 +126,7 @@ class Call:
 
 def parse(verb: str, argv: Sequence[str]) -> Call | None:
     """The call that plain arguments make, None where click has to look at them."""
-    parameters = parameters_of(verb)
+    parameters = app.parameters_of(verb)
     flags = {flag: each for each in parameters for flag in each.flags}
     words, given, texts = list[str](), dict[str, str](), dict[str, list[Any]]()
     rest = iter(argv)
@@ -160,7 +149,7 @@ def parse(verb: str, argv: Sequence[str]) -> Call | None:
         if each.name not in given and each.variable and os.environ.get(each.variable):
             texts[each.name], given[each.name] = [os.environ[each.variable]], each.variable
         values = [_value(each, text, given[each.name]) for text in texts.get(each.name, ())]
-        if None in values or (each.default is NEEDED and not values):
+        if None in values or (each.default is app.NEEDED and not values):
             return None
         params[each.name] = tuple(values) if each.several else values[-1] if values else each.default
     if len(arguments) == 1 and arguments[0].several:
@@ -168,13 +157,13 @@ def parse(verb: str, argv: Sequence[str]) -> Call | None:
     elif len(words) > len(arguments):
         return None
     else:
-        defaults = (None if each.default is NEEDED else each.default for each in arguments[len(words) :])
+        defaults = (None if each.default is app.NEEDED else each.default for each in arguments[len(words) :])
         params |= zip((each.name for each in arguments), (*words, *defaults), strict=True)
     given |= {each.name: each.name for each in arguments[: len(words)]}
     return Call(verb, params, given)
 
 
-def _value(each: Parameter, text: Any, source: str) -> Any:
+def _value(each: app.Parameter, text: Any, source: str) -> Any:
     """The value of an option, None for what is none, of which click tells."""
     if (each.several and not source.startswith("-")) or (len(each.choices) > 1 and text not in each.choices):
         return None

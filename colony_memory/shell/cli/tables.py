@@ -64,19 +64,28 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str]) ->
     """One row for each snapshot, in the order given; ``latest`` are the ids to mark."""
     if not infos:
         return "no snapshots"
-    shrunk = {info.shrunk_from for info in infos}
-    rows = [
-        (
+    shrunk, rows = {info.shrunk_from for info in infos}, []
+    for info in infos:
+        pinned = f"pinned until {info.pinned_until[:10]}" if info.pinned_until else "pinned"
+        remarks = (
+            ("encrypted", info.encrypted),
+            (pinned, info.pinned),
+            ("met a conflict", info.refused),
+            ("kept, as much less followed", info.snapshot_id in shrunk),
+            (f"{number_left_out(info)} left out", info.incomplete),
+            *((f"#{tag}", True) for tag in info.tags),
+            (shown(info.note or ""), info.note),
+        )
+        row = (
             ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
             shown(info.label),
             when(made_at(info)),
             size_of(info),
             stored(info),
             signer(info),
-            ", ".join(_remarks(info, shrank=info.snapshot_id in shrunk)),
+            ", ".join(text for text, is_so in remarks if is_so),
         )
-        for info in infos
-    ]
+        rows.append(row)
     shows = len(_SNAPSHOTS) - (not any(row[-1] for row in rows))
     marks = "; * is the latest, which restore gives" if any(info.snapshot_id in latest for info in infos) else ""
     return f"{draw(_SNAPSHOTS[:shows], [row[:shows] for row in rows])}\n{count(len(infos), 'snapshot')}{marks}"
@@ -84,20 +93,6 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str]) ->
 
 def size_of(info: SnapshotInfo) -> str:
     return "not told" if info.encrypted and not info.byte_size else size(info.byte_size)
-
-
-def _remarks(info: SnapshotInfo, *, shrank: bool) -> list[str]:
-    pinned = f"pinned until {info.pinned_until[:10]}" if info.pinned_until else "pinned"
-    remarks = (
-        ("encrypted", info.encrypted),
-        (pinned, info.pinned),
-        ("met a conflict", info.refused),
-        ("kept, as much less followed", shrank),
-        (f"{number_left_out(info)} left out", info.incomplete),
-        *((f"#{tag}", True) for tag in info.tags),
-        (shown(info.note or ""), info.note),
-    )
-    return [text for text, is_so in remarks if is_so]
 
 
 def when(moment: datetime) -> str:

@@ -24,18 +24,9 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     message_of,
 )
+from colony_memory.shell.app import pick
 from colony_memory.shell.app.compare import Side, patch_of, read_snapshot, side_of_folder
 from colony_memory.shell.app.content import content_of, near
-from colony_memory.shell.app.pick import (
-    count_left_out,
-    find,
-    find_id,
-    made_at,
-    may_name_a_snapshot,
-    nothing_saved,
-    stamp,
-    with_pin,
-)
 from colony_memory.shell.app.protection import check_protection
 from colony_memory.shell.app.restore import RestoredFolder, fetch, restore_folder
 from colony_memory.shell.app.save import FolderSave, read_for
@@ -136,9 +127,9 @@ def show(
     was then. Long lists and texts come in parts: go on with offset set to next_offset. What is not known is null.
     """
     memory, clean = served.open(), served.words.clean
-    info = with_pin(memory, find(memory, snapshot, label=served.label))
-    kinds: dict[str, str] = {}
-    names, content, damage = [], None, None
+    info = pick.with_pin(memory, pick.find(memory, snapshot, label=served.label))
+    kinds, content = dict[str, str](), dict[str, Any]()
+    names, damage = [], None
     try:
         documents = fetch(memory, label=info.label, snapshot=info.snapshot_id).documents
     except UntrustedSnapshot:
@@ -155,28 +146,22 @@ def show(
             kinds |= dict.fromkeys((f"{name}/" for name in contents.empty_dirs), "folder")
             names = within(sorted(kinds)[offset:], lambda name: (name,))
         else:
-            content = _part(file, content_of(info, documents, file), offset)
+            whole = content_of(info, documents, file)
+            content = {"name": file, "text": None, "offset": 0, "size": len(whole), "next_offset": None}
+            if isinstance(whole, str):
+                if offset > len(whole):
+                    raise ValueError(f"offset {offset} is behind the end: the text has {len(whole)} characters")
+                text, more = cut_text(whole[offset:])
+                content |= {"text": text, "offset": offset, "next_offset": offset + REPLY_CHARS if more else None}
     return reply(
         snapshot=snapshot_of(info),
         file_count=None if damage else len(contents.files),
         files=[{"name": name, "kind": kinds[name]} for name in names],
         next_offset=offset + len(names) if offset + len(names) < len(kinds) else None,
         left_out=some(map(clean, info.incomplete), chars=REPLY_CHARS // 4),
-        content=content,
+        content=content or None,
         damage=damage,
     )
-
-
-def _part(name: str, content: str | bytes, offset: int) -> dict[str, Any]:
-    """The part of a file's content that one answer carries, from a character on."""
-    size = len(content)
-    if isinstance(content, bytes):
-        return {"name": name, "text": None, "offset": 0, "size": size, "next_offset": None}
-    if offset > size:
-        raise ValueError(f"offset {offset} is behind the end: the text has {size} characters")
-    text, more = cut_text(content[offset:])
-    end = offset + REPLY_CHARS if more else None
-    return {"name": name, "text": text, "offset": offset, "size": size, "next_offset": end}
 
 
 _FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
@@ -185,10 +170,10 @@ _FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain
 def verify(served: Served, snapshot: SnapshotName | None = None) -> Reply:
     """Read every byte of one snapshot, or of all, and say what holds. What could not be checked is never called ok."""
     memory, label, clean = served.open(), served.label, served.words.clean
-    named = None if snapshot is None else find_id(memory, snapshot, label=label)
+    named = None if snapshot is None else pick.find_id(memory, snapshot, label=label)
     report = memory.verify(label=label, snapshot_id=named)
     if not report.snapshots and not report.problem:
-        raise nothing_saved(memory, label)
+        raise pick.nothing_saved(memory, label)
     problems = [each for each in (*(check.problem for check in report.snapshots), report.problem) if each]
     problems += [f"snapshot {each} was listed and is gone" for each in report.removed]
     ordered = sorted(report.snapshots, key=bool)  # what does not hold first, each as new as it is
@@ -306,9 +291,9 @@ def _side(served: Served, memory: ColonyMemory, text: str) -> Side:
         options = replace(served.options, secrets="mask" if masking else "allow")
         with served.fixed():
             return side_of_folder(FOLDER, read_for(memory, served.root, options))
-    if not may_name_a_snapshot(text):
+    if not pick.may_name_a_snapshot(text):
         raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")
-    return read_snapshot(memory, find_id(memory, text, label=served.label), label=served.label)
+    return read_snapshot(memory, pick.find_id(memory, text, label=served.label), label=served.label)
 
 
 _NAMED = 10
@@ -326,7 +311,7 @@ class Plan(Value):
 
 def plan_restore(served: Served, *, snapshot: str, files: Sequence[str], force: bool, fallback: bool) -> Plan:
     """Find out what would be written; nothing is changed."""
-    named = find_id(served.open(), snapshot, label=served.label)
+    named = pick.find_id(served.open(), snapshot, label=served.label)
     found = _restored(served, snapshot=named, only=files, force=force, fallback=fallback, dry_run=True)
     info, written = found.info, found.written
     if not found:
@@ -338,7 +323,7 @@ def plan_restore(served: Served, *, snapshot: str, files: Sequence[str], force: 
     made, taken, same = map(len, (written.created, written.replaced, written.unchanged))
     figures = f"{made} to create, {taken} to replace, {same} unchanged"
     lines = [
-        f"Restore snapshot {shown(info.snapshot_id)} of label {served.label}, made {stamp(made_at(info))}?",
+        f"Restore snapshot {shown(info.snapshot_id)} of label {served.label}, made {pick.stamp(pick.made_at(info))}?",
         f"Into {shown(str(served.root))}: {figures}. What is there now is saved first.",
     ]
     if force:
@@ -368,8 +353,8 @@ def restore(served: Served, *, plan: Plan, files: Sequence[str], force: bool) ->
     share = REPLY_CHARS // 5
     return reply(
         snapshot=found.info.snapshot_id,
-        made=made_at(found.info).isoformat(),
-        left_out=count_left_out(found.info),
+        made=pick.made_at(found.info).isoformat(),
+        left_out=pick.count_left_out(found.info),
         filled=some(map(str, found.filled), chars=share),
         created=some(written.created, chars=share),
         replaced=some(written.replaced, chars=share),
