@@ -35,7 +35,7 @@ _ESCAPES = [
     for sign, pattern in (
         (
             b"\\",
-            rb"\\{0,15}(?:[abefnrtv!-/:-@\[-`{-~]|u00[0-9A-Fa-f]{2}|u200[b-f]|ufeff|x[0-9A-Fa-f]{2}|0[0-7]{2}|\r?\n)",
+            rb"\\{0,63}(?:[abefnrtv!-/:-@\[-`{-~]|u00[0-9A-Fa-f]{2}|u200[b-f]|ufeff|x[0-9A-Fa-f]{2}|0[0-7]{2}|\r?\n)",
         ),
         (b"%", rb"(?:25){0,8}[0-9A-Fa-f]{2}"),
         (b"\x1b", rb"(?:\[[0-9;:?]{0,32}[A-Za-z])?"),
@@ -60,9 +60,7 @@ _IN_WORDS = [
 _IN_ASCII = 4  # of the signs
 _LETTERS = {"a": b"\a", "b": b"\b", "e": b"\x1b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"}
 _NAMES = {"amp": b"&", "quot": b'"', "apos": b"'", "lt": b"<", "gt": b">"}
-# Escapes of JSON, and what they stand for; of several backslashes in a row, one counts.
-_OF_JSON = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\r": b"\r"}
-_RUNS = re.compile(rb'\\+[n"tr]|\\{2,}')
+_OF_JSON = (b"\\n", b'\\"', b"\\t", b"\\r")
 _COLOUR = re.compile(rb"(?:\x1b|\\{1,16}u001b)\[[0-9;]{0,32}m")
 _OF_WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=-"
 _WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
@@ -104,22 +102,6 @@ class _View:
             return start, end
         where = end + place - self._seen[at] - len(undone)
         return where, where + 1
-
-
-class _Plain(_View):
-    """A text with the escapes undone of which JSON has most, however often it lies within JSON."""
-
-    def __init__(self, text: bytes) -> None:
-        self._before = text
-        while b"\\\\" in text:
-            text = text.replace(b"\\\\", b"\\")
-        for sign, undone in _OF_JSON.items():
-            text = text.replace(sign, undone)
-        self.text = text
-
-    @cached_property
-    def _cuts(self) -> list[tuple[int, int, bytes]]:  # type: ignore[override]
-        return [(*each.span(), _OF_JSON.get(b"\\" + each[0][-1:], b"\\")) for each in _RUNS.finditer(self._before)]
 
 
 def places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
@@ -174,14 +156,14 @@ def _in_escapes(text: bytes) -> Iterator[Place]:
         return
     ends, begins = [0, *(last for _, last in windows)], [*(first for first, _ in windows), len(text)]
     views = [_View(text, [(end, begin, _GAP) for end, begin in zip(ends, begins, strict=True)])]
-    views.append(_Plain(views[0].text))
-    yield from (_through(place, views) for place in find(views[1].text))
     while len(views) < 2 + _TIMES:
         view = _undone(views[-1].text)
         if view is None:
             break
         views.append(view)
-        yield from (_through(each, views) for each in find(view.text) if view.is_changed(each.start, each.end))
+        # What stands before a secret may tell of it, and have been escaped far from it.
+        found = (each for each in find(view.text) if len(views) == 2 or view.is_changed(each.start, each.end))
+        yield from (_through(each, views) for each in found)
 
 
 def _windows(text: bytes, near: list[tuple[int, int]]) -> list[tuple[int, int]]:

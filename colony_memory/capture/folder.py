@@ -12,7 +12,7 @@ import stat
 import time
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from colony_memory._boundary import Passing, require_call, require_named, require_type, several
 from colony_memory._format import MAX_BYTES
@@ -133,7 +133,8 @@ def read_folder(
         ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept, or all that is there moves all the time.
     """
     choices = dict(locals())
-    return _read([require_directory(choices.pop("path"))], **choices)
+    require_named(choices.pop("path"))
+    return read_by_index(path, **choices)
 
 
 def read_paths(
@@ -161,21 +162,12 @@ def read_paths(
     choices = dict(locals())
     del choices["paths"]
     given = [paths] if isinstance(paths, (str, os.PathLike)) else several("paths", paths)
-    return _read(find_sources(given), **choices)
+    return read_by_index(given, **choices)
 
 
 def read_by_index(
-    what: str | os.PathLike[str] | list[str | os.PathLike[str]], index: FolderIndex | None = None, **choices: Any
-) -> Capture:
-    """:func:`read_folder`, or of a list :func:`read_paths`, without documents where an index tells the digest of each.
-
-    With ``anew`` all is read; ``follow`` says which links are followed.
-    """
-    return _read(find_sources(what) if isinstance(what, list) else [require_directory(what)], index=index, **choices)
-
-
-def _read(
-    sources: list[Source],
+    what: str | os.PathLike[str] | list[str | os.PathLike[str]],
+    index: FolderIndex | None = None,
     *,
     exclude: str | Iterable[str] = (),
     secrets: str = "warn",
@@ -185,9 +177,13 @@ def _read(
     dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
     follow: Following | None = None,
-    index: FolderIndex | None = None,
     anew: bool = False,
 ) -> Capture:
+    """:func:`read_folder`, or of a list :func:`read_paths`, without documents where an index tells the digest of each.
+
+    With ``anew`` all is read; ``follow`` says which links are followed.
+    """
+    sources = find_sources(what) if isinstance(what, list) else [require_directory(what)]
     allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
     require_call("on_progress", on_progress)
     require_type("max_bytes", max_bytes, int)

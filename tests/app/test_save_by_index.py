@@ -21,6 +21,7 @@ from colony_memory.capture import folder as reading
 from colony_memory.capture._metadata import METADATA_NAMES
 from colony_memory.capture.index import open_index
 from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.shell.app import save as saving_module
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.save import FolderSave
 
@@ -408,7 +409,7 @@ def test_what_runs_unattended_refuses_a_link_that_took_the_place_of_the_folder(p
 
 @POSIX
 def test_a_link_that_comes_while_nobody_looks_saves_nothing(place, vault, tmp_path, monkeypatch):
-    real = reading._read
+    real = saving_module.read_by_index
 
     def swapped(*args, **choices):
         place_read = real(*args, **choices)
@@ -416,7 +417,7 @@ def test_a_link_that_comes_while_nobody_looks_saves_nothing(place, vault, tmp_pa
         place.symlink_to(tmp_path / "moved")
         return place_read
 
-    monkeypatch.setattr(reading, "_read", swapped)
+    monkeypatch.setattr(saving_module, "read_by_index", swapped)
     saving = FolderSave(ColonyMemory(backend=vault), place, BackupOptions(), unattended=True)
     with saving, pytest.raises(ColonyMemoryError, match="a link stands there"):
         saving.read()
