@@ -16,7 +16,7 @@ from colony_memory._engine.load import UNREADABLE, load, restores, unsealed_info
 from colony_memory._engine.observe import observed
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files, look
-from colony_memory._format import FORMAT, FORMAT_2
+from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import few_lines
 from colony_memory._format.json import exact_documents, printable
 from colony_memory._format.lineage import Lineage, Unmerged, merge_base, stand_ins, still_unmerged
@@ -171,11 +171,7 @@ class Job(Record):
             return False
         if self.unread is not None:
             return self.session.home(self.label).read().snapshot_id == info.snapshot_id
-        if not info.plaintext_sha256:
-            return False  # without a digest in the clear it cannot be told
-        if info.format == FORMAT and info.doc_names != [printable(name) for name in sorted(self.whole())]:
-            return False
-        return await self.is_equal(entry)
+        return bool(info.plaintext_sha256) and await self.is_equal(entry)  # without a digest it cannot be told
 
     async def is_equal(self, entry: Entry | None) -> bool:
         """True if a snapshot holds equal memory, whoever wrote it, as far as this client can tell."""
@@ -189,10 +185,9 @@ class Job(Record):
         return self._digest == info.plaintext_sha256
 
     async def note_saved(self, snapshot_id: str, state: State) -> None:
-        if not self.combined:
-            self.tree = self.tree or await self.session.vault.compute(tree_of, self.whole())
-            shown = {*state.shown, snapshot_id}
-            self.note(events.saved, snapshot_id, stream=state.stream, tree=self.tree, listed=shown)
+        self.tree = self.tree or await self.session.vault.compute(tree_of, self.whole())
+        shown = {*state.shown, snapshot_id}
+        self.note(events.saved, snapshot_id, stream=state.stream, tree=self.tree, listed=shown)
 
     def note(self, event: Callable[..., Basis], *facts: Any, **more: Any) -> None:
         """Keep what comes of an event. What was merged is in no memory, and is no event."""
