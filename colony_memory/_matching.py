@@ -94,7 +94,7 @@ class Pattern:
         for number, line in enumerate(each_line(text), 1):
             span = self.find(line)
             if span is not None:
-                yield Found(number, _key(line), *_excerpt(line, *span))
+                yield Found(number, *_excerpt(line, *span))
 
 
 def _row(pattern: str) -> list[str]:
@@ -121,20 +121,15 @@ def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
         raise ValueError(f"{shown(pattern)} is not a regular expression: {error}") from error
 
 
-def _key(line: str) -> str | bytes:
+def _excerpt(line: str, start: int, end: int) -> tuple[str | bytes, str, tuple[int, int]]:
+    """What stands for a line, as much of it as is told, and where in that what was found is."""
     if len(line) <= MAX_SHOWN:
-        return line
+        return line, line, (start, end)
     from hashlib import sha256
 
-    return sha256(line.encode("utf-8", "surrogatepass")).digest()
-
-
-def _excerpt(line: str, start: int, end: int) -> tuple[str, tuple[int, int]]:
-    """As much of a line as is told, and where in it what was found is."""
-    if len(line) <= MAX_SHOWN:
-        return line, (start, end)
     begin = max(0, min(start - _LEAD, len(line) - MAX_SHOWN))
     stop = begin + MAX_SHOWN
     before, after = _ELLIPSIS if begin else "", _ELLIPSIS if stop < len(line) else ""
     shift = len(before) - begin
-    return f"{before}{line[begin:stop]}{after}", (start + shift, min(end, stop) + shift)
+    key = sha256(line.encode("utf-8", "surrogatepass")).digest()
+    return key, f"{before}{line[begin:stop]}{after}", (start + shift, min(end, stop) + shift)

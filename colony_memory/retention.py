@@ -6,7 +6,7 @@ The rules are those of restic's ``forget``, in UTC: each keeps the newest of eac
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -105,61 +105,50 @@ def plan(
     """
     ordered = newest_first(infos)
     reasons: dict[str, list[str]] = {info.snapshot_id: [] for info in ordered}
-    for info in ordered:
-        if created(info) > now + _CLOCK_SKEW:
-            reasons[info.snapshot_id].append("future")
-        if info.snapshot_id in in_flight:
-            reasons[info.snapshot_id].append("in-flight")
+
+    def note(why: str, those: Iterable[SnapshotInfo]) -> None:
+        for info in those:
+            reasons[info.snapshot_id].append(why)
+
+    note("future", (info for info in ordered if created(info) > now + _CLOCK_SKEW))
+    note("in-flight", (info for info in ordered if info.snapshot_id in in_flight))
+    excluded = {own for own, why in reasons.items() if why}
     # What a merge goes on from is kept as long as that is the latest. What was refused takes no other's place.
     named = next((info.based_on or () for info in ordered if info.snapshot_id == head), ())
-    spared = {
-        info.snapshot_id
-        for info in ordered
-        if info.snapshot_id in unmerged or (info.refused and info.snapshot_id in named)
-    }
-    uncounted = refused_only(ordered) | spared
-    for own in spared:
-        reasons[own].append("before-divergence")
+    spared = [info for info in ordered if info.snapshot_id in unmerged or (info.refused and info.snapshot_id in named)]
+    note("before-divergence", spared)
+    uncounted = refused_only(ordered) | {info.snapshot_id for info in spared}
     plain = [info for info in ordered if info.snapshot_id not in uncounted] or ordered
-    counted = _distinct([info for info in plain if not {"future", "in-flight"} & {*reasons[info.snapshot_id]}])
-    _apply_rules(counted, retention, now, reasons)
+    counted = _distinct([info for info in plain if info.snapshot_id not in excluded])
+    for why, those in _by_rules(counted, retention, now):
+        note(why, those)
     # One that is set apart stays anyway, and must not cost the newest real one; nor must one that holds a part only.
-    for info in [info for info in counted if not info.incomplete][:1] or counted[:1]:
-        reasons[info.snapshot_id].append("newest")
-    for info in ordered:
-        if info.pinned:
-            reasons[info.snapshot_id].append("pinned")
-    if head in reasons:
-        reasons[head].append("latest")
-    stays = {snapshot_id for snapshot_id, why in reasons.items() if why}
-    for snapshot_id in shrunk or {}:
-        if snapshot_id in reasons:
-            reasons[snapshot_id].append("before-shrink")
-            stays |= {snapshot_id} if keep_shrunk else set()
+    note("newest", [info for info in counted if not info.incomplete][:1] or counted[:1])
+    note("pinned", (info for info in ordered if info.pinned))
+    note("latest", (info for info in ordered if info.snapshot_id == head))
+    kept = {own for own, why in reasons.items() if why}
+    lost = [info for info in ordered if info.snapshot_id in (shrunk or {})]
+    note("before-shrink", lost)
+    kept |= {info.snapshot_id for info in lost if keep_shrunk}
     return PrunePlan(
-        keep=tuple(info for info in ordered if info.snapshot_id in stays),
-        remove=tuple(info for info in ordered if info.snapshot_id not in stays),
-        reasons={snapshot_id: tuple(why) for snapshot_id, why in reasons.items()},
+        keep=tuple(info for info in ordered if info.snapshot_id in kept),
+        remove=tuple(info for info in ordered if info.snapshot_id not in kept),
+        reasons={own: tuple(why) for own, why in reasons.items()},
     )
 
 
-def _apply_rules(
-    counted: Sequence[SnapshotInfo], retention: Retention, now: datetime, reasons: Mapping[str, list[str]]
-) -> None:
-    for info in counted[: retention.keep_last or 0]:
-        reasons[info.snapshot_id].append("last")
+def _by_rules(
+    counted: Sequence[SnapshotInfo], retention: Retention, now: datetime
+) -> Iterator[tuple[str, Sequence[SnapshotInfo]]]:
+    yield "last", counted[: retention.keep_last or 0]
     for name, period in _PERIODS:
-        seen: set[object] = set()
+        newest: dict[object, SnapshotInfo] = {}
         most = getattr(retention, f"keep_{name}") or 0
         for info in counted if most else ():
-            key = period(created(info))
-            if key not in seen and len(seen) < most:
-                seen.add(key)
-                reasons[info.snapshot_id].append(name)
+            newest.setdefault(period(created(info)), info)
+        yield name, [*newest.values()][:most]
     if retention.keep_within is not None:
-        for info in counted:
-            if now - created(info) <= retention.keep_within:
-                reasons[info.snapshot_id].append("within")
+        yield "within", [info for info in counted if now - created(info) <= retention.keep_within]
 
 
 def _distinct(ordered: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
