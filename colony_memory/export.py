@@ -47,10 +47,8 @@ class Export(Value):
             if found is None or found.label != self.label or not own:
                 msg = f"{name[:300]!r} is not a file of snapshot {self.snapshot_id} of label {self.label!r}"
                 raise SnapshotCorrupt(msg, file=name)
-            try:
+            with corrupt(f"the content of {name} is not text", name):
                 require_text(name, text).encode("utf-8")
-            except ValueError as error:
-                raise SnapshotCorrupt(f"the content of {name} is not text", file=name) from error
         manifest = manifest_filename(self.label, self.snapshot_id)
         if manifest not in self.files:
             raise SnapshotCorrupt(f"the manifest {manifest} is missing", file=manifest)
