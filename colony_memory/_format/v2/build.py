@@ -112,8 +112,8 @@ class Facts(Value):
     ruined: int = 0  # how many documents of the snapshot before it are ruined in it
 
     def told_of(self, info: SnapshotInfo) -> SnapshotInfo:
-        told = ("byte_size", "plaintext_sha256", "note", "incomplete", "doc_count")
-        return replace(info, **{name: getattr(self, name) for name in told})
+        common = ("byte_size", "plaintext_sha256", "note", "incomplete", "doc_count")
+        return replace(info, **{name: getattr(self, name) for name in common})
 
 
 def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
@@ -129,17 +129,31 @@ def unseal(manifest: ChainManifest, identities: Identities | None) -> Facts:
     file = names.manifest_filename(info.label, info.snapshot_id)
     with corrupt(f"what is encrypted in {file} does not decode", file):
         sealed = b"".join(decode_base64([manifest.sealed]))
-    raw = _open(manifest, sealed, identities, f"what is encrypted in {file}", file)
+    plain = _open(manifest, sealed, identities, f"what is encrypted in {file}", file)
     with corrupt(f"what is encrypted in {file} is wrong", file):
-        return _facts(load_object(raw.decode("utf-8")), info.snapshot_id)
+        raw = load_object(plain.decode("utf-8"))
+        note = read_note(raw.get("note"))
+        if raw.get("snapshot_id") != info.snapshot_id:
+            raise ValueError("it is of another snapshot")
+        if note is None and raw.get("note") is not None:
+            raise ValueError("note should be a string")
+        return Facts(
+            names.expect(raw, "byte_size", names.COUNT),
+            names.expect(raw, "doc_count", names.COUNT),
+            names.expect(raw, "plaintext_sha256", names.DIGEST),
+            note,
+            read_lacking(names.expect(raw, "incomplete", names.TEXTS)),
+            tuple(names.expect(raw, "recipients", names.TEXTS)),
+            names.expect(raw, "tree", names.TREE) or "",
+            read_ruined(raw),
+        )
 
 
 def unseal_packs(manifest: ChainManifest, packs: Sequence[Pack], identities: Identities | None) -> list[Pack]:
-    out = []
+    out = list[Pack]()
     for pack in packs:
         file = pack.file(manifest.info.label)
-        frame = _open(manifest, pack.frame, identities, f"pack {file}", file)
-        out.append(replace(pack, frame=frame))
+        out.append(replace(pack, frame=_open(manifest, pack.frame, identities, f"pack {file}", file)))
     return out
 
 
@@ -179,24 +193,6 @@ def lock_of(manifest: ChainManifest, facts: Facts, identities: Identities, recip
         return None
     lock = recipients.lock_with(key)
     return lock if lock is not None and lock.recipients == facts.recipients else None
-
-
-def _facts(raw: dict[str, Any], snapshot_id: str) -> Facts:
-    if raw.get("snapshot_id") != snapshot_id:
-        raise ValueError("it is of another snapshot")
-    note = read_note(raw.get("note"))
-    if note is None and raw.get("note") is not None:
-        raise ValueError("note should be a string")
-    return Facts(
-        names.expect(raw, "byte_size", names.COUNT),
-        names.expect(raw, "doc_count", names.COUNT),
-        names.expect(raw, "plaintext_sha256", names.DIGEST),
-        note,
-        read_lacking(names.expect(raw, "incomplete", names.TEXTS)),
-        tuple(names.expect(raw, "recipients", names.TEXTS)),
-        names.expect(raw, "tree", names.TREE) or "",
-        read_ruined(raw),
-    )
 
 
 def build(
