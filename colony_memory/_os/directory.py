@@ -317,9 +317,12 @@ class Reach:
 
     def __init__(self, top: Directory) -> None:
         self._stack: list[tuple[str, Directory]] = [("", top)]
+        self._name: str | None = ""  # of the directory last asked for
 
     def directory(self, name: str) -> Directory:
         """A directory of the folder, empty for the folder itself, open until another is asked for."""
+        if name == self._name:
+            return self._stack[-1][1]
         parts = name.split("/") if name else []
         known = 1
         while known < len(self._stack) and known <= len(parts) and self._stack[known][0] == parts[known - 1]:
@@ -327,6 +330,7 @@ class Reach:
         self._leave(known)
         for part in parts[known - 1 :]:
             self._stack.append((part, self._stack[-1][1].enter(part)))
+        self._name = name
         return self._stack[-1][1]
 
     def parent(self, name: str) -> tuple[Directory, str]:
@@ -373,6 +377,7 @@ class Reach:
         self.close()
 
     def _leave(self, depth: int) -> None:
+        self._name = None
         while len(self._stack) > depth:
             self._stack.pop()[1].close()
 

@@ -35,7 +35,7 @@ from colony_memory.capture.sqlite import holds_same
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
 
@@ -68,14 +68,13 @@ class Plan(Record):
     note: Mapping[str, Any] | None = None
     on_progress: Callable[[int, int, str], None] | None = None  # is told of each file that is written
 
-    def parents(self) -> Iterator[tuple[str, str]]:
-        """Yield every directory that is needed, those above first, with the name that needs it first."""
-        seen: set[str] = set()
+    def parents(self) -> dict[str, str]:
+        """Every directory that is needed, those above first, with the name that needs it first."""
+        found: dict[str, str] = {}
         for name in [*self.files, *(f"{name}/" for name in self.directories)]:
             for parent in parents_of(name):
-                if parent not in seen:
-                    seen.add(parent)
-                    yield parent, name
+                found.setdefault(parent, name)
+        return found
 
     def makes_way(self) -> list[str]:
         """The directories that go where a file comes to be."""
@@ -144,12 +143,14 @@ def _check_links(metadata: Metadata, reach: Reach | None) -> None:
     own = {fold(name): says for name, says in metadata.links.items()}
 
     def there(name: str) -> str | None:
+        if reach is None:
+            return None
         try:
-            status = None if reach is None else reach.look(name)
-            if reach is None or status is None or not is_link(status):
-                return None
             directory, last = reach.parent(name)
-            return directory.read_link(last)
+            status = directory.look(last)
+            return directory.read_link(last) if status is not None and is_link(status) else None
+        except FileNotFoundError:
+            return None
         except OSError:
             return ""  # something other than a directory is on the way
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os import directory as disk
+from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, user_id
 from colony_memory.capture._filenames import parents_of, quoted
 from colony_memory.capture._journal import ModeChange, Version
@@ -23,7 +24,6 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from colony_memory._os.directory import Directory, Reach
     from colony_memory.capture._plan import Plan
 
 NEW, KEPT = "new", "kept"
@@ -105,17 +105,18 @@ class Stage:
         self._done = 0
         self._refused: dict[tuple[str, str], list[str]] = {}
 
-    def write_tree(self, reach: Reach, top: str) -> None:
-        """Write everything under the names that it is to have below ``top``, directories with their attributes."""
-        parents = dict(self.plan.parents())
-        for parent, name in parents.items():
-            with self.blaming(name):
-                reach.make(f"{top}/{parent}")
-        for name in self.plan.files:
-            self.write(reach, f"{top}/{name}", name)
-        for name in reversed(parents):
-            with self.blaming(f"{name}/"):
-                self.finish_directory(reach.directory(f"{top}/{name}"), name)
+    def write_tree(self, top: Directory) -> None:
+        """Write everything under the names that it is to have, directories with their attributes."""
+        parents = self.plan.parents()
+        with Reach(top) as reach:
+            for parent, name in parents.items():
+                with self.blaming(name):
+                    reach.make(parent)
+            for name in self.plan.files:
+                self.write(reach, name, name)
+            for name in reversed(parents):
+                with self.blaming(f"{name}/"):
+                    self.finish_directory(reach.directory(name), name)
 
     def write(self, reach: Reach, at: str, name: str) -> Version:
         """Write one file where it is to wait."""

@@ -255,7 +255,7 @@ def _in_one_move(plan: Plan) -> None:
         with above:
             for name in made:
                 reach.make(name)
-        stage.write_tree(reach, inside)
+        stage.write_tree(reach.directory(inside))
         with blaming(f"directory {str(top)!r}", plan.target):
             for name in made[:0:-1]:
                 stage.give_owner(reach.directory(name), top.name)
@@ -357,7 +357,7 @@ def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping
             numbers[name] = numbers[whole] + name[len(whole) :]
     steps = []
     with Reach(folder) as reach, Reach(folder) as aside:
-        for parent, name in plan.parents():
+        for parent, name in plan.parents().items():
             with stage.blaming(name):
                 # Where it is a file, that makes way.
                 there = None if {*parents_of(parent), parent} & plan.removed.keys() else reach.look(parent)
