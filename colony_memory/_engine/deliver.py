@@ -80,7 +80,7 @@ class Delivery:
             # The vault's clock shows now: what a client left that stopped long ago may count, and be listed.
             self.here, self._aged = await look_whole(session, self.label), True
             missing, keepers = await self._compare(whole)
-        listed = self.here.decision.pointer.entry(own) is not None
+        listed = self.here.pointer.entry(own) is not None
         if not listed:
             self.require_key()
         if missing:
@@ -102,11 +102,11 @@ class Delivery:
             self.brought[own] = (whole, whole.entry(known))
         elif not listed:
             before = self.here
-            if not session.vault.conditional or (missing and not self.here.decision.pointer.generation):
+            if not session.vault.conditional or (missing and not self.here.pointer.generation):
                 # What was written shows the vault's time, and may have been deleted before the pointer names it.
                 self.here = await look_whole(session, self.label)
             await self._list({own: (whole, whole.entry(known))}, before=before)
-        elif missing and (await look_whole(session, self.label)).decision.pointer.entry(own) is None:
+        elif missing and (await look_whole(session, self.label)).pointer.entry(own) is None:
             await self._withdraw(whole)
             raise _gone(whole)
         return bool(missing)
@@ -123,7 +123,7 @@ class Delivery:
     async def _compare(self, whole: Loaded) -> tuple[dict[str, str], set[str]]:
         """The files of a snapshot to write, and the manifests of others that keep the rest."""
         files, missing, keepers = self.here.listed, set[str](), set[str]()
-        row = self.here.decision.pointer.entry(whole.snapshot_id)
+        row = self.here.pointer.entry(whole.snapshot_id)
         strange = {*files.parts.get(whole.snapshot_id, {}).values()} - {*whole.files}
         if strange or (row is not None and row.manifest_sha256 != whole.manifest.sha256):
             raise _taken(whole)
@@ -147,11 +147,11 @@ class Delivery:
     def _groups(self, whole: Loaded) -> Iterator[tuple[str, list[str], str | None]]:
         """Files that go together, with the id that they bear, and the manifest that keeps them there."""
         state, own, manifest = self.here, whole.manifest_file, whole.manifest
-        rows = state.decision.building if state.text is not None else state.decision.entries
+        rows = state.building if state.text is not None else state.entries
         keepers = {pack: manifest_filename(self.label, row.snapshot_id) for row in reversed(rows) for pack in row.packs}
         keepers |= {pack: each.manifest_file for each, _ in self.brought.values() for pack in each.manifest.packs}
         committed = whole.snapshot_id in self.brought or any(row.snapshot_id == whole.snapshot_id for row in rows)
-        committed |= state.decision.pointer.entry(whole.snapshot_id) is not None or self._is_astray(state, whole)
+        committed |= state.pointer.entry(whole.snapshot_id) is not None or self._is_astray(state, whole)
         keeper = own if committed else None
         if not isinstance(manifest, ChainManifest):
             yield whole.snapshot_id, [*whole.files], keeper
@@ -164,8 +164,8 @@ class Delivery:
     @staticmethod
     def _is_astray(now: State, whole: Loaded) -> bool:
         """True if nothing but its history speaks against it, and it is too old to be under way."""
-        own, decision = whole.snapshot_id, now.decision
-        strange = own in decision.untrusted and not decision.pointer.took_out(own)
+        own = whole.snapshot_id
+        strange = own in now.untrusted and not now.pointer.took_out(own)
         return strange and now.listed.is_old(own, now=now.asked.now)
 
     async def _write(
@@ -205,20 +205,20 @@ class Delivery:
         lists the snapshot yet, the pointer looks put back to whoever pins.
         """
         info, before = whole.manifest.info, previous_of(whole.manifest.raw)
-        decision, pointer = self.here.decision, self.here.decision.pointer
+        pointer = self.here.pointer
         if self.session.signer is None or before is None or not info.signed or pointer.entry(info.snapshot_id):
             return
         named = max(id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or ""))
         seems_old = min(id_order(info.snapshot_id), id_order(before[0])) > named
-        if not (seems_old if pointer.generation else not decision.signs):
+        if not (seems_old if pointer.generation else not self.here.signs):
             return
 
         async def change(now: State) -> Move | None:
-            decision = _believed(now).decision
-            if decision.follow is not None and decision.follow not in decision.committed:
+            _believed(now)
+            if now.follow is not None and now.follow not in now.committed:
                 return None  # a backup under way, perhaps: the pointer is its own to write
             first, stream = self._empty and now.text is None, whole.manifest.stream
-            return Move(decision.follow, decision.building, first=first, stream=stream, coming=whole.snapshot_id)
+            return Move(now.follow, now.building, first=first, stream=stream, coming=whole.snapshot_id)
 
         await publish(self.session, self.here, change, doubted=True)
         self.here = await look_whole(self.session, self.label)
@@ -228,23 +228,23 @@ class Delivery:
         further than the one where they come from. ``before`` is the label before any of it was written.
         """
         session, origin = self.session, self.origin
-        named = None if origin is None else origin.decision.pointer.snapshot_id
+        named = None if origin is None else origin.pointer.snapshot_id
         upto = [each for each in brought if named is None or id_order(each) <= id_order(named)]
         newest = max(upto or brought, key=id_order)
         # The count of writes goes on from there, so that heads keep their order for who has seen both vaults.
-        generation = 0 if origin is None else origin.decision.pointer.generation
-        if origin is not None and not origin.decision.proven and not self._is_sane(generation):
+        generation = 0 if origin is None else origin.pointer.generation
+        if origin is not None and not origin.proven and not self._is_sane(generation):
             generation = 0
         lost = dict[str, Loaded]()
 
         async def change(now: State) -> Move | None:
-            decision = _believed(now).decision
+            _believed(now)
             for whole, _ in brought.values():
                 if now is not before and not self._is_safe(now, whole, before):
                     await self._withdraw(whole)
                     lost[whole.snapshot_id] = whole
-            if lost and decision.written in lost:  # this client's own pointer, of a moment ago
-                return Move(decision.follow, [row for row in decision.building if row.snapshot_id not in lost])
+            if lost and now.written in lost:  # this client's own pointer, of a moment ago
+                return Move(now.follow, [row for row in now.building if row.snapshot_id not in lost])
             if lost:
                 return None
             if self.mirrors and now.text is None and origin is not None and self._may_stand(now, origin):
@@ -252,18 +252,18 @@ class Delivery:
                     await session.vault.put(name, content or "")
                 return Move(named, (), text=origin.text)
             self.require_key(now)
-            if session.signer is None and origin is not None and origin.decision.pointer.signed:
+            if session.signer is None and origin is not None and origin.pointer.signed:
                 self._tell_unsigned()
-            follow = decision.follow
+            follow = now.follow
             if now.text is None:  # the newest that was there before
-                follow = max(decision.counted - brought.keys(), key=id_order, default=None)
+                follow = max(now.counted - brought.keys(), key=id_order, default=None)
             latest = newest if follow is None or id_order(newest) >= id_order(follow) else follow
-            if latest not in brought and latest not in decision.committed:
+            if latest not in brought and latest not in now.committed:
                 msg = f"snapshot {latest} of label {self.label!r} may be the work of a backup under way: try again"
                 raise ConflictDetected(msg, theirs=latest)
-            rows = {entry.snapshot_id: entry for entry in decision.building}
+            rows = {entry.snapshot_id: entry for entry in now.building}
             rows |= {each: entry for each, (_, entry) in brought.items()}
-            told = () if origin is None else origin.decision.pointer.unmerged
+            told = () if origin is None else origin.pointer.unmerged
             return Move(
                 latest,
                 rows.values(),
@@ -282,9 +282,9 @@ class Delivery:
     def _is_safe(self, now: State, whole: Loaded, before: State | None) -> bool:
         """True if what was brought is still there, and nobody may be about to delete it."""
         own = whole.snapshot_id
-        if own in now.decision.committed or self._is_astray(now, whole):
+        if own in now.committed or self._is_astray(now, whole):
             return True
-        if before is not None and own in before.decision.pointer.gone:  # nothing was left of it any more
+        if before is not None and own in before.pointer.gone:  # nothing was left of it any more
             return all(name in now.listed.files for name in whole.files)
         return still_there(now, own, whole.files)
 
@@ -306,7 +306,7 @@ class Delivery:
 
     def _may_stand(self, now: State, origin: State) -> bool:
         """True if the pointer of where all that comes from says just what is here, so that it can stand as it is."""
-        if origin.text is None or origin.decision.doubt is not None or origin.decision.problem is not None:
+        if origin.text is None or origin.doubt is not None or origin.problem is not None:
             return False
         theirs = read_pointer(origin.text, label=self.label, files=origin.pages)
         mine = {each: _row_of(entry) for each, (_, entry) in self.brought.items()}
@@ -327,7 +327,7 @@ class Delivery:
         if owner == whole.snapshot_id and whole.manifest_file in self.here.listed.files:
             what, why = f"{whole.named} is there, and no catalogue lists it", "it is"
             then, hint = "to make way, delete it", Hint("delete_snapshot", "snapshot_id", owner, label=self.label)
-        msg = f"{what}: either {why} being removed, or a client that was interrupted left that; {then}"
+        msg = f"{what}: either {why} being removed, or left by a client that was interrupted; {then}"
         return ConflictDetected(msg, theirs=whole.snapshot_id, hint=hint)
 
 

@@ -146,7 +146,7 @@ def still_there(now: State, snapshot_id: str, files: Iterable[str]) -> bool:
     """True if a snapshot of these files, whose pointer was not moved yet, is safe from those who delete leftovers,
     which are a grace period old. Whoever wrote a pointer that much younger than it may be deleting it already.
     """
-    there, pointer = now.listed, now.decision.pointer
+    there, pointer = now.listed, now.pointer
     # What is gone from the catalogue another client listed, and a third one is deleting it as one of the old ones.
     if snapshot_id in pointer.gone or any(name not in there.files for name in files):
         return False

@@ -14,7 +14,7 @@ from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look_at_all
 from colony_memory._engine.store import Unreadable
 from colony_memory._format.json import exact_documents
-from colony_memory._format.names import id_order, manifest_filename, read_filename
+from colony_memory._format.names import id_order, manifest_filename
 from colony_memory._matching import Found, Pattern
 from colony_memory._values import Record, Value, replace
 from colony_memory.exceptions import (
@@ -44,14 +44,13 @@ async def walk(
     """Have every snapshot seen that a restore by its id would give, the newest first. Why each was passed over, by id,
     and how many were read.
     """
-    label, decision = state.label, state.decision
+    label = state.label
     passed, read = dict[str, str](), 0
-    for file, why in decision.broken.items():
-        known = read_filename(file)
-        each = known.snapshot_id if known is not None and known.snapshot_id is not None else file
+    for file, why in state.broken.items():
+        each = file.split(".")[2]
         passed[each] = why
         _pass_over(label, each, why)
-    infos, error = decision.summaries, next(iter(decision.untrusted.values()), None) or decision.refusal
+    infos, error = state.summaries, next(iter(state.untrusted.values()), None) or state.refusal
     reading = _Reading(session, state, infos)
     for info in infos:
         if (spent := spent_by(session)) is not None:
@@ -109,7 +108,7 @@ class _Reading(Walk):
                 self.shelf.ahead = {}  # one of several: each is read on its own
             self._done += len(names)
         documents = (await self.load(info.snapshot_id)).documents
-        entry = self.state.decision.entry(info.snapshot_id)
+        entry = self.state.entry(info.snapshot_id)
         return info if entry is None else self.session.known_info(entry, info), documents
 
     def _tell(self, action: Any, name: str, done: int, _: int) -> None:
@@ -212,9 +211,9 @@ async def search(
 ) -> SearchReport:
     wanted = Pattern(pattern, fixed=fixed, ignore_case=ignore_case)
     state = await look_at_all(session, label, "searching every snapshot")
-    fold = _Matches(wanted, view, latest=state.decision.follow)
+    fold = _Matches(wanted, view, latest=state.follow)
     passed_over, number = await walk(session, state, fold.see)
-    matches = fold.finish(unread=state.decision.follow in passed_over)
+    matches = fold.finish(unread=state.follow in passed_over)
     return SearchReport(state.label, matches, number, passed_over, fold.complete)
 
 

@@ -88,15 +88,15 @@ def _check_origin(session: Session, manifest: Manifest, state: State | None) -> 
         signature, problem = "bad" if isinstance(error, UntrustedSnapshot) else "unchecked", message_of(error)
     try:
         session.trust.judge(manifest.raw, verify=session.trust.pins)
-        strange = state.decision.untrusted.get(info.snapshot_id) if state and session.trust.pins else None
+        strange = state.untrusted.get(info.snapshot_id) if state and session.trust.pins else None
         if strange is not None:
             raise strange
     except UntrustedSnapshot as error:
-        old = state is not None and info.snapshot_id in state.decision.unsigned
+        old = state is not None and info.snapshot_id in state.unsigned
         trust, problem = "missing" if old else "bad", message_of(error)
         problem = "older than signing: it is not signed, and so not trusted" if old else problem
-    if state is not None and state.decision.pointer.entries is not None:
-        row = state.decision.pointer.entry(info.snapshot_id)
+    if state is not None and state.pointer.entries is not None:
+        row = state.pointer.entry(info.snapshot_id)
         catalog = "missing" if row is None else "ok" if row.manifest_sha256 == manifest.sha256 else "bad"
         if catalog == "bad":
             problem = problem or f"the manifest of snapshot {info.snapshot_id} is not the one that the pointer lists"
@@ -166,7 +166,7 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
 
 
 async def _verify_label(session: Session, state: State) -> VerifyReport:
-    label, decision = state.label, state.decision
+    label = state.label
     files = require_listed(state, "verifying every snapshot")
     manifests: dict[str, Manifest] = {}  # what the client remembers, others of its verbs may forget meanwhile
     shelf = Shelf(session.max_bytes // 2)
@@ -178,24 +178,24 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     removed = await _removed(session, state, (check.snapshot_id for check in checks))
     pointer: Fact = "unchecked"
     if session.trust.pins and state.text is not None:
-        pointer = "ok" if decision.proven else "bad" if decision.signed or decision.written is None else "missing"
+        pointer = "ok" if state.proven else "bad" if state.signed or state.written is None else "missing"
     saved = bool(checks) or state.text is not None
     accepted = pointer == "missing" and session.trust.accept_legacy_pointer
     trusted = [each for each in checks if each.manifest == "ok" and each.trust in ("ok", "unchecked")]
     problem = (
-        (decision.problem if saved and not accepted else None)
-        or (message_of(decision.rollback) if decision.rollback else None)
+        (state.problem if saved and not accepted else None)
+        or (message_of(state.rollback) if state.rollback else None)
         or (_pointer_problem(state, [manifests[each.snapshot_id] for each in trusted], strict=True) if saved else None)
         or (f"snapshot {removed[0]} is listed by the pointer, and is not there" if removed else None)
     )
     return VerifyReport(
         label,
         checks,
-        decision.written or None,
+        state.written or None,
         problem,
         pointer=pointer,
-        rollback="bad" if decision.rollback else "ok" if decision.compared else "unchecked",
-        generation=decision.pointer.generation,
+        rollback="bad" if state.rollback else "ok" if state.compared else "unchecked",
+        generation=state.pointer.generation,
         removed=removed,
         forged=_forged(checks),
         gaps=tuple(check.snapshot_id for check in checks[:-1] if check.chain == "missing"),
@@ -205,19 +205,19 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
 async def _removed(session: Session, state: State, there: Iterable[str]) -> tuple[str, ...]:
     """Ids that the pointer lists, not there and not saved or taken out by another client meanwhile."""
     there = {*there}
-    gone = _listed_and_gone(session, state.decision, there) if state.listed.complete else ()
+    gone = _listed_and_gone(session, state, there) if state.listed.complete else ()
     if not gone:
         return ()
     again = await look(session, state.label, everything=True)
-    if again.decision.doubt is not None or (state.decision.proven and not again.decision.proven):
+    if again.doubt is not None or (state.proven and not again.proven):
         return gone
-    still = _listed_and_gone(session, again.decision, {*again.listed.manifests} - ({*state.listed.manifests} - there))
+    still = _listed_and_gone(session, again, {*again.listed.manifests} - ({*state.listed.manifests} - there))
     return tuple(each for each in gone if each in still and again.listed.complete)
 
 
-def _listed_and_gone(session: Session, decision: State, there: Container[str]) -> tuple[str, ...]:
+def _listed_and_gone(session: Session, state: State, there: Container[str]) -> tuple[str, ...]:
     # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
-    rows = decision.pointer.entries if decision.proven or session.vault.conditional else ()
+    rows = state.pointer.entries if state.proven or session.vault.conditional else ()
     return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in there)
 
 
@@ -225,9 +225,7 @@ def _pointer_problem(state: State, manifests: Iterable[Manifest], *, strict: boo
     """The objection of newer snapshots to an unproven pointer; ``strict``, to a catalogue that others pass over."""
     error: Exception | None
     try:
-        error = (
-            None if state.decision.proven else set_back(read_pointer(state.text or "", label=state.label), manifests)
-        )
+        error = None if state.proven else set_back(read_pointer(state.text or "", label=state.label), manifests)
         if error is None and strict and state.text is not None:
             read_pointer(state.text, label=state.label, strict=True, files=state.pages)
     except SnapshotCorrupt as damage:
@@ -330,24 +328,24 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         state = await look(session, label, everything=True, files=there)
     except Unreadable as error:
         return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
-    decision, files = state.decision, state.listed
-    whole = decision.summaries
-    best = decision.newest
+    files = state.listed
+    whole = state.summaries
+    best = state.newest
     newest = None if best is None else next(info for info in whole if info.snapshot_id == best.snapshot_id)
-    named = decision.written or None
-    unsigned = {manifest_filename(label, each) for each in decision.unsigned}
-    broken = {file: why for file, why in decision.broken.items() if file not in unsigned}
-    if decision.doubt is not None and not broken and not lacks_signature(decision.doubt):
-        broken[manifest_filename(label, named or "")] = message_of(decision.doubt)
-    if isinstance(decision.refusal, SnapshotCorrupt) and newest is None and not broken:
-        broken[latest_filename(label)] = message_of(decision.refusal)
+    named = state.written or None
+    unsigned = {manifest_filename(label, each) for each in state.unsigned}
+    broken = {file: why for file, why in state.broken.items() if file not in unsigned}
+    if state.doubt is not None and not broken and not lacks_signature(state.doubt):
+        broken[manifest_filename(label, named or "")] = message_of(state.doubt)
+    if isinstance(state.refusal, SnapshotCorrupt) and newest is None and not broken:
+        broken[latest_filename(label)] = message_of(state.refusal)
     beside = [each for each in state.manifests.values() if isinstance(each, Manifest)]
-    older = _pointer_problem(state, beside, strict=False) if decision.written else None
+    older = _pointer_problem(state, beside, strict=False) if state.written else None
     if older is not None:
         # A restore gives what that names, and not the newest.
         broken[latest_filename(label)] = f"{older}. If a copy or an import did not finish, do that again instead"
     kept = shrunk_in(session, state)
-    counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
+    counted = [entry for entry in state.entries if entry.snapshot_id in state.counted]
     return LabelMap(
         label=label,
         snapshots=len(whole),
@@ -356,15 +354,15 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         plain_bytes=sum(info.byte_size for info in whole),
         stored_bytes=sum(info.stored_bytes for info in whole),
         latest=named,
-        dangling=decision.written is None or (named is not None and named not in files.manifests),
+        dangling=state.written is None or (named is not None and named not in files.manifests),
         broken=broken,
         orphans=tuple(sorted(name for names in files.orphans.values() for name in names)),
         next_operations=(newest.part_count if newest else 1) + 2,
-        untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted if each not in decision.unsigned),
+        untrusted=tuple(manifest_filename(label, each) for each in state.untrusted if each not in state.unsigned),
         removed=await _removed(session, state, files.manifests),
-        unsigned=decision.unsigned,
-        shrunk=next((entry.info for entry in decision.entries if entry.snapshot_id in kept), None),
-        unmerged=tuple(row.info for one in state.unmerged if (row := decision.entry(one.snapshot_id)) is not None),
+        unsigned=state.unsigned,
+        shrunk=next((entry.info for entry in state.entries if entry.snapshot_id in kept), None),
+        unmerged=tuple(row.info for one in state.unmerged if (row := state.entry(one.snapshot_id)) is not None),
         **_look_ahead(counted, pointer_bytes=len(state.text or ""), free=free),
     )
 

@@ -69,7 +69,7 @@ class Loaded(Value):
     @property
     def is_latest(self) -> bool:
         """True if it was the latest when it was read."""
-        return self.state is not None and self.state.decision.follow == self.snapshot_id
+        return self.state is not None and self.state.follow == self.snapshot_id
 
     @property
     def snapshot_id(self) -> str:
@@ -109,7 +109,7 @@ async def load(
     """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked."""
     file, ahead = manifest_filename(label, snapshot_id), list[str]()
     at_most = session.max_bytes if max_bytes is None else max_bytes
-    entry = None if state is None else state.decision.entry(snapshot_id)
+    entry = None if state is None else state.entry(snapshot_id)
     if entry is not None:  # of what may be made up, no more than there may be
         ahead = [part_filename(label, snapshot_id, seq) for seq in range(min(entry.info.part_count, _AHEAD))]
         ahead += [pack_filename(label, pack_id, 0) for pack_id in entry.packs]
@@ -122,7 +122,7 @@ async def load(
         raise not_found(label, snapshot_id)
     manifest = session.read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     session.trust.judge(manifest.raw, verify=verify)
-    if state is not None and state.decision.proven:
+    if state is not None and state.proven:
         require_listed_one(manifest, entry)
     left = [name for name in manifest.part_files if name not in read]
     read |= await get_many(left, at_most=room_for(manifest, at_most))

@@ -99,8 +99,8 @@ async def with_basis(session: Session, restored: Loaded, *, whole: bool = True) 
             state = await look(session, label, lenient=True, newer=False)
         except ColonyMemoryError as error:
             log(f"the latest snapshot of label {label!r} is not known: {message_of(error)}")
-    latest = None if state is None or state.decision.doubt else state.decision.follow
-    ids, stream = (frozenset[str](), None) if state is None else (state.shown, state.decision.stream)
+    latest = None if state is None or state.doubt else state.follow
+    ids, stream = (frozenset[str](), None) if state is None else (state.shown, state.stream)
     basis = events.settled(session.home(label).read(), latest, listed=ids)
     if state is not None and mine == latest and whole:
         if restored.state is not None:  # whoever names a snapshot may be about to merge
@@ -114,7 +114,7 @@ async def with_basis(session: Session, restored: Loaded, *, whole: bool = True) 
 def _tell_unmerged(session: Session, state: State, label: str, basis: Basis) -> None:
     """Say which saves of this memory no latest goes on from: others took their place, or they met a conflict."""
     for one in state.unmerged:
-        entry = state.decision.entry(one.snapshot_id)
+        entry = state.entry(one.snapshot_id)
         # That neither has an origin says nothing of whose it is.
         own = entry is not None and entry.info.origin is not None and entry.info.origin == session.origin(label)
         if entry is None or not (own or one.snapshot_id in basis.known):
@@ -154,33 +154,32 @@ async def _restore_latest(
     for _ in range(_TRIES):
         # What a pointer names and is not there may have been replaced meanwhile; if it is not, a list tells what is.
         state = await look(session, label, verify=verify, at_least=at_least, listed=tried is not None)
-        decision = require_followed(state, fallback=fallback)
-        if decision.follow is None:
-            tell(decision)
+        require_followed(state, fallback=fallback)
+        if state.follow is None:
+            tell(state)
             raise await nothing_saved(session, label=label, others=others)
-        tried, same = decision.follow, decision.follow == tried
+        tried, same = state.follow, state.follow == tried
         try:
             loaded = await load(session, label, tried, verify=verify, state=state)
         except SnapshotNotFound:
             continue
         except (SnapshotCorrupt, UntrustedSnapshot) as error:
-            if not fallback and decision.problem is None:
+            if not fallback and state.problem is None:
                 raise _with_fallback(error, label) from error
             how: dict[str, Any] = {"verify": verify, "fallback": fallback, "at_least": at_least}
             return await _walk_back(session, label, tried, error, **how)
-        tell(decision)
+        tell(state)
         pinned = {} if state.files is None else state.files.pinned(tried)
-        return replace(loaded, info=replace(loaded.info, head=decision.head, **pinned), state=state)
+        return replace(loaded, info=replace(loaded.info, head=state.head, **pinned), state=state)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there any more")
 
 
 def require_followed(state: State, *, fallback: bool) -> State:
-    """The decision, where it may be followed; a latest that is damaged or not trusted may be passed over."""
-    decision = state.decision
-    if fallback and decision.rollback is None and decision.follow is not None and not decision.signs:
-        return decision
+    """The state, where it may be followed; a latest that is damaged or not trusted may be passed over."""
+    if fallback and state.rollback is None and state.follow is not None and not state.signs:
+        return state
     return require_sound(state)
 
 
@@ -203,10 +202,10 @@ async def _walk_back(
 ) -> Loaded:
     """The newest intact snapshot by listing, where one that was ``tried`` cannot be used; if ``named``, none newer."""
     state = await look(session, label, everything=True, verify=verify, at_least=at_least)
-    decision = require_followed(state, fallback=fallback)
+    require_followed(state, fallback=fallback)
     if not state.listed.complete:
         raise first
-    why, passed = [decision.problem] if decision.problem else [], {tried: message_of(first)}
+    why, passed = [state.problem] if state.problem else [], {tried: message_of(first)}
     for snapshot_id in candidates(session, state, passed):
         if named and id_order(snapshot_id) > id_order(tried):
             continue
@@ -230,14 +229,13 @@ async def _walk_back(
 
 def candidates(session: Session, state: State, passed: dict[str, str]) -> Iterator[str]:
     """Ids of what may be given instead, newest first, what was only refused last; ``passed`` gets why one is not."""
-    decision = state.decision
-    deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted - decision.unproven
-    refused = refused_only([entry.info for entry in decision.entries])
+    deleted = {entry.snapshot_id for entry in state.entries} - state.counted - state.unproven
+    refused = refused_only([entry.info for entry in state.entries])
     for snapshot_id in sorted(state.listed.manifests, key=lambda own: own in refused):
         if snapshot_id in passed or snapshot_id in deleted:
             continue
-        if snapshot_id in decision.untrusted and session.trust.pins:
-            passed[snapshot_id] = str(decision.untrusted[snapshot_id])
+        if snapshot_id in state.untrusted and session.trust.pins:
+            passed[snapshot_id] = str(state.untrusted[snapshot_id])
             continue
         yield snapshot_id
 
@@ -247,28 +245,28 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
     label = require_label(label)
     for turn in range(_TRIES):
         state = await look(session, label, listed=turn > 0)
-        decision = require_sound(state)
-        if decision.follow is None:
-            tell(decision)
+        require_sound(state)
+        if state.follow is None:
+            tell(state)
             return None
-        manifest = state.manifests.get(decision.follow)
+        manifest = state.manifests.get(state.follow)
         if not isinstance(manifest, Manifest):
-            session.manifests.pop(manifest_filename(label, decision.follow), None)
-            manifest = (await read_manifests(session, label, [decision.follow]))[decision.follow]
+            session.manifests.pop(manifest_filename(label, state.follow), None)
+            manifest = (await read_manifests(session, label, [state.follow]))[state.follow]
         if manifest is None:
             continue
         if not isinstance(manifest, Manifest):
             raise manifest
-        entry = decision.entry(decision.follow)
-        if decision.proven:
+        entry = state.entry(state.follow)
+        if state.proven:
             require_listed_one(manifest, entry)
-        tell(decision)
+        tell(state)
         stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
         info = await unsealed_info(session, label, Entry(manifest.info, manifest.sha256)) or manifest.info
         tags = info.tags if entry is None else entry.info.tags
-        pinned = {} if state.files is None else state.files.pinned(decision.follow)
-        return replace(info, stored_bytes=stored, head=decision.head, tags=tags, **pinned)
-    raise SnapshotCorrupt(f"the pointer of label {label!r} names snapshot {decision.follow}, which is not there")
+        pinned = {} if state.files is None else state.files.pinned(state.follow)
+        return replace(info, stored_bytes=stored, head=state.head, tags=tags, **pinned)
+    raise SnapshotCorrupt(f"the pointer of label {label!r} names snapshot {state.follow}, which is not there")
 
 
 @observed("list_snapshots")
@@ -289,19 +287,18 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
             warn(f"label {each!r} is left out of the list: {error.message}")
             unread.append(error)
             continue
-        decision = state.decision
-        if decision.unsigned:
-            warn(older_than_signing(each, decision.unsigned), hint=ACCEPT_UNSIGNED)
-        doubt = None if lacks_signature(decision.doubt) else decision.doubt
-        if doubt is not None and message_of(doubt) not in decision.broken.values():
+        if state.unsigned:
+            warn(older_than_signing(each, state.unsigned), hint=ACCEPT_UNSIGNED)
+        doubt = None if lacks_signature(state.doubt) else state.doubt
+        if doubt is not None and message_of(doubt) not in state.broken.values():
             warn(doubt.message, hint=doubt.hint)
-        elif decision.refusal is not None and not files.manifests:
-            warn(decision.refusal.message, hint=decision.refusal.hint)
-            unread.append(decision.refusal)
-        if decision.proven:
-            tell(decision)
-        older = {manifest_filename(each, snapshot_id) for snapshot_id in decision.unsigned}
-        for file, problem in decision.broken.items():
+        elif state.refusal is not None and not files.manifests:
+            warn(state.refusal.message, hint=state.refusal.hint)
+            unread.append(state.refusal)
+        if state.proven:
+            tell(state)
+        older = {manifest_filename(each, snapshot_id) for snapshot_id in state.unsigned}
+        for file, problem in state.broken.items():
             if file not in older:
                 warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
         out += listed(session, state)

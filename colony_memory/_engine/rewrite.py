@@ -186,11 +186,11 @@ class _Rewriting:
     async def anew(self, state: State) -> AsyncIterator[tuple[Entry, Loaded, BuiltSnapshot | None]]:
         """Each snapshot that no other stands for, oldest first, and what to save it as, None as it is."""
         self._clean, self._parent, self.unchanged = set(), (None, None), 0
-        for file, why in state.decision.broken.items():
+        for file, why in state.broken.items():
             msg = f"{file} cannot be read, and so cannot be rewritten: delete that snapshot first ({why})"
             raise SnapshotCorrupt(msg, file=file, hint=Hint("delete_snapshot", label=self.label))
         reader, instead = Reader(self.session), stand_ins(state.infos)
-        rows = [row for row in reversed(state.decision.building) if row.snapshot_id not in instead]
+        rows = [row for row in reversed(state.building) if row.snapshot_id not in instead]
         for row in rows:
             whole = await reader.read(self.label, row.snapshot_id)
             yield row, whole, await self._build(state, row, whole, instead | self.done)
@@ -243,7 +243,7 @@ class _Rewriting:
             created_at=info.created_at,
             signer=session.signer,
             previous=state.previous,
-            stream=state.decision.stream or session.stream(self.label),
+            stream=state.stream or session.stream(self.label),
             ruined=whole.manifest.ruined,
             lineage=lineage,
             max_bytes=session.max_bytes,
@@ -258,8 +258,8 @@ class _Rewriting:
         session, label, old, new = self.session, self.label, row.snapshot_id, built.info.snapshot_id
         state = await look(session, label, everything=True)
         require_signer(session, state, _WHY)
-        for entry in state.decision.entries:
-            if entry.info.rewrites == old and entry.snapshot_id not in state.decision.committed:
+        for entry in state.entries:
+            if entry.info.rewrites == old and entry.snapshot_id not in state.committed:
                 # What an earlier try left, which no pointer lists: else it would count as one more, once it is old.
                 await session.vault.delete(manifest_filename(label, entry.snapshot_id))
         if old in state.listed.pins:
@@ -271,18 +271,18 @@ class _Rewriting:
 
         async def change(now: State) -> Move | None:
             nonlocal gone
-            decision = require_believed(now)
+            require_believed(now)
             require_signer(session, now, _WHY)
             if now is not state:
                 gone = not still_there(now, new, [*built.files, *beside])
-            gone = gone or all(entry.snapshot_id != old for entry in decision.building)
+            gone = gone or all(entry.snapshot_id != old for entry in now.building)
             if gone:
                 return None
             info = replace(built.listed, refused=built.listed.refused or row.info.refused)
             known = (row.shrunk_at, built.packs, row.spoiled, whole.manifest.ruined, built.base_files)
             own = Entry(info, built.manifest_sha256, *known)
-            latest = new if decision.follow == old else decision.follow
-            return Move(latest, [*decision.building, own], unmerged=_renamed(now.unmerged, {old: new}))
+            latest = new if now.follow == old else now.follow
+            return Move(latest, [*now.building, own], unmerged=_renamed(now.unmerged, {old: new}))
 
         if not gone:
             await publish(session, state, change)
@@ -298,14 +298,14 @@ class _Rewriting:
 
         async def change(now: State) -> Move | None:
             nonlocal victims
-            decision = require_believed(now)
+            require_believed(now)
             require_signer(session, now, _WHY)
-            instead = stand_ins(row.info for row in decision.building)
-            victims = [row.snapshot_id for row in decision.building if row.snapshot_id in instead]
+            instead = stand_ins(row.info for row in now.building)
+            victims = [row.snapshot_id for row in now.building if row.snapshot_id in instead]
             if not victims:
                 return None
-            rows = [row for row in decision.building if row.snapshot_id not in instead]
-            return Move(instead.get(str(decision.follow), decision.follow), rows, victims)
+            rows = [row for row in now.building if row.snapshot_id not in instead]
+            return Move(instead.get(str(now.follow), now.follow), rows, victims)
 
         done = (await publish(session, await look(session, self.label, everything=True), change)).state
         if victims:
@@ -321,7 +321,7 @@ async def _held_back(session: Session, label: str) -> tuple[tuple[str, ...], str
     """Files that no snapshot needs and that are still there, and when a prune removes them."""
     state = await look(session, label, everything=True)
     files, needed = state.listed, {latest_filename(label), *(state.listed.named or ())}
-    for row in state.decision.entries:
+    for row in state.entries:
         own = row.snapshot_id
         needed |= {manifest_filename(label, own), *files.owned(own), *files.pack(own)}
         needed.update(name for pack in row.packs for name in files.pack(pack))
@@ -331,6 +331,6 @@ async def _held_back(session: Session, label: str) -> tuple[tuple[str, ...], str
 
 async def remaining_text(session: Session, *, label: str, snapshot_ids: Iterable[str]) -> tuple[str, ...]:
     """Of snapshots that were deleted, those a pack of which other snapshots need, so that their text stays."""
-    rows = (await look(session, require_label(label), everything=True)).decision.building
+    rows = (await look(session, require_label(label), everything=True)).building
     needed = {pack for row in rows for pack in row.packs}
     return tuple(each for each in snapshot_ids if each in needed)

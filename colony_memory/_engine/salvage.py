@@ -40,13 +40,12 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
     label = require_label(label)
     state = await look(session, label, everything=True)
     require_listed(state, "salvaging")
-    decision = state.decision
     if snapshot_id is None:
         require_followed(state, fallback=True)
-    elif decision.rollback is not None:
-        raise decision.rollback
-    wanted = decision.follow if snapshot_id is None else require_id(snapshot_id)
-    tell(decision)
+    elif state.rollback is not None:
+        raise state.rollback
+    wanted = state.follow if snapshot_id is None else require_id(snapshot_id)
+    tell(state)
     if wanted is None:
         raise await nothing_saved(session, label=label)
     near = _Neighbours(session, state)
@@ -93,7 +92,7 @@ class _Neighbours(Walk):
         told = None if manifest is None or isinstance(manifest, ChainManifest) else manifest.info.doc_names
         missing = {*map(printable, main.documents)} if told is None else {*told}
         for each in (source, *older, *newer):
-            entry = self.state.decision.entry(each)
+            entry = self.state.entry(each)
             if (
                 each != source
                 and entry is not None
@@ -117,14 +116,14 @@ class _Neighbours(Walk):
 
     async def _manifest(self, wanted: str) -> Manifest | None:
         """The manifest of the damaged snapshot, where it is believed."""
-        entry = self.state.decision.entry(wanted)
+        entry = self.state.entry(wanted)
         try:
             found = (await read_manifests(self.session, self.state.label, [wanted]))[wanted]
         except Unreadable:
             return None
         if not isinstance(found, Manifest):
             return None
-        replaced = self.state.decision.proven and entry is not None and entry.manifest_sha256 != found.sha256
+        replaced = self.state.proven and entry is not None and entry.manifest_sha256 != found.sha256
         return None if replaced else found
 
     async def _main(
@@ -134,7 +133,7 @@ class _Neighbours(Walk):
         whole, or what the packs of this one prove. With the id of the snapshot whose state it is.
         """
         digest = "" if manifest is None else manifest.info.plaintext_sha256
-        rows = filter(None, map(self.state.decision.entry, (*reversed(newer), *older)))
+        rows = filter(None, map(self.state.entry, (*reversed(newer), *older)))
         equal = [row.snapshot_id for row in rows if digest and row.info.plaintext_sha256 == digest]
         for each in equal:
             loaded = await self.try_load(each)

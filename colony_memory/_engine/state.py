@@ -96,10 +96,6 @@ class State(Value):
     wants: Wants | None = None  # what has to be read first; everything else is provisional where there is anything
 
     @property
-    def decision(self) -> State:
-        return self
-
-    @property
     def label(self) -> str:
         return self.asked.label
 

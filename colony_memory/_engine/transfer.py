@@ -87,7 +87,7 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
     try:
         delivery = Delivery(session, await look_whole(session, exported.label), None, dry_run=dry_run)
         wrote = await delivery.bring(whole)
-        pointer = (await look(session, exported.label)).decision.pointer
+        pointer = (await look(session, exported.label)).pointer
     except VaultError as error:
         raise to_public(error, "importing again goes on where it stopped") from error
     head = pointer.head if pointer.snapshot_id == exported.snapshot_id else ""
@@ -153,15 +153,14 @@ class _Copying(Record):
     async def copy_label(self, label: str, *, planned: int) -> None:
         """Copy the snapshots of a label, oldest first."""
         state = await look(self.source, label, everything=True)
-        decision = state.decision
-        if decision.rollback is not None:
-            raise decision.rollback
-        if decision.refusal is not None:
-            warn(f"label {label!r} is copied by its snapshots' own signatures, without its pointer: {decision.refusal}")
+        if state.rollback is not None:
+            raise state.rollback
+        if state.refusal is not None:
+            warn(f"label {label!r} is copied by its snapshots' own signatures, without its pointer: {state.refusal}")
         ids = [each for each in reversed(state.listed.manifests) if _is_restore_point(state, each)]
         self.total += len(ids) - planned  # others save and delete meanwhile
         delivery = Delivery(self.destination, await look_whole(self.destination, label), state, dry_run=self.dry_run)
-        if any(delivery.here.decision.pointer.entry(each) is None for each in ids):
+        if any(delivery.here.pointer.entry(each) is None for each in ids):
             delivery.require_key()
         reader = Reader(self.source, max_bytes=self.destination.max_bytes, blindly=True)
         try:
@@ -169,20 +168,20 @@ class _Copying(Record):
                 delivery.outdated |= not await self._bring(state, delivery, reader, each)
             await delivery.finish()
         except ColonyMemoryError as error:
-            if delivery.brought and not decision.pointer.signed:
+            if delivery.brought and not state.pointer.signed:
                 try:
                     await delivery.finish()
                 except ColonyMemoryError as again:
                     log(f"what was copied of label {label!r} is not listed: {message_of(again)}, after {error}")
             raise
-        now = (await look(self.destination, label)).decision
+        now = await look(self.destination, label)
         if now.follow is not None and now.doubt is None:
             self.latest[label] = now.follow
 
     async def _bring(self, state: State, delivery: Delivery, reader: Reader, snapshot_id: str) -> bool:
         """Copy one snapshot, or note why not; false where it was deleted meanwhile."""
         label, there, file = state.label, True, manifest_filename(state.label, snapshot_id)
-        row, files = state.decision.entry(snapshot_id), state.listed
+        row, files = state.entry(snapshot_id), state.listed
         pin = pin_text(label, snapshot_id, files.pin_ends.get(snapshot_id)) if snapshot_id in files.pins else None
         try:
             if row is not None and row.packs and not self.destination.vault.conditional:
@@ -212,8 +211,7 @@ class _Copying(Record):
 
 def _is_restore_point(state: State, snapshot_id: str) -> bool:
     """True if a snapshot is to be copied: not what was removed, nor a backup under way; what is damaged is named."""
-    decision = state.decision
-    if snapshot_id in decision.waiting:
-        return not decision.pointer.generation
-    whole = any(entry.snapshot_id == snapshot_id for entry in decision.entries)
-    return snapshot_id in decision.committed or not (whole or snapshot_id in decision.pointer.gone)
+    if snapshot_id in state.waiting:
+        return not state.pointer.generation
+    whole = any(entry.snapshot_id == snapshot_id for entry in state.entries)
+    return snapshot_id in state.committed or not (whole or snapshot_id in state.pointer.gone)

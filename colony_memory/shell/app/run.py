@@ -93,7 +93,7 @@ class _Start(Record):
         state = target.look()
         if not self.fallback:
             require_sound(state)
-        latest = state.decision.follow
+        latest = state.follow
         if latest is None:
             require_sound(state)
             return self._first()
@@ -129,7 +129,7 @@ class _Start(Record):
         state = target.look(everything=True)
         infos, unmerged = state.summaries, state.unmerged
         own = str(basis.snapshot_id)
-        if theirs in basis.own or (theirs != state.decision.follow and descends(infos, unmerged, own, theirs)):
+        if theirs in basis.own or (theirs != state.follow and descends(infos, unmerged, own, theirs)):
             return Begun(told=(f"{target.directory} is ahead of snapshot {theirs}, and stays",))
         before = target.based(own)
         documents = self._documents(found)

@@ -218,7 +218,7 @@ class Target:
         def holding(snapshot_id: str, proven: frozenset[str] = frozenset()) -> Holding:
             return Holding(snapshot_id, partial(self._documents, snapshot_id), proven)
 
-        latest = None if found.state is None else found.state.decision.follow
+        latest = None if found.state is None else found.state.follow
         based_on = None if basis.not_held else basis.snapshot_id
         others = [basis.last, latest, *basis.filled, *basis.refused, *basis.pending, *basis.merged]
         ids = [each for each in dict.fromkeys(others) if each and each not in (based_on, target)]
