@@ -543,5 +543,5 @@ def test_a_page_is_written_for_its_owner_alone(cli, vault, tmp_path):
     assert (code, err) == (1, f"error: {page} already exists and is not overwritten\n")
     code, out, _ = cli("report", "--html", str(page), "--force", "--json")
     assert (code, json.loads(out)) == (0, {"file": str(page), "snapshot_count": 1, "state": "protected"})
-    assert '"id":"' in cli("report", "--html", "-", "--quick")[1]
+    assert '"snapshot_id":"' in cli("report", "--html", "-", "--quick")[1]
     assert cli("report", "--html", "-", "--json")[0] == 2

@@ -60,10 +60,7 @@ class Unsaved(Value):
 
     @property
     def files_ahead(self) -> int:
-        """How many files have something that is not saved; what was only removed is no such thing.
-
-        0 where that cannot be told, and all of them where nothing is saved.
-        """
+        """How many files have something that is not saved; 0 where that cannot be told."""
         return len(self._lines())
 
     @property
@@ -101,10 +98,7 @@ class Preview(Value):
 
 
 def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Preview:
-    """Find out what saving this would do.
-
-    Errors are those of :meth:`ColonyMemory.backup`, but for a want of room.
-    """
+    """Find out what saving this would do; errors as :meth:`ColonyMemory.backup`, but for a want of room."""
     from colony_memory._engine.backup import plan_backup
 
     latest, problem = _read_latest(memory, options.label)
@@ -186,10 +180,7 @@ def read_own_folder(memory: ColonyMemory, label: str) -> Side:
 
 
 def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
-    """The snapshot or the folder that the text names.
-
-    What has a path's separator or dot in it is a folder, and so is the name of one that no id begins like.
-    """
+    """The snapshot that the text names, or the folder: by a path, or by a name that no id begins like."""
     if not may_name_a_snapshot(text) or (
         not text[0].isdigit() and not text.startswith("latest") and Path(text).is_dir()
     ):
@@ -207,10 +198,7 @@ def read_snapshot(memory: ColonyMemory, snapshot_id: str, *, label: str) -> Side
 
 
 def patch_of(before: Side, after: Side, *, only: str | None = None) -> str:
-    """The differences as git and patch take them, with lines that both pass over for what no patch can make.
-
-    ``only`` names the one file that it is to be of.
-    """
+    """The differences as git and patch take them, with lines that both pass over for what no patch can make."""
     files = [git_files(side.documents) for side in (before, after)]
     folders = [{*split_documents(side.documents)[1].empty_dirs} for side in (before, after)]
     if only is not None:
@@ -233,10 +221,7 @@ class FileHistory(Value):
 
 
 def file_history(memory: ColonyMemory, name: str, *, label: str = "default", patch: bool = False) -> FileHistory:
-    """The history of one file of a folder, text or not, from snapshot to snapshot; of a link, that of its target.
-
-    Reads every snapshot of the label once, as :meth:`ColonyMemory.history` does.
-    """
+    """The history of one file of a folder, text or not, from snapshot to snapshot; of a link, that of its target."""
     from colony_memory._engine.history import histories
 
     require_synchronous(memory)
@@ -280,10 +265,7 @@ def search_files(
     fixed: bool = False,
     ignore_case: bool = False,
 ) -> SearchReport:
-    """Every line of every file that has something in it; what is no text is looked at as a whole.
-
-    Arguments and errors are those of :meth:`ColonyMemory.search`.
-    """
+    """As :meth:`ColonyMemory.search`, of every file; what is no text is looked at as a whole."""
     from colony_memory._engine.history import search
 
     require_synchronous(memory)

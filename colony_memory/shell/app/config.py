@@ -1,7 +1,4 @@
-"""Settings: the kinds of value that variables and the configuration file have, that file, and what counts.
-
-The file is one page of settings, by the names of the options, for every command.
-"""
+"""Settings: the kinds of value that variables and the configuration file have, that file, and what counts."""
 
 from __future__ import annotations
 
@@ -61,11 +58,7 @@ def read_seconds(option: str, text: str) -> float:
 
 
 def show_duration(seconds: float) -> str:
-    """A length of time in at most two units, ``1h30m``; seconds are dropped beyond an hour, parts of one always.
-
-    >>> show_duration(900), show_duration(5400), show_duration(93784), show_duration(0.2)
-    ('15m', '1h30m', '1d2h', '0s')
-    """
+    """A length of time in at most two units, ``1h30m``; seconds are dropped beyond an hour, parts of one always."""
     left, parts = max(0, round(seconds)), list[str]()
     for unit, length in _UNITS[1:]:
         number, left = divmod(left, length)
@@ -257,10 +250,7 @@ def read_config(document: Mapping[str, Any], *, path: Path) -> Config:
 
 
 def config_path(given: str | None = None) -> Path:
-    """Where the file is, there or not: what is given, else the variable, else the user's directory for configuration.
-
-    It is never looked for in the working directory, nor in a folder that is saved: what lies there may be a stranger's.
-    """
+    """Where the file is, there or not. What lies in the working directory, or in a folder, may be a stranger's."""
     named = Path(expanded_path(given)) if given is not None else read_path_setting(_FILE)
     try:
         return named or config_directory() / "config.toml"

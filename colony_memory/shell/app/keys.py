@@ -40,10 +40,7 @@ def client_arguments(
     passphrase_file: str | os.PathLike[str] | None = None,
     ask: Callable[[bool], str] | None = None,
 ) -> dict[str, Any]:
-    """The arguments of :class:`colony_memory.ColonyMemory` that these plain ones make, those that were given.
-
-    ``ask`` asks for a passphrase, for True twice.
-    """
+    """Those of :class:`colony_memory.ColonyMemory` that were given; ``ask`` asks for a passphrase, for True twice."""
     given: dict[str, Any] = {}
     if key_file:
         given["signer"] = load_signer(settled(key_file) if isinstance(key_file, str) else key_file)

@@ -76,10 +76,8 @@ class Place(Value):
         return sorted(found.label for each in names if (found := read_filename(each)) and found.kind == "latest")
 
     def make_unchosen(self) -> bool:
-        """Make the vault that nobody chose where there is none yet; tells whether it did, which is to be said aloud.
-
-        One that somebody chose is never made on the way: it may be on a disk that is not mounted.
-        """
+        """Make the vault that nobody chose where there is none yet; tells whether it did, which is to be said aloud."""
+        # One that somebody chose is never made on the way: it may be on a disk that is not mounted.
         return not self.chosen and not self.exists() and self.make()
 
     def require(self) -> None:
@@ -133,10 +131,7 @@ def require_synchronous(memory: object) -> None:
 
 
 def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse to back up the vault itself: every snapshot would hold all the ones before.
-
-    Paths that lead nowhere are left to whoever reads them.
-    """
+    """Refuse to back up the vault itself; paths that lead nowhere are left to whoever reads them."""
     backend = memory._session.vault.backend
     if not issubclass(type(backend), LocalVault):
         return

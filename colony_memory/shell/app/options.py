@@ -67,10 +67,7 @@ _OF_FOLDER = ("exclude", "secrets", "allow_secrets", "agent")
 
 
 class BackupOptions(Value):
-    """How folders and files are read and saved. Once there is one, nothing in it is wrong.
-
-    What may be one text or several is a tuple then, and the label as file names spell it.
-    """
+    """How folders and files are read and saved. Once there is one, nothing in it is wrong."""
 
     label: str = "default"  # label to save under
     prune_keep: int | None = None  # of :meth:`ColonyMemory.backup`, as are those up to ``tags``

@@ -36,11 +36,7 @@ _NAMED = 3
 
 
 def made_at(info: SnapshotInfo) -> datetime:
-    """When a snapshot was made.
-
-    The id has the microseconds. It runs ahead of the clock for as long as ids from a clock that was wrong are around;
-    then it is ``created_at``, so that local files do not pass for older than they are.
-    """
+    """When a snapshot was made, by its id to the microsecond unless that runs ahead of a clock that was wrong."""
     written, exact = created(info), id_time(info.snapshot_id)
     return exact if exact is not None and exact - written < _SECOND else written
 
@@ -50,9 +46,7 @@ def stamp(moment: datetime) -> str:
 
 
 def count_texts(info: SnapshotInfo) -> int | None:
-    """How many files of a snapshot are text, None where its format names none. How many others there are, no summary
-    tells: they have to be read.
-    """
+    """How many files of a snapshot are text, None where its format names none."""
     if not info.doc_names:
         return None
     from colony_memory.capture._metadata import METADATA_NAMES
@@ -94,10 +88,7 @@ def change_word(name: str, change: Change) -> str:
 
 
 def refused_latest(label: LabelMap) -> str | None:
-    """The entry of ``broken`` that damages no snapshot: a restore refuses the latest though it is whole.
-
-    So it is after a rollback.
-    """
+    """The entry of ``broken`` that damages no snapshot: after a rollback the latest is refused though it is whole."""
     file = manifest_filename(label.label, label.latest or "")
     if label.newest is None or file not in label.broken or file in label.untrusted:
         return None
@@ -208,10 +199,7 @@ def find_id(memory: ColonyMemory, text: str, *, label: str) -> str:
 
 
 def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> SnapshotInfo:
-    """The newest snapshot of this label that was made at that time, as :func:`parse_moment` reads it, or before.
-
-    A whole id names its own.
-    """
+    """The newest snapshot of this label that was made at that time, as :func:`parse_moment` reads it, or before."""
     require_synchronous(memory)
     if isinstance(moment, str):
         if id_time(moment):

@@ -1,7 +1,4 @@
-"""The protection of a memory: does a vault give it back, and if not, why?
-
-:func:`check_protection` looks and reads, :func:`assess` judges by what was read, and has no effects.
-"""
+"""The protection of a memory: does a vault give it back, and if not, why?"""
 
 from __future__ import annotations
 
@@ -255,10 +252,7 @@ def _points(memory: ColonyMemory, label: LabelMap | None, quota: int) -> tuple[i
 
 
 def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
-    """Read the newest snapshot of a label in full; where it is damaged, the one before, until one is good.
-
-    What the client's memory is based on stays what it was.
-    """
+    """Read the newest snapshot of a label in full; where it is damaged, the one before, until one is good."""
     damaged, unread = dict[str, str](), set[str]()
     for info in _newest_first(memory, label):
         check = _check(memory, info)
@@ -309,11 +303,7 @@ def assess(
     confirmed: Mapping[str | None, datetime] | None = None,
     unmerged: Iterable[Problem] = (),
 ) -> Protection:
-    """Judge one label of what :meth:`colony_memory.ColonyMemory.inspect` found, by what reading it has shown.
-
-    ``confirmed`` has when a snapshot was found to be the memory as it still was, ``unmerged`` what is to be told of
-    saves that no latest is based on.
-    """
+    """Judge one label, without effects; ``confirmed`` has when a snapshot was found to be the memory as it was."""
     newest, age = label.newest if read is None else read.good, None
     if newest is not None:
         seen, made = (confirmed or {}).get(newest.snapshot_id), created(newest)

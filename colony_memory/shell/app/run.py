@@ -205,11 +205,7 @@ class Guarded(Value):
     _memory: ColonyMemory = field(repr=False)
 
     def restore(self, *, delete: bool = False) -> RestoredFolder:
-        """Make the folder what it was: replace what was changed since, and with ``delete`` remove what has come.
-
-        Raises:
-            ColonyMemoryError: As :func:`restore_folder`.
-        """
+        """Make the folder what it was: replace what was changed since, and with ``delete`` remove what has come."""
         info = self.info
         return restore_folder(
             self._memory, self.directory, label=info.label, snapshot=info.snapshot_id, force=True, delete=delete

@@ -1,7 +1,4 @@
-"""A folder that is restored into: what it is based on, and which snapshots have what it holds.
-
-What a folder holds and a snapshot, joined file by file and line by line.
-"""
+"""A folder that is restored into: what it is based on, and which snapshots have what it holds."""
 
 from __future__ import annotations
 
@@ -178,10 +175,7 @@ class Target:
         return folder.is_dir() and bool(self.present())
 
     def based(self, snapshot_id: str) -> dict[str, str]:
-        """A snapshot of this memory as this folder has it; nothing where it is damaged or gone.
-
-        Where the folder is based on it, with what it lacked and was taken from others.
-        """
+        """A snapshot as this folder has it, with what was filled in here; nothing where it is damaged or gone."""
         found, basis = self._documents(snapshot_id), self.basis
         if not found or snapshot_id != basis.snapshot_id:
             return found

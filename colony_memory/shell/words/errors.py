@@ -243,10 +243,8 @@ def _option(flag: str, value: object) -> list[str]:
 
 
 def worded(hint: Hint, asked: Asked) -> str | None:
-    """The hint in the words of the command line, None where that has no such thing.
-
-    What is an option of this run is the run as it was, with that option; another verb is told for the same vault, with
-    the same trust.
+    """The hint in the words of the command line, None where that has no such thing: this run with one more option, or
+    another verb for the same vault, with the same trust.
     """
     option, verb = hint.option or "", VERBS.get(hint.action)
     if option in SETTINGS:
@@ -311,11 +309,7 @@ def _repeated(asked: Asked, words: list[str]) -> str | None:
 
 
 def quoted(word: str) -> str:
-    r"""The word as a shell reads it; what would not stay on one line, or show as it is, by its bytes.
-
-    >>> print(quoted("my vault"), quoted("a'b"), quoted("two" + chr(10) + "lines"))
-    'my vault' 'a'"'"'b' $'two\x0alines'
-    """
+    """The word as a shell reads it; what would not stay on one line, or show as it is, by its bytes."""
     if word.isprintable():
         import shlex
 
