@@ -1,10 +1,4 @@
-"""Backup on a timer, at exit, and on the signals that end a process.
-
-::
-
-    with mem.autobackup(lambda: read_folder("memory").documents, every=900, prune_keep=20):
-        run_agent()
-"""
+"""Backup on a timer, at exit, and on the signals that end a process."""
 
 from __future__ import annotations
 

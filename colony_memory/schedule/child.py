@@ -42,10 +42,8 @@ def signals_for_a_child() -> frozenset[int]:
 
 
 class TakenSignals:
-    """Signals that were taken, each with the handler that was there before; SIGTERM, SIGINT and SIGHUP by default.
-
-    A signal that is ignored stays ignored, a handler that is not of Python's is left alone, and outside of the main
-    thread nothing is taken.
+    """Signals that were taken, each with the handler that was there before, but for those that are ignored or handled
+    outside of Python; outside of the main thread none is.
     """
 
     def __init__(self, handler: Callable[[int, FrameType | None], None], numbers: Iterable[int] = _ENDING) -> None:
@@ -194,11 +192,7 @@ class Child:
 
 
 def shell_code(returncode: int) -> int:
-    """The exit code that a shell makes of how a process ended.
-
-    >>> shell_code(3), shell_code(-15)
-    (3, 143)
-    """
+    """The exit code that a shell makes of how a process ended: 143 of a SIGTERM."""
     return returncode if returncode >= 0 else 128 - returncode
 
 

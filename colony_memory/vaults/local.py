@@ -127,11 +127,8 @@ class LocalVault(MarkedVault):
         return files.describe_room(quota, found.used, len(found.files))
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
-        """One file with its ``content`` and ``etag``.
-
-        Raises:
-            VaultUnavailable: It cannot be read. With the ``code`` ``"UNFIT_FILE"``, what is there is too large or not
-                a plain file; with ``"ELSEWHERE"``, a sync service keeps its place.
+        """One file with its ``content`` and ``etag``; VaultUnavailable has the code ``"UNFIT_FILE"`` where it is too
+        large or not a plain file, and ``"ELSEWHERE"`` where a sync service keeps its place.
         """
         with self._opened(filename) as directory:
             found = directory.read(filename, limit=MOST_BYTES)

@@ -51,11 +51,8 @@ class MemoryVault:
         clock: Where ``created_at`` and ``updated_at`` come from, in seconds since the epoch.
 
     Attributes:
-        files: Name to text. It may be read and changed directly, for instance to damage a file: sizes, etags
-            and ``updated_at`` follow on the next call that looks.
-        quota_bytes: As given; may be changed at any time, like the two below.
-        max_file_bytes: As given.
-        clock: As given.
+        files: Name to text. It may be read and changed directly, for instance to damage a file, as may every argument
+            above: sizes, etags and ``updated_at`` follow on the next call that looks.
     """
 
     def __init__(
@@ -210,17 +207,10 @@ def _describe(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 class ExportVault(MemoryVault):
-    """The one snapshot of an export.
+    """The one snapshot of an export, ``snapshot_id`` of ``label``, as untrusted as what any vault holds.
 
     Its pointer is made here and signed by nobody, so a client that pins issuers asks for the snapshot by its id:
     ``mem.restore(label=vault.label, snapshot_id=vault.snapshot_id)``.
-
-    Args:
-        exported: The export. Its content is as untrusted as what any vault holds.
-
-    Attributes:
-        label: Label of the snapshot.
-        snapshot_id: Its id.
     """
 
     def __init__(self, exported: Export) -> None:

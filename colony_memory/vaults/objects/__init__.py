@@ -7,13 +7,6 @@ is foreign. Needs the extra ``objects`` (obstore).
 **What counts as absence.** A store answers alike for an object that is missing and for one whose bucket is missing. So
 whenever something is absent, the marker is read again: if it is there, so is the bucket, and that is the proof. A
 bucket with neither the marker nor any file of a snapshot is no vault: :class:`VaultMissing`.
-
->>> key_of("cmem.default.latest.json")
-'default/cmem.default.latest.json'
->>> name_of("default/cmem.default.latest.json")
-'cmem.default.latest.json'
->>> key_of("a b.json")
-'a=20b.json'
 """
 
 from __future__ import annotations
