@@ -85,11 +85,6 @@ class _View:
             shift += len(undone) - (end - start)
         return seen
 
-    def is_changed(self, start: int, end: int) -> bool:
-        """An escape was undone there or right beside it."""
-        at = bisect_left(self._seen, start - 1)
-        return any(self._cuts[each][2] != _GAP for each in range(at, bisect_right(self._seen, end)))
-
     def source(self, start: int, end: int) -> tuple[int, int]:
         return self._one(start)[0], self._one(end - 1)[1]
 
@@ -161,9 +156,7 @@ def _in_escapes(text: bytes) -> Iterator[Place]:
         if view is None:
             break
         views.append(view)
-        # What stands before a secret may tell of it, and have been escaped far from it.
-        found = (each for each in find(view.text) if len(views) == 2 or view.is_changed(each.start, each.end))
-        yield from (_through(each, views) for each in found)
+        yield from (_through(each, views) for each in find(view.text))
 
 
 def _windows(text: bytes, near: list[tuple[int, int]]) -> list[tuple[int, int]]:
