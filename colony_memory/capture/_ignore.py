@@ -65,19 +65,36 @@ _CLASSES = {
 }
 
 
-class _Rule(Value):
+class Rule(Value):
     """A line of a file."""
 
-    pattern: Wildcard  # without the slashes at its ends
     excludes: bool  # else it brings back
     anchored: bool  # for a path from the file's directory on; else for a name at any depth
     for_directories: bool  # for them alone
+    prefix: bytes  # of each name; its pattern is without the slashes at its ends
+    suffix: bytes | None  # the end of each, where there is nothing but a `*` between; else None
+    rest: re.Pattern[bytes]  # what comes after `prefix`
+    size: int  # of that, as it was written
+
+    def matches(self, name: bytes) -> bool:
+        if not name.startswith(self.prefix):
+            return False
+        rest = name[len(self.prefix) :]
+        if self.suffix is None:
+            return self.rest.fullmatch(rest) is not None
+        return rest.endswith(self.suffix) and b"/" not in rest[: len(rest) - len(self.suffix)]
+
+    def steps(self, name: bytes) -> int:
+        """The most that a match costs, in steps of less than a microsecond."""
+        if not self.size or self.suffix is not None or not name.startswith(self.prefix):
+            return 1
+        return 1 + (len(name) - len(self.prefix)) * (1 + self.size // _LONG)
 
 
 class IgnoreRules(Record):
     """Rules by the directory that they are for, of each the last first."""
 
-    _rules: dict[bytes, list[_Rule]] = field(default_factory=dict)
+    _rules: dict[bytes, list[Rule]] = field(default_factory=dict)
     _steps: int = field(default_factory=lambda: _STEPS_MORE)
 
     def add(self, directory: str, data: bytes | bytearray, *, where: str) -> None:
@@ -85,7 +102,7 @@ class IgnoreRules(Record):
         rules = []
         for number, line in enumerate(bytes(data).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
             try:
-                rule = _parse(line.removesuffix(b"\r"))
+                rule = parse(line.removesuffix(b"\r"))
             except ValueError as error:
                 shown = line.decode("utf-8", "backslashreplace").rstrip("\r")
                 raise ColonyMemoryError(f"{where}:{number}: {shown!r} is not a rule of gitignore: {error}") from error
@@ -109,11 +126,11 @@ class IgnoreRules(Record):
             below = path[len(directory) + 1 :] if directory else path
             for rule in self._rules.get(directory, ()):
                 text = below if rule.anchored else own
-                self._steps -= rule.pattern.steps(text)
+                self._steps -= rule.steps(text)
                 if self._steps < 0:
                     why = "are too many to try on each name: write fewer, or simpler ones"
                     raise ColonyMemoryError(f"the rules of {IGNORE_NAME} for {name!r} {why}")
-                if (is_directory or not rule.for_directories) and rule.pattern.matches(text):
+                if (is_directory or not rule.for_directories) and rule.matches(text):
                     return rule.excludes
         return None
 
@@ -129,7 +146,7 @@ def read_excluded(patterns: str | Iterable[str]) -> IgnoreRules:
     for pattern in texts("exclude", patterns):
         try:
             # There are no comments among arguments, as for git.
-            rule = _parse(_bytes(f"\\{pattern}" if pattern.startswith("#") else pattern))
+            rule = parse(_bytes(f"\\{pattern}" if pattern.startswith("#") else pattern))
         except ValueError as error:
             raise ValueError(f"{pattern!r} is not a rule of gitignore: {error}") from error
         if rule is None:
@@ -145,8 +162,8 @@ def _bytes(name: str) -> bytes:
         return name.encode("utf-8", "surrogatepass")
 
 
-def _parse(line: bytes) -> _Rule | None:
-    """Read a line; None where there is no rule in it, and ValueError where it can be none."""
+def parse(line: bytes) -> Rule | None:
+    """Read a line; None where there is no rule in it, and ValueError where one could match nothing."""
     if line.startswith(b"#"):
         return None
     if b"\0" in line:
@@ -162,42 +179,13 @@ def _parse(line: bytes) -> _Rule | None:
         if body != line:
             raise ValueError("there is nothing to bring back")
         return None
-    return _Rule(read_pattern(pattern.removeprefix(b"/")), body == line, b"/" in pattern, pattern != body)
-
-
-# --- patterns, without what stands for their kind at their ends
-
-
-class Wildcard(Value):
-    """A pattern that was read."""
-
-    prefix: bytes  # of each name
-    suffix: bytes | None  # its end, where there is nothing but a `*` between; else None
-    rest: re.Pattern[bytes]  # what comes after `prefix`
-    size: int  # of that, as it was written
-
-    def matches(self, name: bytes) -> bool:
-        if not name.startswith(self.prefix):
-            return False
-        rest = name[len(self.prefix) :]
-        if self.suffix is None:
-            return self.rest.fullmatch(rest) is not None
-        return rest.endswith(self.suffix) and b"/" not in rest[: len(rest) - len(self.suffix)]
-
-    def steps(self, name: bytes) -> int:
-        """The most that this costs, in steps of less than a microsecond."""
-        if not self.size or self.suffix is not None or not name.startswith(self.prefix):
-            return 1
-        return 1 + (len(name) - len(self.prefix)) * (1 + self.size // _LONG)
-
-
-def read_pattern(pattern: bytes) -> Wildcard:
-    """Read a pattern; ValueError where it can match nothing, so that something else was meant."""
+    is_anchored, is_of_directories, pattern = b"/" in pattern, pattern != body, pattern.removeprefix(b"/")
     plain = next((place for place, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
     prefix, rest = pattern[:plain], pattern[plain:]
     only_star = rest.startswith(b"*") and not any(byte in _SPECIAL for byte in rest[1:]) and b"/" not in rest
     regex = re.compile(b"" if only_star else _regex(rest), re.DOTALL)
-    return Wildcard(prefix, rest[1:] if only_star else None, regex, len(rest))
+    suffix = rest[1:] if only_star else None
+    return Rule(body == line, is_anchored, is_of_directories, prefix, suffix, regex, len(rest))
 
 
 def _regex(pattern: bytes) -> bytes:

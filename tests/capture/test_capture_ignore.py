@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from colony_memory.capture import _ignore, read_folder, read_paths
-from colony_memory.capture._ignore import IgnoreRules, read_pattern
+from colony_memory.capture._ignore import IgnoreRules, parse
 from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -147,11 +147,11 @@ def test_rules_that_would_take_for_ever_are_refused(tmp_path, rule, monkeypatch)
 
 
 def test_a_long_pattern_costs_more():
-    short, long = (read_pattern(b"*a" * count + b"*") for count in (3, 1500))
+    short, long = (parse(b"*a" * count + b"*") for count in (3, 1500))
     assert short.steps(b"a" * 100) == 101
     assert long.steps(b"a" * 100) == 1 + 24 * 100
-    assert read_pattern(b"*.log").steps(b"a" * 100) == 1
-    assert read_pattern(b"build/*x*").steps(b"a" * 100) == 1
+    assert parse(b"*.log").steps(b"a" * 100) == 1
+    assert parse(b"build/*x*").steps(b"a" * 100) == 1
 
 
 FILES = {
@@ -310,7 +310,7 @@ def test_any_pattern_is_read_as_git_reads_it(pattern):
 )
 def test_time_grows_with_the_length_of_a_name_and_not_with_its_powers(pattern):
     """Each of them would take longer than anybody lives, were its parts tried at all places."""
-    began, wildcard = time.process_time(), read_pattern(pattern)
+    began, wildcard = time.process_time(), parse(pattern)
     for name in (b"a" * 4000, b"a/" * 2000, b"a" * 3999 + b"b", b"a/b/" * 1000):
         wildcard.matches(name)
     assert time.process_time() - began < 20
