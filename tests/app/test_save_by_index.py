@@ -447,7 +447,7 @@ def test_root_keeps_it_in_the_home_of_the_folder_s_owner(place, vault, tmp_path,
     monkeypatch.setattr(pwd, "getpwuid", account)
     save(vault, place)
     with FolderSave(ColonyMemory(backend=vault), place, BackupOptions()) as saving:
-        assert (saving.problem is None) == (trap is None)
+        assert (saving.index.problem is None) == (trap is None)
         assert saving.save(saving.read()).info.reused
     made = list((home / ".local" / "state" / "colony-memory" / "folders").glob("*")) if trap is None else []
     assert {each.suffix for each in made} == ({".json", ".rows", ".lock", ".given"} if trap is None else set())

@@ -8,6 +8,7 @@ import shlex
 import stat
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -173,11 +174,15 @@ def read_path_setting(name: str) -> Path | None:
     return None if value is None else Path(at_key(name, path_of, value))
 
 
-def expanded_path(path: str) -> str:
+def located(find: Callable[..., _T], *given: str) -> _T:
+    """What is found in the user's home; that there is none is a bad setting."""
     try:
-        return expanded(path)
+        return find(*given)
     except OSError as error:
         raise ValueError(str(error)) from error
+
+
+expanded_path = partial(located, expanded)
 
 
 _format = _kind("1 or 2", ("1", "2").__contains__)
@@ -252,10 +257,7 @@ def read_config(document: Mapping[str, Any], *, path: Path) -> Config:
 def config_path(given: str | None = None) -> Path:
     """Where the file is, there or not. What lies in the working directory, or in a folder, may be a stranger's."""
     named = Path(expanded_path(given)) if given is not None else read_path_setting(_FILE)
-    try:
-        return named or config_directory() / "config.toml"
-    except OSError as error:
-        raise ValueError(str(error)) from error
+    return named or located(config_directory) / "config.toml"
 
 
 def load_config(given: str | None = None) -> Config:

@@ -13,7 +13,7 @@ from colony_memory._os.files import create_file
 from colony_memory._os.machine import data_directory
 from colony_memory._values import Value
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
-from colony_memory.shell.app.config import at_key, read_setting, url_of
+from colony_memory.shell.app.config import at_key, located, read_setting, url_of
 from colony_memory.vaults import is_path, open_vault
 from colony_memory.vaults.local import LocalVault
 
@@ -107,10 +107,7 @@ def choose_place(url: str | None = None) -> Place:
         with contextlib.suppress(OSError):
             passed_over = data_directory() / "vault"
     else:
-        try:
-            path = data_directory() / "vault"
-        except OSError as error:
-            raise ValueError(str(error)) from error
+        path = located(data_directory) / "vault"
         url, chosen = str(path) if is_path(str(path)) else path.as_uri(), False
     kind = url.lower().rstrip("/") if chosen else ""
     if kind == "memory:":
@@ -122,12 +119,10 @@ def choose_place(url: str | None = None) -> Place:
 
 def require_synchronous(memory: object) -> None:
     """Take no client whose verbs are coroutines: what nobody awaits is not done, and would pass for done."""
-    if not isinstance(memory, AsyncColonyMemory):
-        require_type("memory", memory, ColonyMemory)
-    else:
-        raise ValueError(  # noqa: TRY004 - as for a backend that is
-            "this client is asynchronous: give one that is not, and call this in a thread of its own"
-        )
+    if isinstance(memory, AsyncColonyMemory):
+        why = "this client is asynchronous: give one that is not, and call this in a thread of its own"
+        raise ValueError(why)  # noqa: TRY004 - as for a backend that is
+    require_type("memory", memory, ColonyMemory)
 
 
 def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> None:

@@ -222,9 +222,8 @@ def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> Snap
 def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
     """Read ``2026-11-01T12:00``, with a blank for the T or with seconds, a day alone, ``3h ago``, or a whole id.
 
-    A time goes to the end of its last unit: a day to its last moment, a minute to its last second. So what a list shows
-    of a snapshot, which is cut to the minute, names that snapshot. It is local time, unless ``Z``, ``UTC`` or a zone
-    such as ``+02:00`` follows.
+    A time goes to the end of its last unit, so that what a list shows of a snapshot, cut to the minute, names it. It is
+    local time, unless ``Z``, ``UTC`` or a zone such as ``+02:00`` follows.
     """
     text = require_text("text", text).strip()
     exact, age, form = id_time(text), _AGO.fullmatch(text), _FORM.fullmatch(text)

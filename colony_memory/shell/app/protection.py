@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +12,7 @@ from colony_memory import _engine
 from colony_memory._format import FORMAT
 from colony_memory._format.names import id_order, read_filename, require_label
 from colony_memory._os.paths import real_path
-from colony_memory._values import Value, field, getLogger, replace
+from colony_memory._values import Value, field, replace
 from colony_memory.capture.index import disprove, kept_of, peek_index
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from colony_memory.reports import LabelMap, SnapshotCheck, VaultMap
     from colony_memory.schedule.last_run import RunLog
     from colony_memory.snapshot import SnapshotInfo
-
-logger = getLogger(__name__)
 
 #: ``protected``: the newest snapshot was read in full, and nothing is wrong. ``saved``: the same, and not all was read,
 #: so that damage would not show. ``ahead``: the folder that was asked for has what is not saved. ``at risk``: a
@@ -154,7 +153,7 @@ def check_protection(
         verdicts[each.label] = assess(
             found, each, now=now, max_age=max_age, read=read, confirmed=confirmed, unmerged=unmerged
         )
-    verdict = least_protected(verdicts.values())
+    verdict = min(verdicts.values(), key=_how_bad, default=Protection("not protected", empty=True))
     if wanted is not None and wanted not in verdicts:
         verdict = replace(verdict, label=wanted)
     unsaved = find_unsaved(memory, paths, label=wanted or DEFAULT, exclude=exclude, agent=agent) if paths else None
@@ -165,13 +164,16 @@ def check_protection(
         elif unsaved.files_ahead and verdict.state in ("protected", "saved"):
             verdict = replace(verdict, state="ahead")
         verdicts = dict.fromkeys(verdicts, verdict)
-    problems = [Problem(_MAY_NOT_WRITE, "wait")] if _may_write(memory) is False else []
+    problems, backend = list[Problem](), memory._session.vault.backend
+    with suppress(VaultError):  # what is saved there was read all the same
+        ask = getattr(backend, "vault_may_write", None)
+        problems += [Problem(_MAY_NOT_WRITE, "wait")] if ask is not None and ask() is False else []
     problems += [problem for one in (verdict, *verdicts.values()) for problem in one.problems]
     asked = next((each for each in found.labels if each.label == verdict.label), None)
     # A monitor asks often, and this takes some reads.
     points = None if quick or max_age is not None else _points(memory, asked, found.quota_bytes)
     once = {of: there for of, there, _ in kept if [one for one, *_ in kept].count(of) == 1}
-    backend, same = memory._session.vault.backend, False if paths else None
+    same = False if paths else None
     if paths and isinstance(backend, LocalVault):
         same = backend.path.stat().st_dev in {os.stat(path).st_dev for path in paths}  # noqa: PTH116 - may be no Path
     return Checked(found, verdict, verdicts, tuple(dict.fromkeys(problems)), runs, there, unsaved, same, once, points)
@@ -217,15 +219,6 @@ def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:
     return not label.label.endswith(BEFORE_RESTORE) and not (_is_empty(label) and not label.orphans)
 
 
-def _may_write(memory: ColonyMemory) -> bool | None:
-    ask = getattr(memory._session.vault.backend, "vault_may_write", None)
-    try:
-        return None if ask is None else ask()
-    except VaultError as error:  # what is saved there was read all the same
-        logger.debug("whether the account may write is not known: %s", error)
-        return None
-
-
 def _points(memory: ColonyMemory, label: LabelMap | None, quota: int) -> tuple[int, int] | None:
     """How many snapshots like the recent ones fit into the hosted vault in each format, by saving these in the other;
     None where they are of format 2, or do not tell.
@@ -238,13 +231,11 @@ def _points(memory: ColonyMemory, label: LabelMap | None, quota: int) -> tuple[i
     if newest is None or newest.format != FORMAT or newest.encrypted or not quota or not is_installed():
         return None
     stored, trial = list[int](), ColonyMemory(backend=MemoryVault(), format=2)
-    try:
+    with suppress(ColonyMemoryError, ValueError):  # what is damaged is told by others
         for info in reversed(memory.list_snapshots(label=newest.label)[:_SAMPLE]):
             found = memory._run(_engine.restore.read, label=newest.label, snapshot_id=info.snapshot_id)
             saved = trial.backup(found.documents)
             stored += [] if saved.reused else [saved.stored_bytes]
-    except (ColonyMemoryError, ValueError) as error:  # what is damaged is told by others
-        logger.debug("what format 2 would give is not known: %s", error)
     first, *more = stored or [0]
     if not more or not newest.stored_bytes:
         return None
@@ -326,18 +317,13 @@ def assess(
     return Protection(state, of, newest, age, stale, problems, damaged, read.closed, empty, theirs)
 
 
+def _how_bad(each: Protection) -> tuple[int, bool, timedelta]:
+    return _WORST_FIRST.index(each.state), each.age is not None, -(each.age or timedelta(0))
+
+
 def _is_empty(label: LabelMap) -> bool:
     """Nothing is saved under a label that has files, as where its last snapshot was deleted."""
     return label.newest is None and not label.broken and not label.unsigned
-
-
-def least_protected(verdicts: Iterable[Protection]) -> Protection:
-    """The verdict on several labels: that on the one with the worst, and of those on the stalest."""
-
-    def rank(each: Protection) -> tuple[int, bool, timedelta]:
-        return _WORST_FIRST.index(each.state), each.age is not None, -(each.age or timedelta(0))
-
-    return min(verdicts, key=rank, default=Protection("not protected", empty=True))
 
 
 def _damage(label: LabelMap, read: Newest) -> Iterator[Problem]:

@@ -118,18 +118,17 @@ def restore_folder(
         snapshot: Which one: an id, the beginning of one, ``latest``, or ``latest~2``; by default the latest.
         at: In place of that, a time: the newest that is not after it. As text ``2026-11-01T12:00``, a day, ``3h ago``.
         only: Globs: only files whose path matches one; ``*`` matches ``/`` too.
-        force: Replace files whatever becomes of their text, files that a program has open, and real text by masked
-            text.
+        force: Replace what is saved nowhere, files that a program has open, and real text by masked text.
         delete: Also remove files that the snapshot does not have.
         snapshot_first: First save what the folder holds, under the label with ``-before-restore`` at its end.
-        merge: Join the snapshot with what the folder holds, by file and then by line, over what both come from. Where
-            both changed the same lines, the snapshot's text is put beside that of the folder.
+        merge: Join the snapshot with what the folder holds, by file and then by line. Where both changed the same
+            lines, the snapshot's text is put beside that of the folder.
         dry_run: Change nothing, and tell what would be done and what would stop it.
         fallback: Where the snapshot is damaged, take the newest intact one.
         salvage: Where it is damaged, take of each document the newest text that is proven, as
             :meth:`ColonyMemory.salvage` does; ``salvaged`` tells from when.
-        fill: Take what the snapshot lacks, since it never stood still or could not be read, from the newest older one
-            that has it: each directory or store whole from one, and not over what the folder alone holds of it.
+        fill: Take what the snapshot lacks from the newest older one that has it: each directory or store whole from
+            one, and not over what the folder alone holds of it.
         exclude: With ``snapshot_first``, what to leave out of what is saved, as :func:`save_folder` does. With
             ``delete`` it is refused: what no backup saves would be removed.
         allow_secrets: With ``snapshot_first``, likely secrets that are saved, besides those that the last save of the
@@ -147,16 +146,16 @@ def restore_folder(
     """
     require_synchronous(memory)
     globs = tuple(texts("only", only))
-    if snapshot is not None and at is not None:
-        raise ValueError("snapshot and at each name a snapshot: give one of them")
-    if delete and globs:
-        raise ValueError("delete would remove all that only does not choose: give one of them")
-    if delete and (host is not None or several("exclude", exclude)):
-        raise ValueError("delete would remove what a backup of this folder leaves out")
-    if merge and (delete or globs or snapshot_first):
-        raise ValueError("merge joins all of two memories, and takes nothing away: give it alone")
-    if salvage and (delete or merge):
-        raise ValueError("what is salvaged lacks what is lost, and is of several snapshots: give salvage alone")
+    left_out = host is not None or bool(several("exclude", exclude))
+    for is_wrong, why in (
+        (snapshot is not None and at is not None, "snapshot and at each name a snapshot: give one of them"),
+        (delete and globs, "delete would remove all that only does not choose: give one of them"),
+        (delete and left_out, "delete would remove what a backup of this folder leaves out"),
+        (merge and (delete or globs or snapshot_first), "merge joins all of two memories: give it alone"),
+        (salvage and (delete or merge), "what is salvaged is of several snapshots: give it alone"),
+    ):
+        if is_wrong:
+            raise ValueError(why)
     if delete or snapshot_first:
         refuse_vault_inside(memory, [directory])
     if at is not None:

@@ -172,7 +172,7 @@ class FolderSave:
         refuse_vault_inside(memory, self._paths)
         self._memory, self._what, self._options = memory, what, options.cleared()
         self._patience, self._unattended = patience, unattended
-        self._index, self._anew = FolderIndex(problem=None if noted else ""), not index
+        self.index, self._anew = FolderIndex(problem=None if noted else ""), not index
         self._places = {os.fspath(each): real_path(each) for each in self._paths} if unattended else {}
         self._kept = contextlib.ExitStack()
         self._is_open = not noted
@@ -187,15 +187,6 @@ class FolderSave:
     def __exit__(self, *_: object) -> None:
         self._kept.close()
 
-    @property
-    def options(self) -> BackupOptions:
-        return self._options
-
-    @property
-    def problem(self) -> str | None:
-        """Why no index is kept, None where one is; empty where nobody asked for one."""
-        return self._index.problem
-
     def read(self, *, on_progress: Callable[[int, int, str], None] | None = None) -> Capture:
         """Read what is to be saved, once the command that goes before it is done; where it is all as it was saved last,
         nothing.
@@ -206,7 +197,7 @@ class FolderSave:
                 run_before(self._options.before, first.path if first.is_directory else first.path.parent)
             return read_by_index(
                 self._what,
-                self._index if self._index.problem is None else None,
+                self.index if self.index.problem is None else None,
                 anew=self._anew,
                 **self._options.of_reading,
                 max_bytes=self._memory._session.max_bytes,
@@ -245,7 +236,7 @@ class FolderSave:
         """A capture without an index: with the times that this client saved, if all else is the same."""
         session, label = self._memory._session, self._options.label
         now = capture.documents.get(ATTRIBUTES_NAME)
-        if self._index.problem is None or now is None:
+        if self.index.problem is None or now is None:
             return capture
         bare = {name: text for name, text in capture.documents.items() if name != ATTRIBUTES_NAME}
         for same in (bare, {**bare, ATTRIBUTES_NAME: at_known_times(now, session.attributes.get(label, ""))}):
@@ -266,7 +257,7 @@ class FolderSave:
             latest = next((info for info in infos if info.head and info.pinned), None)
             if latest is not None and capture.documents:
                 return digest(capture.documents) == latest.plaintext_sha256
-            return latest is not None and self._index.read().snapshot_id == latest.snapshot_id
+            return latest is not None and self.index.read().snapshot_id == latest.snapshot_id
         return False
 
     def _open(self) -> None:
@@ -277,32 +268,32 @@ class FolderSave:
         self._is_open = True
         paths, patience = self._paths, self._patience
         opened = open_index(paths, vault=vault, label=label, patience=patience, unattended=self._unattended)
-        self._index = self._kept.enter_context(opened)
+        self.index = self._kept.enter_context(opened)
         by_value = session.home(label)
-        if self._index.problem is not None:
+        if self.index.problem is not None:
             self._memory = with_home(self._memory, label, by_value)
             # Each folder is a writer of its own all the same.
             origin = origin_of(label, *sorted(str(real_path(each)) for each in self._paths))
             self._memory._session.origins = {label: origin}
             return
-        if by_value.read() and not self._index.read():
-            self._index.write(by_value.read())  # what this very client has restored or saved by value
-        self._memory = with_home(self._memory, label, self._index)
-        if self._index.proven is not None and not self._anew:
-            snapshot_id, when = self._index.proven
+        if by_value.read() and not self.index.read():
+            self.index.write(by_value.read())  # what this very client has restored or saved by value
+        self._memory = with_home(self._memory, label, self.index)
+        if self.index.proven is not None and not self._anew:
+            snapshot_id, when = self.index.proven
             with contextlib.suppress(ValueError):
                 session.good.setdefault(manifest_filename(label, snapshot_id), datetime.fromisoformat(when))
 
     def _note(self, info: SnapshotInfo | None) -> None:
         """Let the index know what every file is, and the rest of what the next run need not find out."""
         survey = None if self._capture is None else self._capture.survey
-        if survey is None or self._index.problem is not None:
+        if survey is None or self.index.problem is not None:
             return
-        survey.note(self._index)
+        survey.note(self.index)
         if info is not None:
             good = self._memory._session.good.get(manifest_filename(info.label, info.snapshot_id))
             proven = None if good is None else (info.snapshot_id, good.isoformat())
-            self._index.update(options=self._options.of_folder, proven=proven)
+            self.index.update(options=self._options.of_folder, proven=proven)
 
 
 def with_home(memory: ColonyMemory, label: str, home: BasisHome) -> ColonyMemory:

@@ -90,8 +90,8 @@ def save(
         make_unchosen(opened.place)
         with opened.working("Saving to"):
             saved = saving.save(capture, reuses_pinned=reuses_pinned)
-    if saving.problem:
-        opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.problem}")
+    if saving.index.problem:
+        opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.index.problem}")
     info, how = saved.info, options.on_conflict
     if info.diverged_from and not info.reused and how != "raise":  # else a warning has told
         outputs.caution(_diverged_line(info, joined=how == "merge"))
