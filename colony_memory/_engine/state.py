@@ -203,11 +203,10 @@ class State(Value):
 
     def lists(self, snapshot_id: str | None) -> bool:
         """True if a snapshot is listed, as far as it was looked at."""
-        if snapshot_id is None:
-            return False
+        own = snapshot_id or ""
         if self.files is not None:
-            return snapshot_id in self.files.manifests and not self.pointer.took_out(snapshot_id)
-        return self.pointer.entry(snapshot_id) is not None
+            return own in self.files.manifests and not self.pointer.took_out(own)
+        return self.pointer.entry(own) is not None
 
     def entry(self, snapshot_id: str | None) -> Entry | None:
         """The entry of a whole snapshot, else what the pointer lists of it, else None."""

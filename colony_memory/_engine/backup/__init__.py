@@ -181,13 +181,10 @@ def _tell_weaker(job: Job, state: State) -> None:
 
 async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
     """The latest if it is whole and holds just this under the same trust; and the label, looked at for that."""
-    session = job.session
-    latest = state.follow
+    session, latest = job.session, state.follow
     named = state.written if session.trust.accept_legacy_pointer else state.pointer.snapshot_id
-    if latest is None or named != latest:
-        return state, None  # the pointer has to be written anew
-    entry = state.entry(latest)
-    if entry is None or not await job.holds(entry):
+    entry = state.entry(latest) if named == latest else None  # else the pointer has to be written anew
+    if latest is None or entry is None or not await job.holds(entry):
         return state, None
     listed = await list_files(session, state)
     if listed.doubt is not None:
