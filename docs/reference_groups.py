@@ -85,7 +85,6 @@ GROUPS = (
         {
             "shell.app.open": ("choose_place", "Place"),
             "shell.app.pick": ("find", "find_at"),
-            "shell.app.restore": ("save_present",),
             "shell.app.content": ("content_of",),
             "shell.app.compare": ("file_history", "FileHistory", "search_files"),
             "shell.app.protection": ("check_protection", "Checked", "Protection", "Problem", "Newest"),
