@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._boundary import require_text
 from colony_memory._diff import File, Steps, file_patch
-from colony_memory._engine.load import Walk, most_stored, nothing_saved
+from colony_memory._engine.load import UNREADABLE, Walk, most_stored, nothing_saved
 from colony_memory._engine.observe import observed, spent_by
 from colony_memory._engine.restore import read
 from colony_memory._engine.session import warn
@@ -17,14 +17,7 @@ from colony_memory._format.json import exact_documents
 from colony_memory._format.names import id_order, manifest_filename
 from colony_memory._matching import Found, Pattern
 from colony_memory._values import Record, Value, replace
-from colony_memory.exceptions import (
-    DecryptionError,
-    Hint,
-    SnapshotCorrupt,
-    SnapshotNotFound,
-    UntrustedSnapshot,
-    message_of,
-)
+from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt, message_of
 from colony_memory.reports import Change, Match, SearchReport, SnapshotDiff, compare, count_lines
 
 if TYPE_CHECKING:
@@ -58,7 +51,7 @@ async def walk(
             continue
         try:
             await session.vault.compute(see, *await reading.read(info))
-        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError, Unreadable) as wrong:
+        except (*UNREADABLE, Unreadable) as wrong:
             error, passed[info.snapshot_id] = error or wrong, message_of(wrong)
             closed = wrong.hint if isinstance(wrong, DecryptionError) else None
             _pass_over(label, info.snapshot_id, message_of(wrong), closed)

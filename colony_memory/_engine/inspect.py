@@ -21,14 +21,7 @@ from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.chain import MAX_ON_BASE
 from colony_memory._values import replace
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    DecryptionError,
-    SnapshotCorrupt,
-    UnsupportedFormat,
-    UntrustedSnapshot,
-    message_of,
-)
+from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, UntrustedSnapshot, message_of
 from colony_memory.reports import Fact, LabelMap, SnapshotCheck, VaultMap, VerifyReport
 from colony_memory.snapshot import Manifest
 from colony_memory.trust import OPEN, lacks_signature, previous_of
@@ -132,7 +125,7 @@ async def _check_content(
     except DecryptionError as error:
         return replace(found(parts, "unchecked"), closed=message_of(error))
     except ColonyMemoryError as error:
-        if isinstance(error, UnsupportedFormat) or not isinstance(error, SnapshotCorrupt):
+        if type(error) is not SnapshotCorrupt:  # of a newer format, perhaps
             return found(unseen, "unchecked", error)  # nothing was looked into, which is not to have found damage
         if parts == "ok" and error.file in manifest.part_files:
             return found("bad", "unchecked", error)

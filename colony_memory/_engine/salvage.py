@@ -17,14 +17,7 @@ from colony_memory._format.payload import digests_of, tree_of
 from colony_memory._format.record import fold
 from colony_memory._format.v2.build import ChainManifest, read_proven
 from colony_memory._values import replace
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    DecryptionError,
-    SnapshotCorrupt,
-    UnsupportedFormat,
-    UntrustedSnapshot,
-    message_of,
-)
+from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UnsupportedFormat, UntrustedSnapshot, message_of
 from colony_memory.reports import Salvaged, SnapshotCheck
 from colony_memory.snapshot import Manifest
 
@@ -54,18 +47,15 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
     except UnsupportedFormat:
         raise
     except (SnapshotCorrupt, UntrustedSnapshot, Unreadable) as error:
-        damage: ColonyMemoryError = error
-    else:
-        documents = whole.documents
-        told = Salvaged(wanted, documents, dict.fromkeys(documents, wanted), doc_count=len(documents))
-        return await with_basis(session, replace(whole, state=state)), told
-    near.passed[wanted] = message_of(damage)
-    found = await near.salvage(wanted)
-    if found is None:
-        raise damage
-    main, salvaged = found
-    restored = await with_basis(session, replace(main, state=state), whole=False)
-    return restored, replace(salvaged, damage=message_of(damage))
+        near.passed[wanted] = message_of(error)
+        found = await near.salvage(wanted)
+        if found is None:
+            raise
+        main, salvaged = found
+        restored = await with_basis(session, replace(main, state=state), whole=False)
+        return restored, replace(salvaged, damage=message_of(error))
+    told = Salvaged(wanted, whole.documents, dict.fromkeys(whole.documents, wanted), doc_count=len(whole.documents))
+    return await with_basis(session, replace(whole, state=state)), told
 
 
 async def salvage_documents(session: Session, *, label: str, snapshot_id: str | None) -> Salvaged:
