@@ -136,11 +136,10 @@ def with_merged(basis: Basis, snapshot_id: str) -> Basis:
 
 
 def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
-    """True if the latest is of another writer whose text this memory never held. It is none without a basis, nor where
-    somebody has deleted the newest: the basis is listed no more, and the latest was listed when it was noted.
-    """
+    """True if the latest is of another writer whose text this memory never held; none without a basis."""
     if not basis or latest is None or latest in basis.own:
         return False
+    # Else somebody has deleted the newest: the basis is listed no more, and the latest was when it was noted.
     return listed or latest not in basis.listed
 
 

@@ -230,13 +230,12 @@ def set_back(pointer: Pointer, manifests: Iterable[Manifest]) -> RollbackDetecte
 
 
 def latest_without_pointer(found: State) -> State:
-    """The newest whole snapshot, if it may be the latest. Where a trusted manifest names the one before it, its writer
-    also signed the pointer: with that signature the proof is gone that nothing newer was removed.
-    """
+    """The newest whole snapshot, if it may be the latest."""
     label, trust = found.label, found.asked.trust
     distrusted = trust.require_signature or isinstance(found.refusal, UntrustedSnapshot)
     why, found = found.problem, replace(found, refusal=None)
     found = mark_committed(found)
+    # Who names the one before it signed the pointer too: without that, nothing proves that no newer one was removed.
     signs = [each for each, read in found.trusted.items() if follows_signed_pointer(read.raw)]
     found = _follow_newest(replace(found, signs=bool(signs)))
     if found.asked.pins and distrusted and signs and not trust.accept_legacy_pointer:

@@ -52,9 +52,7 @@ class StoredFile(NamedTuple):
 
 
 class Shelf:
-    """Packs that were read, for the snapshots that need them too: those used last, up to some characters. ``ahead`` are
-    files that were read before they were asked for, None for one that is not there; they are used up.
-    """
+    """Packs that were read, those used last up to some characters, and files read ahead, None for one not there."""
 
     def __init__(self, room: int, ahead: Mapping[str, StoredFile | None] | None = None) -> None:
         self._room, self._packs, self.ahead = room, dict[str, StoredFile](), dict(ahead or {})

@@ -212,9 +212,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
 async def _publish(
     job: Job, state: State, built: BuiltSnapshot, stream: str, inherited: Sequence[str]
 ) -> Published | None:
-    """A row in the catalogue, and the latest, unless another client's is that; None where it has to be made anew:
-    others may have taken it for a leftover, or began the label at the same moment.
-    """
+    """A row in the catalogue, and the latest, unless another client's is that; None where it has to be made anew."""
     session, mine = job.session, built.info.snapshot_id
     before, given_up = state, False
 
