@@ -8,6 +8,7 @@ from dataclasses import fields
 
 import cli_runs
 import pytest
+from cli_runs import POSIX
 from documentation_pages import ROOT, read
 
 from colony_memory import SnapshotInfo
@@ -107,3 +108,8 @@ def test_a_vault_that_refuses_is_code_5_and_one_line(cli, server, folder, verb, 
     assert not (folder.parent / "out").exists()
     assert err.startswith("error: ")
     assert says in err
+
+
+@POSIX
+def test_an_error_is_told_by_a_public_name(cli, vault, folder):
+    assert json.loads(cli("backup", "--json", "--before", "false", folder)[2])["kind"] == "ColonyMemoryError"

@@ -187,7 +187,8 @@ def kind_of(error: BaseException) -> str:
     if isinstance(error, UsageError):
         return "UsageError"
     cause = error.__cause__ if isinstance(error, Failure) else error
-    public = [kind.__name__ for kind in type(cause).__mro__ if not kind.__name__.startswith("_")]
+    kinds = [kind for kind in type(cause).__mro__ if "._" not in f"{kind.__module__}.{kind.__name__}"]
+    public = [kind.__name__ for kind in kinds]
     return "Failure" if cause is None else public[0] if public[0] != "Exception" else type(cause).__name__
 
 
