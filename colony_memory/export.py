@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from colony_memory._boundary import corrupt, require_text
 from colony_memory._format.json import load_object
 from colony_memory._format.names import manifest_filename, read_filename, require_id, require_label
 from colony_memory._values import Value, replace
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
-from colony_memory.snapshot import read_manifest
-
-if TYPE_CHECKING:
-    from colony_memory.snapshot import SnapshotInfo
+from colony_memory.snapshot import SnapshotInfo, read_manifest
 
 __all__ = ["EXPORT_FORMAT", "Export", "read_export", "write_export"]
 

@@ -9,15 +9,11 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, is_count
 from colony_memory._values import Value, field, names_of
-from colony_memory.snapshot import created
-
-if TYPE_CHECKING:
-    from colony_memory.snapshot import SnapshotInfo
+from colony_memory.snapshot import SnapshotInfo, created
 
 #: How long a backup keeps a snapshot that a much smaller one followed.
 SHRINK_GRACE = timedelta(days=30)

@@ -14,7 +14,7 @@ from colony_memory._format.names import COUNT, DIGEST, TEXT, TEXTS, TREE, expect
 from colony_memory._format.payload import Spend, check_tree, digests_of, sha256, spend_freely, unpack
 from colony_memory._values import Value, cached_property, field, pattern
 from colony_memory.exceptions import Hint, SnapshotCorrupt
-from colony_memory.signing import sign_manifest
+from colony_memory.signing import Signer, sign_manifest
 from colony_memory.trust import previous_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from colony_memory._format.age import Lock
     from colony_memory._format.v2.build import Facts
     from colony_memory._format.v2.chain import Chain
-    from colony_memory.signing import Signer
 
     class Beside(TypedDict, total=False):
         """The facts of a manifest beside its content, and its signer."""

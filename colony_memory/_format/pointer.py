@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colony_memory._boundary import corrupt
 from colony_memory._format import LATEST_FORMAT, names
-from colony_memory._format.catalog import Catalog
+from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.json import load_object, peak_weight
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
 from colony_memory._format.names import id_order
 from colony_memory._values import Value, cached_property, field
 from colony_memory.exceptions import SnapshotCorrupt
-from colony_memory.signing import sign_manifest
-
-if TYPE_CHECKING:
-    from colony_memory._format.catalog import Entry
-    from colony_memory.signing import Signer
+from colony_memory.signing import Signer, sign_manifest
 
 # Of a pointer, by `peak_weight`: several times that of the largest catalogue with 100,000 ids that are removed.
 _MOST_WEIGHT = 64 * 2**20

@@ -5,18 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colony_memory._format.json import canonical, load_object, shown, utf8_pieces
 from colony_memory._format.names import TEXTS, expect, is_count, is_text
 from colony_memory._format.payload import digests_of, of_file, sha256
 from colony_memory._format.record import RECORD_NAME, joined_size, record_pieces, take_apart
-from colony_memory._format.v2.delta import gaps, match
+from colony_memory._format.v2.delta import Match, gaps, match
 from colony_memory._format.v2.zstd import TooLarge
 from colony_memory._values import NamedTuple, Value, cached_property
-
-if TYPE_CHECKING:
-    from colony_memory._format.v2.delta import Match
 
 _KEYS = ("drop", "move", "put")
 _OPTIONAL = "bytes"
