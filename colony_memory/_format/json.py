@@ -204,16 +204,13 @@ class _Reader:
         if end < len(self._window):
             self._at = end
             return str(text)
-        pieces, plain = [_narrow(text)], text.isascii()
+        pieces = [_narrow(text)]
         while end == len(self._window):
             if not self._load():
                 raise ValueError("a string does not end")
             text, end = _scan(self._window, 0)
             pieces.append(_narrow(text))
-            plain = plain and text.isascii()
         self._at = end
-        if plain:
-            return "".join(pieces)  # type: ignore[arg-type]
         pieces.reverse()
         texts = list[str]()
         while pieces:
