@@ -4,12 +4,10 @@ restored or saved. Where another writer has saved since, a backup is a conflict.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from colony_memory._values import Record, Value, replace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # Own saves of each kind that are remembered. More pile up only where nothing succeeds for weeks.
 _MOST = 64

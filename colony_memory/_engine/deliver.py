@@ -19,7 +19,7 @@ from colony_memory._engine.files import (
 )
 from colony_memory._engine.load import Loaded
 from colony_memory._engine.publish import Move, publish, require_signer, touch
-from colony_memory._engine.session import warn
+from colony_memory._engine.session import Session, warn
 from colony_memory._engine.state import State, look, read_pointer_file, require_believed, require_listed
 from colony_memory._engine.store import ABSENT, ANY, Changed
 from colony_memory._format.catalog import Entry, few_lines
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from colony_memory._engine.session import Session
     from colony_memory.snapshot import SnapshotInfo
 
 # Seconds by which a count of writes that was taken up from the time may run ahead of it.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.label import GRACE, LabelFiles, require_complete
 from colony_memory._engine.observe import tally
-from colony_memory._engine.session import log
-from colony_memory._engine.state import list_label, read_manifests
+from colony_memory._engine.session import Session, log
+from colony_memory._engine.state import State, list_label, read_manifests
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.names import id_order, manifest_filename
 from colony_memory._values import Record, field, replace
@@ -28,15 +28,11 @@ from colony_memory.exceptions import (
     VaultError,
     VaultUnavailable,
 )
-from colony_memory.snapshot import MAX_FILE_BYTES
+from colony_memory.snapshot import MAX_FILE_BYTES, BuiltSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
-
-    from colony_memory._engine.session import Session
-    from colony_memory._engine.state import State
-    from colony_memory.snapshot import BuiltSnapshot
 
 
 async def free_bytes(session: Session) -> int | None:

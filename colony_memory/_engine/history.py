@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._boundary import require_text
@@ -10,7 +10,7 @@ from colony_memory._diff import File, Steps, file_patch
 from colony_memory._engine.load import UNREADABLE, Walk, most_stored, nothing_saved
 from colony_memory._engine.observe import observed, spent_by
 from colony_memory._engine.restore import read
-from colony_memory._engine.session import warn
+from colony_memory._engine.session import Session, warn
 from colony_memory._engine.state import State, look_at_all
 from colony_memory._engine.store import Unreadable
 from colony_memory._format.json import exact_documents
@@ -21,9 +21,6 @@ from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt, mes
 from colony_memory.reports import Change, Match, SearchReport, SnapshotDiff, compare, count_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from colony_memory._engine.session import Session
     from colony_memory.snapshot import SnapshotInfo
 
 

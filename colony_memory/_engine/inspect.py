@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.files import free_in
 from colony_memory._engine.judge import set_back
 from colony_memory._engine.keep import shrunk_in
-from colony_memory._engine.label import read_labels
+from colony_memory._engine.label import LabelFiles, read_labels
 from colony_memory._engine.load import not_found, room_for
 from colony_memory._engine.observe import observed, spending
 from colony_memory._engine.salvage import with_costs
@@ -22,17 +22,15 @@ from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.chain import MAX_ON_BASE
 from colony_memory._values import replace
 from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, UntrustedSnapshot, message_of
-from colony_memory.reports import Fact, LabelMap, SnapshotCheck, VaultMap, VerifyReport
+from colony_memory.reports import Fact, LabelMap, LifecycleEvent, SnapshotCheck, VaultMap, VerifyReport
 from colony_memory.snapshot import Manifest
 from colony_memory.trust import OPEN, lacks_signature, previous_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from colony_memory._engine.label import LabelFiles
     from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
-    from colony_memory.reports import LifecycleEvent
 
 # Another client may be at work between the reads.
 _TRIES = 3

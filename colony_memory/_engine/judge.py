@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.label import has_pointer
+from colony_memory._engine.label import LabelFiles, has_pointer
 from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename, read_head
@@ -30,7 +30,6 @@ from colony_memory.trust import ACCEPT_UNSIGNED, check_head, check_newer, follow
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from colony_memory._engine.label import LabelFiles
     from colony_memory._engine.state import State
 
 #: What reading a manifest gave: the manifest, why it is none or is not trusted, or None where it is not there.

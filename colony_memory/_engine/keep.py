@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING
 from colony_memory import retention as rules
 from colony_memory._boundary import require_type
 from colony_memory._engine.load import restores, unsealed_info
-from colony_memory._engine.state import forget
+from colony_memory._engine.state import State, forget
 from colony_memory._engine.store import Shelf
-from colony_memory._format.lineage import still_unmerged
+from colony_memory._format.lineage import Unmerged, still_unmerged
 from colony_memory._format.names import read_stamp, stamp
 from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import Value, replace
-from colony_memory.retention import Retention, Shrink, is_much_smaller
+from colony_memory.retention import PrunePlan, Retention, Shrink, is_much_smaller
 from colony_memory.snapshot import SnapshotInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.state import State
     from colony_memory._format.catalog import Entry
-    from colony_memory._format.lineage import Unmerged
-    from colony_memory.retention import PrunePlan
 
 
 _UNMERGED = "before-divergence"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colony_memory._boundary import unwrap
 from colony_memory._format.json import load_object, shown
@@ -21,9 +22,6 @@ from colony_memory._format.names import (
 )
 from colony_memory._values import NamedTuple, Value, cached_property, field, replace
 from colony_memory.exceptions import VaultError, VaultUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 
 class ListedFile(NamedTuple):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from colony_memory._engine.label import labels_there, read_labels
 from colony_memory._engine.observe import spending
-from colony_memory._engine.session import log, warn
-from colony_memory._engine.state import read_manifests
+from colony_memory._engine.session import Session, log, warn
+from colony_memory._engine.state import State, read_manifests
 from colony_memory._engine.store import Shelf, Unreadable
 from colony_memory._format import FORMAT, age
 from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
 from colony_memory._format.v2.build import ChainManifest, Facts, lock_of, read_chain, read_documents, read_packs, unseal
 from colony_memory._format.v2.build import build as build_chain
-from colony_memory._format.v2.chain import PACK_CHARS
+from colony_memory._format.v2.chain import PACK_CHARS, Chain, Pack
 from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import Value, field, replace
 from colony_memory.exceptions import (
@@ -32,17 +32,12 @@ from colony_memory.exceptions import (
     VaultUnavailable,
     message_of,
 )
+from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
 from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from colony_memory._engine.basis import Basis
-    from colony_memory._engine.session import Session
-    from colony_memory._engine.state import State
     from colony_memory._format.age import Identities, Lock
-    from colony_memory._format.v2.chain import Chain, Pack
-    from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
 
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
 _AHEAD = 15

@@ -11,7 +11,7 @@ from colony_memory._engine.label import pin_text, read_end
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, may_write, publish, require_signer, show_time
-from colony_memory._engine.session import warn
+from colony_memory._engine.session import Session, warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.manifest import check_tags
 from colony_memory._format.names import (
@@ -29,7 +29,6 @@ from colony_memory.exceptions import UnsupportedFormat
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
     from colony_memory.reports import LifecycleEvent
     from colony_memory.retention import PrunePlan, Retention

@@ -7,10 +7,10 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.session import log
-from colony_memory._engine.state import look, read_pointer_file, require_believed
+from colony_memory._engine.session import Session, log
+from colony_memory._engine.state import State, look, read_pointer_file, require_believed
 from colony_memory._engine.store import ABSENT, Changed
-from colony_memory._format.lineage import still_unmerged
+from colony_memory._format.lineage import Unmerged, still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename, read_head
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory._values import Value, replace
@@ -27,10 +27,7 @@ from colony_memory.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from colony_memory._engine.session import Session
-    from colony_memory._engine.state import State
     from colony_memory._format.catalog import Entry
-    from colony_memory._format.lineage import Unmerged
     from colony_memory.signing import Signer
 
 _TRIES = 8

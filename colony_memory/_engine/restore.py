@@ -11,8 +11,8 @@ from colony_memory._engine.keep import listed
 from colony_memory._engine.label import few, has_pointer, read_labels
 from colony_memory._engine.load import Loaded, load, nothing_saved, require_listed_one, unsealed_info
 from colony_memory._engine.observe import observed, of_snapshot
-from colony_memory._engine.session import log, warn
-from colony_memory._engine.state import look, read_manifests, require_sound, tell
+from colony_memory._engine.session import Session, log, warn
+from colony_memory._engine.state import State, look, read_manifests, require_sound, tell
 from colony_memory._engine.store import Unreadable
 from colony_memory._format import NO_DEFAULT
 from colony_memory._format.catalog import Entry
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from colony_memory._engine.basis import Basis
-    from colony_memory._engine.session import Session
-    from colony_memory._engine.state import State
     from colony_memory.reports import LifecycleEvent
 
 _D = TypeVar("_D")

@@ -20,7 +20,7 @@ from colony_memory._engine.publish import Move, publish, require_signer
 from colony_memory._engine.state import State, look, look_at_all, require_believed
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
-from colony_memory._format.lineage import stand_ins
+from colony_memory._format.lineage import Unmerged, stand_ins
 from colony_memory._format.names import (
     id_time,
     latest_filename,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._format.age import Lock
-    from colony_memory._format.lineage import Unmerged
     from colony_memory._format.v2.chain import Chain
     from colony_memory.snapshot import BuiltSnapshot
 

@@ -6,7 +6,7 @@ import copy
 import os
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -20,24 +20,19 @@ from colony_memory._format.json import printable, weight
 from colony_memory._format.names import manifest_filename, read_head, stamp
 from colony_memory._os.machine import origin_of
 from colony_memory._values import Record, replace
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, message_of
-from colony_memory.signing import did_key_of, require_cryptography
-from colony_memory.snapshot import read_manifest
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint, message_of
+from colony_memory.signing import Signer, did_key_of, require_cryptography
+from colony_memory.snapshot import Manifest, SnapshotInfo, read_manifest
 from colony_memory.trust import OPEN, Trust, read_trust
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-
     from colony_memory._engine.backup.save import Parent
     from colony_memory._engine.load import Unsealed
     from colony_memory._engine.store import Vault
     from colony_memory._format.age import Identities, Recipients
     from colony_memory._format.pointer import Pointer
     from colony_memory._format.rows import Entry
-    from colony_memory.exceptions import Hint
     from colony_memory.reports import Event, LifecycleEvent
-    from colony_memory.signing import Signer
-    from colony_memory.snapshot import Manifest, SnapshotInfo
     from colony_memory.witness import Witness
 
 

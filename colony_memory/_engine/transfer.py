@@ -14,7 +14,7 @@ from colony_memory._engine.label import LabelFiles, pin_text, read_labels, requi
 from colony_memory._engine.load import Reader, nothing_saved
 from colony_memory._engine.observe import observed, outside_verbs, saved
 from colony_memory._engine.restore import latest
-from colony_memory._engine.session import log, warn
+from colony_memory._engine.session import Session, log, warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import to_public
 from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
@@ -36,7 +36,6 @@ from colony_memory.vaults.memory import ExportVault
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from colony_memory._engine.session import Session
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["CopyReport", "copy", "export_snapshot", "import_snapshot"]

@@ -16,15 +16,11 @@ import stat
 import struct
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colony_memory._os.paths import Identity, encode_name, is_file
 from colony_memory._values import Record, field, pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 if sys.platform != "win32":
     import fcntl

@@ -10,16 +10,13 @@ import contextlib
 import os
 import sys
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colony_memory._os.machine import config_directory, expanded, state_directory
 from colony_memory._os.paths import local_bytes, real_path
 from colony_memory._values import pattern
 from colony_memory.exceptions import ColonyMemoryError, Hint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 STAGING_PREFIX = ".colony-memory-restoring-"
 LONGEST_COMPONENT = 255

@@ -10,8 +10,9 @@ import contextlib
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colony_memory._format.payload import sha256
 from colony_memory._os.files import Files, locked_in, make_directory
@@ -21,9 +22,6 @@ from colony_memory._values import NamedTuple, Value, getLogger, names_of, patter
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._identity import boot_id
 from colony_memory.exceptions import ColonyMemoryError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 logger = getLogger(__name__)
 

@@ -10,14 +10,11 @@ import base64
 import binascii
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from colony_memory._values import NamedTuple, cached_property
 from colony_memory.capture._secret_rules import TABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["KINDS", "Kind", "Place", "find"]
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
+from collections.abc import Container, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from colony_memory._values import cached_property
 from colony_memory.capture._secret_kinds import Place, find
 from colony_memory.capture._secret_rules import RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
 
 _BY = RULES.encode("ascii")  # by other rules something else is found
 _TIMES = 4  # how often escapes are undone

@@ -26,14 +26,13 @@ from colony_memory.capture._metadata import (
 from colony_memory.capture._secret_rules import RULES
 from colony_memory.capture._steady import NO_FILE, VANISHED, companions_of
 from colony_memory.capture._tree import PART, Row, is_settled
-from colony_memory.capture.secrets import Pieces, is_allowed, judge_secrets, shown_names
+from colony_memory.capture.secrets import Pieces, SecretFinding, is_allowed, judge_secrets, shown_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from colony_memory.capture._reading import Found
     from colony_memory.capture.index import FolderIndex
-    from colony_memory.capture.secrets import SecretFinding
 
 # What somebody took away is in no other snapshot for this one.
 _GONE = (VANISHED, NO_FILE, VAULT)

@@ -20,24 +20,21 @@ from colony_memory._os.open_files import settling
 from colony_memory._os.paths import decode_name, real_path
 from colony_memory._values import Value, field
 from colony_memory.capture._filenames import name_problem, quoted
-from colony_memory.capture._ignore import IgnoreRules, read_excluded
+from colony_memory.capture._ignore import Following, IgnoreRules, read_excluded
 from colony_memory.capture._journal import list_records
-from colony_memory.capture._metadata import contents_of, split_documents
+from colony_memory.capture._metadata import Contents, contents_of, split_documents
 from colony_memory.capture._reading import Found
 from colony_memory.capture._secret_rules import RULES
 from colony_memory.capture._steady import Sparse, reason_of
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._tree import Known, LeftOut, Note, Room, Tree
 from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
-from colony_memory.capture.secrets import masked_names, read_allowed
+from colony_memory.capture.secrets import SecretFinding, masked_names, read_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from colony_memory.capture._ignore import Following
-    from colony_memory.capture._metadata import Contents
     from colony_memory.capture.index import FolderIndex
-    from colony_memory.capture.secrets import SecretFinding
 
     SecretsChoice = Literal["stop", "warn", "mask", "allow"]
 

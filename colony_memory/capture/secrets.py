@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from colony_memory._boundary import several
 from colony_memory._values import pattern, replace
-from colony_memory.capture._metadata import METADATA_NAME, describe, load_metadata, split_documents
+from colony_memory.capture._metadata import METADATA_NAME, Metadata, describe, load_metadata, split_documents
 from colony_memory.capture._secret_rules import RULES
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretFinding, SecretsFound
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from colony_memory.capture._metadata import Metadata
     from colony_memory.capture._secret_kinds import Place
 
 __all__ = ["RULES", "SecretFinding", "find_secrets", "mask_secrets", "masked_names"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlia
 from colony_memory._boundary import is_coroutine
 from colony_memory._format import FORMAT, FORMAT_2, MAX_BYTES
 from colony_memory.exceptions import ColonyMemoryError, Hint
-from colony_memory.vaults import VaultBackend
+from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from colony_memory.encryption import Passphrase
     from colony_memory.reports import Event, LifecycleEvent
     from colony_memory.signing import Signer
-    from colony_memory.vaults import AsyncVaultBackend
     from colony_memory.witness import Witness
 
 __all__ = ["Awaiting", "Blocking", "awaited", "wire_of"]

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.names import require_label
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.schedule.child import TakenSignals, is_taken, send_again
-from colony_memory.schedule.loop import LONGEST_ASKED, Clock, Loop, Outcome, require_seconds
+from colony_memory.schedule.loop import LONGEST_ASKED, Clock, Loop, Outcome, Request, require_seconds
 
 if TYPE_CHECKING:
     from colony_memory.client import AsyncColonyMemory, ColonyMemory
-    from colony_memory.schedule.loop import Request
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["AsyncAutobackup", "Autobackup"]

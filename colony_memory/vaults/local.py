@@ -15,9 +15,9 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from colony_memory._os.files import TEMP_PREFIX, locked_in, make_directory, open_files
+from colony_memory._os.files import TEMP_PREFIX, Files, locked_in, make_directory, open_files
 from colony_memory._os.paths import UnfitFile, name_kind, real_path
 from colony_memory._values import Value
 from colony_memory.exceptions import (
@@ -29,9 +29,6 @@ from colony_memory.exceptions import (
 )
 from colony_memory.vaults import _files as files
 from colony_memory.vaults._files import MARKER, MOST_BYTES, Marked, MarkedVault
-
-if TYPE_CHECKING:
-    from colony_memory._os.files import Files
 
 __all__ = ["LocalVault"]
 

@@ -29,7 +29,7 @@ from colony_memory._engine.basis import is_conflict
 from colony_memory._engine.files import free_bytes, require_sizes
 from colony_memory._engine.load import restores
 from colony_memory._engine.observe import observed, saved
-from colony_memory._engine.session import warn
+from colony_memory._engine.session import Session, warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._format import FORMAT_2
 from colony_memory._format.json import exact_documents
@@ -39,7 +39,6 @@ from colony_memory._values import Value, replace
 from colony_memory.exceptions import ColonyMemoryError, Hint, QuotaExceeded, VaultError, message_of
 
 if TYPE_CHECKING:
-    from colony_memory._engine.session import Session
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._boundary import require_text, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, MemoryHome, is_conflict, settled, stood_for, with_merged
-from colony_memory._engine.keep import policy_of
+from colony_memory._engine.keep import Planned, policy_of
 from colony_memory._engine.load import UNREADABLE, load, restores, unsealed_info, would_do
 from colony_memory._engine.observe import observed
-from colony_memory._engine.session import warn
-from colony_memory._engine.state import list_files, look
+from colony_memory._engine.session import Session, warn
+from colony_memory._engine.state import State, list_files, look
 from colony_memory._format import FORMAT_2
-from colony_memory._format.catalog import few_lines
+from colony_memory._format.catalog import Entry, few_lines
 from colony_memory._format.json import exact_documents, printable
 from colony_memory._format.lineage import Lineage, Unmerged, merge_base, stand_ins, still_unmerged
 from colony_memory._format.manifest import MAX_NOTE, check_tags
@@ -26,21 +26,15 @@ from colony_memory._format.payload import tree_of
 from colony_memory._format.record import lacks_text
 from colony_memory._values import Record, Value, field
 from colony_memory.exceptions import ConflictDetected, DecryptionError, Hint, message_of
-from colony_memory.signing import did_key_of
-from colony_memory.snapshot import digest
+from colony_memory.signing import Signer, did_key_of
+from colony_memory.snapshot import SnapshotInfo, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from colony_memory._engine.keep import Planned
-    from colony_memory._engine.session import Session
-    from colony_memory._engine.state import State
-    from colony_memory._format.catalog import Entry
     from colony_memory._format.v2.state import State as Memory
     from colony_memory.reports import Merged
     from colony_memory.retention import Retention
-    from colony_memory.signing import Signer
-    from colony_memory.snapshot import SnapshotInfo
 
 _CONFLICT = ("raise", "continue", "merge")
 

@@ -20,12 +20,12 @@ from colony_memory._engine.files import (
     took_long,
     upload,
 )
-from colony_memory._engine.keep import ages, newest_good, note_shrink, plan_for
+from colony_memory._engine.keep import Planned, ages, newest_good, note_shrink, plan_for
 from colony_memory._engine.label import few
 from colony_memory._engine.load import builder, load, open_manifest, remember
 from colony_memory._engine.publish import Move, Published, publish, touch
-from colony_memory._engine.session import log, warn
-from colony_memory._engine.state import look
+from colony_memory._engine.session import Session, log, warn
+from colony_memory._engine.state import State, look
 from colony_memory._engine.store import Unanswered, to_public
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
@@ -46,20 +46,16 @@ from colony_memory.exceptions import (
     message_of,
 )
 from colony_memory.retention import Shrink, document_bytes, find_ruined, is_much_smaller
+from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo, created
 from colony_memory.snapshot import build as build_parts
-from colony_memory.snapshot import created
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from colony_memory._engine.backup.job import Job
-    from colony_memory._engine.keep import Planned
-    from colony_memory._engine.session import Session
-    from colony_memory._engine.state import State
     from colony_memory._format.age import Lock
     from colony_memory._format.v2.chain import Chain
     from colony_memory._format.v2.state import State as Memory
-    from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
 
 # Documents whose sizes a pointer tells; it is a file of bounded size.
 _MOST = 5_000

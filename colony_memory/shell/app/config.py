@@ -7,25 +7,21 @@ import re
 import shlex
 import stat
 import sys
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from colony_memory._boundary import read_written, require_as_meant
 from colony_memory._format.names import require_label
-from colony_memory._os.files import read_file
+from colony_memory._os.files import Contents, read_file
 from colony_memory._os.machine import config_directory, expanded
 from colony_memory._values import Value, field, pattern
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.retention import Retention
 from colony_memory.shell.app.keys import settled_identities, settled_recipients
 from colony_memory.vaults import VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from colony_memory._os.files import Contents
 
 _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 _DURATION = pattern("".join(rf"(?:([0-9]{{1,12}}){unit}\s*)?" for unit, _ in _UNITS), re.IGNORECASE | re.ASCII)

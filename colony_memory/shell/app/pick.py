@@ -16,14 +16,13 @@ from colony_memory._values import pattern, replace
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import newest_first
 from colony_memory.shell.app.open import require_synchronous
-from colony_memory.snapshot import created
+from colony_memory.snapshot import SnapshotInfo, created
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Change, LabelMap
-    from colony_memory.snapshot import SnapshotInfo
 
 
 #: Units of an age in seconds, the largest first.

@@ -25,7 +25,7 @@ from colony_memory.exceptions import (
 from colony_memory.shell.app.compare import Unsaved, find_unsaved
 from colony_memory.shell.app.open import identify_vault, require_synchronous
 from colony_memory.shell.app.pick import BEFORE_RESTORE, left_out, refused_latest
-from colony_memory.snapshot import created
+from colony_memory.snapshot import SnapshotInfo, created
 from colony_memory.trust import older_than_signing
 from colony_memory.vaults.local import LocalVault
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import LabelMap, SnapshotCheck, VaultMap
     from colony_memory.schedule.last_run import RunLog
-    from colony_memory.snapshot import SnapshotInfo
 
 #: ``protected``: the newest snapshot was read in full, and nothing is wrong. ``saved``: the same, and not all was read,
 #: so that damage would not show. ``ahead``: the folder that was asked for has what is not saved. ``at risk``: a

@@ -18,13 +18,13 @@ from colony_memory._os.machine import origin_of
 from colony_memory._os.paths import real_path
 from colony_memory._values import Value, replace
 from colony_memory.capture._identity import unmoved
-from colony_memory.capture._metadata import at_known_times
+from colony_memory.capture._metadata import Contents, at_known_times
 from colony_memory.capture.folder import Capture, end_unfinished, find_sources, read_by_index, require_directory
 from colony_memory.capture.index import FolderIndex, open_index
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, ConflictDetected, VaultError
 from colony_memory.shell.app.open import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.shell.app.options import BackupOptions, run_before
-from colony_memory.snapshot import digest
+from colony_memory.snapshot import SnapshotInfo, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from colony_memory._engine.basis import BasisHome
-    from colony_memory.capture._metadata import Contents
     from colony_memory.capture.folder import LeftOut, SecretsChoice
     from colony_memory.client import ColonyMemory
     from colony_memory.retention import Retention
-    from colony_memory.snapshot import SnapshotInfo
 
 
 class Saved(Value):

@@ -6,8 +6,9 @@ What is not plain, such as an error, goes to click, which takes longer to load t
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colony_memory._values import names_of
 from colony_memory.shell.app import config
@@ -15,12 +16,7 @@ from colony_memory.shell.app.agents import AGENTS
 from colony_memory.shell.app.config import Setting
 from colony_memory.shell.app.pick import names_a_snapshot
 from colony_memory.shell.cli import app
-from colony_memory.shell.words.errors import PROGRAM, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from colony_memory.shell.words.errors import Asked
+from colony_memory.shell.words.errors import PROGRAM, Asked, UsageError
 
 
 class Call:

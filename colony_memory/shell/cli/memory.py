@@ -13,19 +13,15 @@ from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
 from colony_memory.shell.app.agents import AGENTS, Host
 from colony_memory.shell.app.keys import client_arguments
-from colony_memory.shell.app.open import choose_place
-from colony_memory.shell.cli.app import CURRENT
-from colony_memory.shell.cli.output import Progress
+from colony_memory.shell.app.open import Place, choose_place
+from colony_memory.shell.cli.app import CURRENT, CommonOptions
+from colony_memory.shell.cli.output import Output, Progress
 from colony_memory.shell.words import FEW, count
 from colony_memory.shell.words.errors import NO_VAULT, NOTHING_SAVED, PROGRAM, Failure, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
-
-    from colony_memory.shell.app.open import Place
-    from colony_memory.shell.cli.app import CommonOptions
-    from colony_memory.shell.cli.output import Output
 
 
 _ANOTHER = "set COLONY_API_KEY or --vault for another"

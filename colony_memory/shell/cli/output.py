@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import Value, asdict
 from colony_memory._version import __version__
-from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.exceptions import ColonyMemoryWarning, Hint
 from colony_memory.shell.words import count, draws, shown, shown_with_tabs, size
 from colony_memory.shell.words.errors import (
     FAILED,
@@ -33,7 +33,6 @@ from colony_memory.shell.words.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from colony_memory.exceptions import Hint
     from colony_memory.schedule.last_run import LastRun
 
 _DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,12 +17,7 @@ from colony_memory.shell.cli import app
 from colony_memory.shell.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, CommonOptions, Parameter, option_of
 from colony_memory.shell.cli.call import Call
 from colony_memory.shell.cli.output import Output
-from colony_memory.shell.words.errors import PROGRAM, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from colony_memory.shell.words.errors import Asked
+from colony_memory.shell.words.errors import PROGRAM, Asked, UsageError
 
 #: Verbs of restic, borg and git, and what they are called here.
 FOREIGN = {

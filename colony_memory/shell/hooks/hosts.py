@@ -18,7 +18,7 @@ from colony_memory._format.names import id_time
 from colony_memory._os.paths import is_empty
 from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryWarning, message_of
-from colony_memory.schedule.last_run import write_last_run
+from colony_memory.schedule.last_run import LastRun, RunLog, write_last_run
 from colony_memory.shell.app.pick import made_at, stamp
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from colony_memory.client import ColonyMemory
-    from colony_memory.schedule.last_run import LastRun, RunLog
     from colony_memory.snapshot import SnapshotInfo
 
 _T = TypeVar("_T")

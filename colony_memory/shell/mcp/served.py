@@ -19,7 +19,7 @@ from colony_memory._values import Value, cached_property, field
 from colony_memory.capture._identity import unmoved
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError, Hint, bad_argument, message_of
-from colony_memory.shell.app.open import refuse_vault_inside
+from colony_memory.shell.app.open import Place, refuse_vault_inside
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.pick import count_left_out, count_texts, made_at
 from colony_memory.shell.words import shown
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from colony_memory.shell.app.open import Place
     from colony_memory.shell.app.protection import Problem
     from colony_memory.snapshot import SnapshotInfo
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.names import latest_filename, manifest_filename, stamp
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, VaultError, message_of
 from colony_memory.shell.app.compare import every_history
-from colony_memory.shell.app.protection import check_protection
+from colony_memory.shell.app.protection import Checked, check_protection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Change, LabelMap, SnapshotCheck
-    from colony_memory.shell.app.protection import Checked
     from colony_memory.snapshot import SnapshotInfo
 
 _FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")

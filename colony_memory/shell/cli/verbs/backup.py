@@ -9,7 +9,7 @@ from colony_memory._values import asdict, replace
 from colony_memory.exceptions import Hint
 from colony_memory.shell.app.pick import count_texts, made_at, stamp
 from colony_memory.shell.cli import output as outputs
-from colony_memory.shell.cli.memory import make_unchosen, open_memory
+from colony_memory.shell.cli.memory import OpenVault, make_unchosen, open_memory
 from colony_memory.shell.cli.tables import amount, change_lines, changes
 from colony_memory.shell.words import FEW, age, count, few, now_utc, shown, size, stored
 from colony_memory.shell.words.errors import FAILED, Failure, exit_code
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from colony_memory.shell.app.options import BackupOptions
     from colony_memory.shell.app.save import Saved
     from colony_memory.shell.cli.app import CommonOptions, SavingOptions
-    from colony_memory.shell.cli.memory import OpenVault
     from colony_memory.snapshot import SnapshotInfo
 
 

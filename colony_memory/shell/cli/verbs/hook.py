@@ -15,7 +15,7 @@ from colony_memory._os.paths import is_empty
 from colony_memory._values import Record, asdict, replace
 from colony_memory.exceptions import ConflictDetected, PruneIncomplete, VaultUnavailable
 from colony_memory.shell.app.agents import AGENTS
-from colony_memory.shell.app.open import choose_place, refuse_vault_inside
+from colony_memory.shell.app.open import Place, choose_place, refuse_vault_inside
 from colony_memory.shell.cli import output as outputs
 from colony_memory.shell.cli.app import OPTIONS, CommonOptions, SavingOptions
 from colony_memory.shell.cli.memory import make_unchosen, open_memory, trust_of
@@ -27,7 +27,6 @@ from colony_memory.shell.words.errors import Failure, command, describe, kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from colony_memory.shell.app.open import Place
     from colony_memory.shell.app.save import Saved
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from colony_memory._values import asdict
 from colony_memory.exceptions import Hint
 from colony_memory.shell.app.pick import left_out, made_at, parse_moment, stamp
-from colony_memory.shell.cli.app import split_positional
+from colony_memory.shell.cli.app import CommonOptions, split_positional
 from colony_memory.shell.cli.memory import host_of, open_memory, tell_host
 from colony_memory.shell.cli.output import caution, first_interrupt_only
 from colony_memory.shell.words import age, count, few, now_utc, users_line
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from colony_memory.reports import Salvaged
     from colony_memory.shell.app.content import Filled
     from colony_memory.shell.app.restore import RestoredFolder
-    from colony_memory.shell.cli.app import CommonOptions
     from colony_memory.snapshot import SnapshotInfo
 
 _SHOWN = 10

@@ -13,7 +13,7 @@ from colony_memory._values import asdict
 from colony_memory.retention import Retention, newest_first
 from colony_memory.shell.app.config import make_retention
 from colony_memory.shell.app.pick import find_id, made_at, nothing_saved
-from colony_memory.shell.cli.memory import format_of, open_memory
+from colony_memory.shell.cli.memory import OpenVault, format_of, open_memory
 from colony_memory.shell.cli.output import confirm, styled
 from colony_memory.shell.words import age, count, now_utc, shown, size
 from colony_memory.shell.words.errors import FAILED, PROGRAM
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from colony_memory.client import ColonyMemory
     from colony_memory.shell.cli.app import CommonOptions, RetentionOptions
-    from colony_memory.shell.cli.memory import OpenVault
 
 #: What stands in the place of a text that is taken out.
 _REMOVED = "***REMOVED***"

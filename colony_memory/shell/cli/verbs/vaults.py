@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from colony_memory._values import asdict
 from colony_memory.client import ColonyMemory
 from colony_memory.shell.app.pick import find_id, made_at, may_name_a_snapshot, nothing_saved, stamp
-from colony_memory.shell.cli.app import CURRENT, parameters_of
+from colony_memory.shell.cli.app import CURRENT, CommonOptions, parameters_of
 from colony_memory.shell.cli.memory import OpenVault, at_vault, format_of, naming_the_vault, open_memory, trust_of
 from colony_memory.shell.cli.output import Output
 from colony_memory.shell.cli.tables import Column, draw
@@ -20,6 +20,7 @@ from colony_memory.shell.words import age, count, now_utc, shown, size, stored
 from colony_memory.shell.words.errors import FAILED, NOT_PROVEN, Failure
 from colony_memory.transfer import (
     MAX_EXPORT_BYTES,
+    Export,
     ExportVault,
     copy,
     load_export,
@@ -31,8 +32,6 @@ from colony_memory.trust import older_than_signing
 
 if TYPE_CHECKING:
     from colony_memory.reports import VerifyReport
-    from colony_memory.shell.cli.app import CommonOptions
-    from colony_memory.transfer import Export
 
 #: Each fact is a column of the name of its field.
 _CHECKS = (
