@@ -129,7 +129,8 @@ class FolderIndex:
             basis, options = _load_basis(known["basis"]), known["options"]
             if not isinstance(options, dict):
                 raise TypeError("malformed")
-            self.proven = _pair(known["proven"])
+            one, other = map(_text, known["proven"] or ("", ""))
+            self.proven = (one, other) if one else None
             self._basis, self.options = basis, options
             if directory.look(_beside(name, "ended")) is not None:
                 self._basis = lost(basis)
@@ -319,11 +320,6 @@ def _text(found: Any) -> str:
     if not isinstance(found, str):
         raise ValueError("malformed")  # noqa: TRY004 - what was read is wrong
     return found
-
-
-def _pair(found: Any) -> tuple[str, str] | None:
-    one, other = map(_text, found or ("", ""))
-    return (one, other) if found else None
 
 
 def _load_row(found: list[Any]) -> Row:
