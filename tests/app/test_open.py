@@ -8,7 +8,7 @@ import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, VaultMissing, signing
 from colony_memory.shell.app.config import read_setting
-from colony_memory.shell.app.keys import client_arguments, load_signer
+from colony_memory.shell.app.keys import client_arguments
 from colony_memory.shell.app.open import choose_place, refuse_vault_inside
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
@@ -48,7 +48,7 @@ def test_a_key_file_that_cannot_be_used_is_a_bad_argument(key, tmp_path, monkeyp
     (tmp_path / "empty").touch(0o600)
     for name in ("none", "empty"):
         with pytest.raises(ValueError, match=name):
-            load_signer(tmp_path / name)
+            client_arguments(key_file=tmp_path / name)
     if os.name != "nt":
         key.chmod(0o644)
         with pytest.raises(ValueError, match="open to others"):
@@ -59,7 +59,7 @@ def test_a_key_file_that_cannot_be_used_is_a_bad_argument(key, tmp_path, monkeyp
 
     monkeypatch.setattr(signing, "require_cryptography", missing)
     with pytest.raises(ColonyMemoryError, match="not installed, and a key file is given"):
-        load_signer(key)
+        client_arguments(key_file=key)
 
 
 def test_a_vault_that_is_not_there_is_not_opened(tmp_path):

@@ -1,8 +1,7 @@
 """Hosts of agents: where each keeps what its agent remembers, what of that folder is memory, and how it comes back.
 
 What is said here of each host is what its documentation or source says; ``docs/hosts.md`` tells which, and of when.
-No setting of a host is obeyed, and no file of its folder. The memory of a project of Claude Code lies in
-``projects/NAME/memory``. NAME is made of its path, and no name leads back to one, so nothing is guessed.
+No setting of a host is obeyed, and no file of its folder.
 """
 
 from __future__ import annotations

@@ -121,10 +121,7 @@ def find_unsaved(
     exclude: str | Iterable[str] = (),
     agent: str | None = None,
 ) -> Unsaved:
-    """Compare files and directories, as a backup would read them, with the latest snapshot of a label.
-
-    A file whose secrets were masked counts as saved where it is the same once they are.
-    """
+    """Compare files, as a backup would read them, with the latest; one that was masked counts as it would be again."""
     latest, problem = _read_latest(memory, label)
     options = BackupOptions(label=label, exclude=exclude, secrets="allow", agent=agent)
     return _compare(latest, problem, read_for(memory, listed_paths(paths), options), masking=True)

@@ -68,6 +68,12 @@ def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]
     return kept
 
 
+def names_in(documents: Mapping[str, str]) -> frozenset[str]:
+    """The files and links of a memory of a folder."""
+    contents, metadata = split_documents(documents)
+    return frozenset((*contents, *metadata.links))
+
+
 def reshape(documents: Mapping[str, str], wanted: Callable[[str], bool]) -> dict[str, str]:
     """The documents that are wanted, with all that is known of them."""
     _, before = split_documents(documents)
@@ -116,9 +122,8 @@ class Filled(Value):
 
 
 def take_lacking(target: Target, found: Loaded, documents: dict[str, str]) -> tuple[dict[str, str], tuple[Filled, ...]]:
-    """The documents of a snapshot with what it lacks of other snapshots, and what that is.
-
-    What the folder itself holds of a set stays where it is saved nowhere or open in a program.
+    """The documents of a snapshot with what it lacks of other snapshots, and what that is. What the folder itself holds
+    of a set stays where it is saved nowhere or open in a program.
     """
     if target.label.endswith(BEFORE_RESTORE):
         return documents, ()
@@ -186,8 +191,7 @@ def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str] |
     if any(_is_part(name, names) for name in described_by(source).left_out):
         return None
     part = reshape(source, lambda name: _is_part(name, names))
-    contents, metadata = split_documents(part)
-    return part if contents or metadata.links else {}
+    return part if names_in(part) else {}
 
 
 def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
@@ -212,8 +216,7 @@ def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tup
 
 
 def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
-    contents, metadata = split_documents(documents)
-    return any(_is_part(name, names) for name in (*contents, *metadata.links))
+    return any(_is_part(name, names) for name in names_in(documents))
 
 
 def _why_left(target: Target, found: Loaded, part: dict[str, str], names: tuple[str, ...]) -> str:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from colony_memory.encryption import Passphrase
-    from colony_memory.signing import Signer
 
 #: The word that stands for a passphrase, which no option takes itself.
 PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
@@ -43,7 +42,10 @@ def client_arguments(
     """Those of :class:`colony_memory.ColonyMemory` that were given; ``ask`` asks for a passphrase, for True twice."""
     given: dict[str, Any] = {}
     if key_file:
-        given["signer"] = load_signer(settled(key_file) if isinstance(key_file, str) else key_file)
+        from colony_memory.signing import Ed25519Signer, require_cryptography
+
+        require_cryptography("a key file is given")
+        given["signer"] = _read(Ed25519Signer.load, settled(key_file) if isinstance(key_file, str) else key_file)
     listed = re.split(r"[\s,]+", " ".join(texts("trust", trust)).strip(" ,"))
     issuers = {did_key: last or None for did_key, _, last in (each.partition("@") for each in listed) if did_key}
     if issuers and key_file:
@@ -63,13 +65,6 @@ def client_arguments(
     }
     given = {name: value for name, value in given.items() if value}
     return given if require_signature is None else {**given, "require_signature": require_signature}
-
-
-def load_signer(path: str | os.PathLike[str]) -> Signer:
-    from colony_memory.signing import Ed25519Signer, require_cryptography
-
-    require_cryptography("a key file is given")
-    return _read(Ed25519Signer.load, path)
 
 
 def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:

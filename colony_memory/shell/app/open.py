@@ -93,10 +93,7 @@ class Place(Value):
 
 
 def choose_place(url: str | None = None) -> Place:
-    """The vault of the URL, of ``COLONY_MEMORY_VAULT``, the hosted one where there is a key, else a local one.
-
-    Nothing is made, and nothing is asked of the vault: see :meth:`Place.require`.
-    """
+    """The vault of the URL, of the variable, the hosted one where there is a key, else a local one; not yet asked."""
     chosen, key, passed_over = True, read_setting("COLONY_API_KEY"), None
     if url is not None:
         require_text("url", url)

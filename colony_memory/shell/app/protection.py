@@ -219,9 +219,7 @@ def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:
 
 
 def _points(memory: ColonyMemory, label: LabelMap | None, quota: int) -> tuple[int, int] | None:
-    """How many snapshots like the recent ones fit into the hosted vault in each format, by saving these in the other;
-    None where they are of format 2, or do not tell.
-    """
+    """How many snapshots like the recent ones fit in each format, by saving these in the other; None if unknown."""
     from colony_memory._format.v2.zstd import is_installed
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults.memory import MemoryVault

@@ -49,12 +49,9 @@ def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
     for name in needed:
         # A directory, which ends with a slash, is left out with all that is in it.
         for each in (name, *(f"{above}/" for above in parents_of(name))):
-            if not (why := reasons.get(each)):
-                continue
-            raise ColonyMemoryError(
-                f"the folder as it is was not saved: {name!r} would be replaced, and is not in it ({why}); "
-                "nothing was written"
-            )
+            if why := reasons.get(each):
+                what = f"{name!r} would be replaced, and is not in it ({why})"
+                raise ColonyMemoryError(f"the folder as it is was not saved: {what}; nothing was written")
 
 
 def _retire(memory: ColonyMemory, label: str) -> None:
@@ -223,10 +220,8 @@ class Writing:
         *,
         plan: Written | None = None,
     ) -> Saved | None:
-        """Save what the folder holds, under the label with ``-before-restore`` at its end.
-
-        It has a label of its own so that it never is the latest of the memory that it is not. The newest ten of
-        different content stay there, and what is pinned.
+        """Save what the folder holds, under the label with ``-before-restore`` at its end: so it never is the latest of
+        the memory that it is not. The newest ten of different content stay there, and what is pinned.
         """
         target, plan = self._target, self.plan() if plan is None else plan
         if plan.in_use:

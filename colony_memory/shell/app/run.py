@@ -11,11 +11,11 @@ from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
 from colony_memory._values import Record, Value, field, replace
-from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moves import FolderChanged
 from colony_memory.capture._question import Unsaved
 from colony_memory.capture._recover import Unsettled
 from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
+from colony_memory.shell.app.content import names_in
 from colony_memory.shell.app.open import refuse_vault_inside
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.restore import RestoredFolder, Writing, restore_folder, wanted_documents
@@ -134,7 +134,7 @@ class _Start(Record):
         before = target.based(own)
         documents = self._documents(found)
         if before and not basis.reverted and same_files(present, before) and descends(infos, unmerged, theirs, own):
-            gone = _names(before) - _names(documents)
+            gone = names_in(before) - names_in(documents)
             return self._write(found, documents, delete=gone)
         merged = target.merge(found, documents, present=present)
         if same_files(merged, present):
@@ -190,11 +190,6 @@ class _Start(Record):
             raise ColonyMemoryError(f"{target.directory} is written to all the time")
         except (ColonyMemoryError, ValueError) as error:
             return Begun(told=told, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))
-
-
-def _names(documents: dict[str, str]) -> frozenset[str]:
-    contents, metadata = split_documents(documents)
-    return frozenset((*contents, *metadata.links))
 
 
 class Guarded(Value):

@@ -186,9 +186,7 @@ class FolderSave:
         self._kept.close()
 
     def read(self, *, on_progress: Callable[[int, int, str], None] | None = None) -> Capture:
-        """Read what is to be saved, once the command that goes before it is done; where it is all as it was saved last,
-        nothing.
-        """
+        """Read what is to be saved, once the command before it is done; nothing where all is as it was saved last."""
         with unmoved(self._places):
             if self._options.before is not None:
                 (first, *_) = find_sources(self._paths[:1])

@@ -21,7 +21,7 @@ from colony_memory.capture._tree import PART
 from colony_memory.capture.folder import NothingToSave
 from colony_memory.capture.index import disprove, end_others, open_index, peek_index
 from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, SnapshotNotFound
-from colony_memory.shell.app.content import filled_from
+from colony_memory.shell.app.content import filled_from, names_in
 from colony_memory.shell.app.open import identify_vault
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.pick import BEFORE_RESTORE
@@ -166,10 +166,9 @@ class Target:
     def has_any_of(self, basis: Basis) -> bool:
         """Any file is there that the folder had when it was saved or restored last."""
         folder = Path(self.directory)
-        names = set() if basis.not_held else {*self.index.rows}
+        names = frozenset() if basis.not_held else frozenset(self.index.rows)
         if not names and not basis.not_held and folder.is_dir():
-            contents, metadata = split_documents(self.based(str(basis.snapshot_id)))
-            names = {*contents, *metadata.links}
+            names = names_in(self.based(str(basis.snapshot_id)))
         if names:
             return any(os.path.lexists(folder / name) for name in names)
         return folder.is_dir() and bool(self.present())

@@ -33,9 +33,7 @@ _PLACES = {"added": 0, "returned": 0, "changed": 1, "removed": 2}
 def look_over(
     memory: ColonyMemory, *, url: str, label: str | None = None, quick: bool = False, now: datetime | None = None
 ) -> tuple[Checked, list[dict[str, Any]]]:
-    """Whether the vault protects, and each label as the page shows it. What is wrong with one label is said of it, and
-    does not stop the others.
-    """
+    """Whether the vault protects, and each label as the page shows it; what is wrong with one stops no other."""
     checked = check_protection(memory, url=url, label=label, now=now)
     with warnings.catch_warnings():
         # All that they say is in what comes back.

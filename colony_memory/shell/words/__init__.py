@@ -55,10 +55,7 @@ _UNITS = ("kB", "MB", "GB", "TB")
 
 
 def shown(text: str) -> str:
-    """The text on one line, with everything that would move a cursor, hide or reorder spelled as an escape.
-
-    Names come out of a vault, or off a disk where others may write. One that is longer than any path is cut.
-    """
+    """The text on one line, as long as a path at most, with what would move a cursor spelled as an escape."""
     if len(text) > _LONGEST:
         return f"{_escaped(text[:_LONGEST])}… and {len(text) - _LONGEST} characters more"
     return _escaped(text)

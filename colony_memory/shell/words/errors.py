@@ -388,18 +388,17 @@ def termination_raises() -> Iterator[None]:
     import signal
     import threading
 
+    def terminate(_number: int, _frame: object) -> None:
+        raise Terminated
+
     ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if ours:
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     finally:
-        if ours and signal.getsignal(signal.SIGTERM) is _terminate:
+        if ours and signal.getsignal(signal.SIGTERM) is terminate:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _terminate(signum: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
-    raise Terminated
 
 
 def ignore_signals() -> None:
