@@ -83,17 +83,12 @@ class FaultyVault:
 
     In every method below, ``verb`` is one of :data:`VERBS` or ``"*"``, and ``match`` a part of the filename or a
     predicate on it (of a listing: the prefix, or ``""``; of status: ``""``).
-
-    Attributes:
-        vault: The wrapped vault.
-        calls: ``(verb, filename)`` of every call, including those that failed.
-        count: Number of calls so far, each verb counted.
     """
 
     def __init__(self, vault: VaultBackend) -> None:
-        self.vault: Any = vault
-        self.calls: list[tuple[str, str]] = []
-        self.count = 0
+        self.vault: Any = vault  #: The wrapped vault.
+        self.calls: list[tuple[str, str]] = []  #: ``(verb, filename)`` of every call, including those that failed.
+        self.count = 0  #: Number of calls so far, each verb counted.
         self._last_call: int | None = None
         self._last_applied = False
         self._injected: dict[str, list[Injection]] = {"hook": [], "before": [], "after": [], "lie": []}

@@ -158,14 +158,9 @@ class VaultServer:
         vault: What it serves; a new :class:`FakeVault` where it is not given.
         api_key: The key that ``/auth/token`` takes; any other gets a 401.
         clock: Seconds since the epoch, for the 24 hours of a token and for the vault made here.
-
-    Attributes:
-        vault: The vault that is served. It can be looked at and changed directly.
-        calls: ``(method, path)`` of every request, the path decoded and without ``/api/v1``.
-        KINDS: The kinds of fault, see :meth:`fault`.
     """
 
-    KINDS: ClassVar[tuple[str, ...]] = tuple(_OPTIONS)
+    KINDS: ClassVar[tuple[str, ...]] = tuple(_OPTIONS)  #: The kinds of fault, see :meth:`fault`.
 
     def __init__(
         self,
@@ -174,9 +169,11 @@ class VaultServer:
         api_key: str = "col_test",
         clock: Callable[[], float] = time.time,
     ) -> None:
+        #: The vault that is served. It can be looked at and changed directly.
         self.vault = FakeVault(clock=clock) if vault is None else vault
         self.api_key = api_key
         self.clock = clock
+        #: ``(method, path)`` of every request, the path decoded and without ``/api/v1``.
         self.calls: list[tuple[str, str]] = []
         self._faults: list[Injection] = []
         self._tokens: dict[str, float] = {}
