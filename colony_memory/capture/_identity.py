@@ -131,7 +131,6 @@ class Place(Value):
     """Where an index is to be, and what it has to be of."""
 
     name: str
-    title: str
     leads_to: dict[str, str]
     header: dict[str, Any]
     owner: int | None
@@ -149,7 +148,6 @@ def place_of(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: 
     identities = sorted(found.values(), key=lambda each: each.path)
     return Place(
         name=f"{_hashed(vault, label, [each.path for each in identities])}.json",
-        title=", ".join(repr(each.path) for each in identities),
         leads_to={path: each.path for path, each in found.items()},
         header={"vault": vault, "label": label, "folders": [asdict(each) for each in identities]},
         owner=_owner(identities),

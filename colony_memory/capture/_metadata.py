@@ -115,9 +115,8 @@ def load_metadata(text: str) -> Metadata:
         if not _EARLIEST <= time <= _LATEST:
             raise _corrupt(f"has a time of {name!r} that no file system holds")
     for one, other in (("empty_dirs", "files"), ("links", "files"), ("links", "empty_dirs")):
-        for name in getattr(metadata, one):
-            if name in getattr(metadata, other):
-                raise _corrupt(f"has {name!r} both in {one!r} and in {other!r}")
+        if both := {*getattr(metadata, one)}.intersection(getattr(metadata, other)):
+            raise _corrupt(f"has {min(both)!r} both in {one!r} and in {other!r}")
     return metadata
 
 

@@ -20,12 +20,11 @@ from colony_memory._os.paths import UnfitFile, encode_name, is_directory
 from colony_memory._values import getLogger
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._question import Displaced
-from colony_memory.capture._stage import KEPT, NEW, Stage, blaming, is_root
+from colony_memory.capture._stage import KEPT, NEW, Stage, is_root
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from colony_memory.capture._journal import Journal, ModeChange, Record, Step
 
@@ -63,9 +62,9 @@ class Moves:
                 with stage.blaming(f"{name}/"):
                     stage.finish_directory(reach.directory(name), name)
 
-    def sync(self, target: Path) -> None:
+    def sync(self) -> None:
         """Make the moves last."""
-        with blaming(f"directory {str(self._folder.path)!r}", target), Reach(self._folder) as reach:
+        with Reach(self._folder) as reach:
             reach.sync(self.journal.names(), one_by_one=len(self.journal.volumes) > 1)
 
     def displaced(self) -> list[Displaced]:
@@ -141,11 +140,10 @@ class Moves:
             stranded = [name for name, act, about in tasks if not succeeds("put back", name, act, reach, about)]
             if stranded:
                 return stranded
-            try:
-                reach.sync(journal.names(), one_by_one=len(journal.volumes) > 1)
-            except OSError as error:
-                path = self._folder.path
-                logger.warning("%s is as it was, but may not survive a power cut right now: %s", path, error)
+        try:
+            self.sync()
+        except OSError as error:
+            logger.warning("%s is as it was, but may not survive a power cut: %s", self._folder.path, error)
         try:
             record.write(journal.undone())
         except OSError as error:

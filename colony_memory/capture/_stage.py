@@ -122,7 +122,12 @@ class Stage:
         """Write one file where it is to wait."""
         with self.blaming(name):
             directory, last = reach.parent(at)
-            status = (self._link if name in self.plan.metadata.links else self._fill)(directory, last, name)
+            if name in self.plan.metadata.links:
+                directory.make_link(last, str(self.plan.files[name]))
+                path, where = directory.address(last)
+                status = self._give(path, name, **where, follow_symlinks=False)
+            else:
+                status = self._fill(directory, last, name)
         self._done += 1
         if self.plan.on_progress:
             self.plan.on_progress(self._done, len(self.plan.files), name)
@@ -167,11 +172,6 @@ class Stage:
         finally:
             os.close(descriptor)
         return status
-
-    def _link(self, directory: Directory, at: str, name: str) -> os.stat_result:
-        directory.make_link(at, str(self.plan.files[name]))
-        path, where = directory.address(at)
-        return self._give(path, name, **where, follow_symlinks=False)
 
     # --- attributes
 

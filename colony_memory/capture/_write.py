@@ -306,8 +306,8 @@ def _file_by_file(plan: Plan) -> None:
             with blaming("the state of the restore", plan.target):
                 record.write(planned)
             moves.take(stage)
-            moves.sync(plan.target)
             with where:
+                moves.sync()
                 # To be judged when it is moved aside: what is written to its names changes it no more.
                 if plan.question is not None:
                     plan.question.require_saved(plan.target, moves.displaced())

@@ -198,8 +198,9 @@ def open_index(
             descriptor = stack.enter_context(locked_in(directory, f"{found.name}.lock", patience=patience))
             sign(descriptor)
         except TimeoutError as error:
+            title = ", ".join(map(repr, sorted(set(found.leads_to.values()))))
             raise ColonyMemoryError(
-                f"{found.title} is being saved or restored by {holder(directory, found.name)}: waited {patience:.0f} s"
+                f"{title} is being saved or restored by {holder(directory, found.name)}: waited {patience:.0f} s"
             ) from error
         except OSError as error:
             yield FolderIndex(problem=f"{error.filename or 'the state directory'}: {error.strerror or error}")

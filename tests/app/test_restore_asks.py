@@ -196,6 +196,7 @@ def test_a_snapshot_that_is_deleted_meanwhile_is_relied_on_no_more(url, ours, tm
     real = Moves.sync
 
     def late(*args):
+        monkeypatch.setattr(Moves, "sync", real)
         real(*args)
         client(url).delete_snapshot(label="default", snapshot_id=first)
 

@@ -336,6 +336,7 @@ def test_an_original_that_was_written_to_through_an_open_file_is_put_back(tmp_pa
     with (dst / "a.md").open("ab") as stream:
 
         def late(*args):
+            monkeypatch.setattr(Moves, "sync", real)
             stream.write(b" and more")
             stream.flush()
             real(*args)
