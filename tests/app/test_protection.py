@@ -222,3 +222,17 @@ def test_what_is_said_comes_true(format_):
     assert [other[each] for each in facts] == [0, None, None, None, [], []]
     answer = memory.status(label="default")
     assert (answer["newest"], answer["encrypted"]) == (memory.latest().snapshot_id, False)
+
+
+def test_a_save_that_is_gone_was_met_by_a_conflict_all_the_same(monkeypatch):
+    monkeypatch.setattr("colony_memory._os.machine.machine_id", lambda: b"of this machine")
+    vault = FakeVault(operations_per_hour=None)
+    memory, other = ColonyMemory(backend=vault), ColonyMemory(backend=vault)
+    memory.backup({"a": "0"})
+    other.restore()
+    memory.backup({"a": "1"})
+    meet_a_conflict(other)
+    (refused,) = memory.inspect().labels[0].unmerged
+    for file in [each for each in vault.files if refused.snapshot_id in each]:
+        del vault.files[file]
+    assert check_protection(other).verdict.conflict == memory.latest().snapshot_id

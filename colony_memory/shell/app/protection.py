@@ -189,7 +189,7 @@ def _unmerged_of(
     memory: ColonyMemory, label: LabelMap, bases: list[Basis], read: Newest | None, *, quick: bool
 ) -> list[Problem]:
     """The newest save from here that no latest is based on, where it is whole, and those after it that are not."""
-    known, lost = {one for basis in bases for one in basis.known}, list[Problem]()
+    known, lost, conflict = {one for basis in bases for one in basis.known}, list[Problem](), list[Problem]()
     # That neither has an origin says nothing of whose it is.
     origins = {memory._session.origin(label.label), *(basis.origin for basis in bases)} - {None}
     broken = {name.snapshot_id for name in map(read_filename, label.broken) if name is not None}
@@ -202,13 +202,15 @@ def _unmerged_of(
             why = check.problem or "it does not hold"
             what = f"snapshot {named}, saved from here and not merged, is damaged: {why}"
             lost.append(Problem(f"{what}; delete it to end this warning", "delete", of, named))
-        elif named not in broken and (quick or check is not None):
+            continue
+        if not conflict and named not in broken:
             taken = any(basis.snapshot_id == label.latest for basis in bases)
             how: Mending = "join" if taken else "merge"
             how = "backup" if any(named in basis.merged for basis in bases) else how
             what = f"conflict with {label.latest}: it is not based on {named}, which was saved from here"
-            return [Problem(what, how, of, named), *lost]
-    return lost
+            conflict.append(Problem(what, how, of, named))
+        quick = quick or check is not None  # those before one that is whole are not read
+    return [*conflict, *lost]
 
 
 def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:
