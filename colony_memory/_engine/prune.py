@@ -14,14 +14,7 @@ from colony_memory._engine.publish import Move, may_write, publish, require_sign
 from colony_memory._engine.session import Session, warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.manifest import check_tags
-from colony_memory._format.names import (
-    id_order,
-    id_time,
-    manifest_filename,
-    pin_filename,
-    require_id,
-    require_label,
-)
+from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
 from colony_memory._format.v2.zstd import is_readable
 from colony_memory._values import replace
 from colony_memory.exceptions import UnsupportedFormat

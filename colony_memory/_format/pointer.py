@@ -102,16 +102,7 @@ class Pointer(Value):
         if doc_bytes is None:
             doc_bytes = self.doc_bytes if snapshot_id == self.snapshot_id else ()
         return Pointer(
-            self.label,
-            snapshot_id,
-            updated_at,
-            generation,
-            stream,
-            kept,
-            gone,
-            back,
-            tuple(unmerged),
-            doc_bytes,
+            self.label, snapshot_id, updated_at, generation, stream, kept, gone, back, tuple(unmerged), doc_bytes
         )
 
 

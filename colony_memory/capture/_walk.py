@@ -129,10 +129,7 @@ class Walk:
         return self._led.values()
 
     def find(
-        self,
-        tree: Tree,
-        step: Callable[[str], None] = lambda _: None,
-        moved: Collection[tuple[str, ...]] | None = None,
+        self, tree: Tree, step: Callable[[str], None] = lambda _: None, moved: Collection[tuple[str, ...]] | None = None
     ) -> None:
         """Add all that is there to a tree; ``moved`` has the directories to look at, where the others are as they were.
 

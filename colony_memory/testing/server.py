@@ -163,11 +163,7 @@ class VaultServer:
     KINDS: ClassVar[tuple[str, ...]] = tuple(_OPTIONS)  #: The kinds of fault, see :meth:`fault`.
 
     def __init__(
-        self,
-        vault: FakeVault | None = None,
-        *,
-        api_key: str = "col_test",
-        clock: Callable[[], float] = time.time,
+        self, vault: FakeVault | None = None, *, api_key: str = "col_test", clock: Callable[[], float] = time.time
     ) -> None:
         #: The vault that is served. It can be looked at and changed directly.
         self.vault = FakeVault(clock=clock) if vault is None else vault

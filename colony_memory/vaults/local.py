@@ -20,13 +20,7 @@ from typing import Any, Literal
 from colony_memory._os.files import TEMP_PREFIX, Files, locked_in, make_directory, open_files
 from colony_memory._os.paths import UnfitFile, name_kind, real_path
 from colony_memory._values import Value
-from colony_memory.exceptions import (
-    ColonyMemoryWarning,
-    QuotaExceeded,
-    VaultDenied,
-    VaultError,
-    VaultUnavailable,
-)
+from colony_memory.exceptions import ColonyMemoryWarning, QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
 from colony_memory.vaults import _files as files
 from colony_memory.vaults._files import MARKER, MOST_BYTES, Marked, MarkedVault
 

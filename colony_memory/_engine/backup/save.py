@@ -341,12 +341,7 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
 
 
 def _rows_with(
-    job: Job,
-    state: State,
-    built: BuiltSnapshot,
-    *,
-    lost: tuple[Entry, Shrink] | None = None,
-    refused: bool = False,
+    job: Job, state: State, built: BuiltSnapshot, *, lost: tuple[Entry, Shrink] | None = None, refused: bool = False
 ) -> Iterable[Entry]:
     """The catalogue with the new snapshot, without what the retention gives up; it notes what was lost."""
     info = replace(built.listed, refused=True) if refused else built.listed

@@ -155,13 +155,7 @@ def most_work(max_bytes: int) -> int:
 
 
 def extend(
-    parent: Chain | None,
-    state: State,
-    *,
-    label: str,
-    pack_id: str,
-    max_bytes: int,
-    lock: Lock | None = None,
+    parent: Chain | None, state: State, *, label: str, pack_id: str, max_bytes: int, lock: Lock | None = None
 ) -> tuple[Chain, dict[str, str]]:
     """The chain of a new snapshot, and the files of the one pack in it that is new."""
     if parent is not None and _stays(parent, state):

@@ -387,9 +387,7 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> tuple
     return State(contents, frozenset(kept | files)), end + 1, built
 
 
-def _read_line(
-    line: bytes | bytearray,
-) -> tuple[list[str], dict[str, str], dict[str, list[Any]], set[str]]:
+def _read_line(line: bytes | bytearray) -> tuple[list[str], dict[str, str], dict[str, list[Any]], set[str]]:
     """A line taken apart. A content that is put is counts of bytes that follow, and places below with counts."""
     raw = load_object(line.decode("utf-8", "surrogatepass"))
     if raw.keys() - {_OPTIONAL} != set(_KEYS):

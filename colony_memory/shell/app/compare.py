@@ -255,12 +255,7 @@ _files = partial(git_files, modes=False)
 
 
 def search_files(
-    memory: ColonyMemory,
-    pattern: str,
-    *,
-    label: str = "default",
-    fixed: bool = False,
-    ignore_case: bool = False,
+    memory: ColonyMemory, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
 ) -> SearchReport:
     """As :meth:`ColonyMemory.search`, of every file; what is no text is looked at as a whole."""
     from colony_memory._engine.history import search

@@ -12,13 +12,7 @@ from colony_memory._format.names import id_order
 from colony_memory._format.v2.build import LEFT_OUT
 from colony_memory._os.paths import real_path
 from colony_memory._values import Value, replace
-from colony_memory.capture._metadata import (
-    METADATA_NAMES,
-    Metadata,
-    describe,
-    described_by,
-    split_documents,
-)
+from colony_memory.capture._metadata import METADATA_NAMES, Metadata, describe, described_by, split_documents
 from colony_memory.capture._steady import Sparse
 from colony_memory.exceptions import ColonyMemoryError, message_of
 from colony_memory.shell.app.pick import BEFORE_RESTORE, left_out, made_at, stamp

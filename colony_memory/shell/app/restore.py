@@ -214,11 +214,7 @@ class Writing:
         return self._place(dry_run=True, question=question)
 
     def save_first(
-        self,
-        exclude: str | Iterable[str] = (),
-        allow_secrets: str | Iterable[str] = (),
-        *,
-        plan: Written | None = None,
+        self, exclude: str | Iterable[str] = (), allow_secrets: str | Iterable[str] = (), *, plan: Written | None = None
     ) -> Saved | None:
         """Save what the folder holds, under the label with ``-before-restore`` at its end: so it never is the latest of
         the memory that it is not. The newest ten of different content stay there, and what is pinned.

@@ -160,10 +160,7 @@ def verb_of(name: str) -> Verb:
 program = _Program(
     PROGRAM,
     help="Keep an agent's memory safe: snapshots of folders in a vault, and back.",
-    params=[
-        _answering(["--version"], "Print the version.", lambda _: f"{PROGRAM} {__version__}"),
-        _help_option(),
-    ],
+    params=[_answering(["--version"], "Print the version.", lambda _: f"{PROGRAM} {__version__}"), _help_option()],
     add_help_option=False,
     no_args_is_help=False,
     context_settings={"max_content_width": 100},

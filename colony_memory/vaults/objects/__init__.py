@@ -22,13 +22,7 @@ from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissi
 from colony_memory.vaults import _files as files
 from colony_memory.vaults._files import MARKER, MOST_BYTES, Marked, MarkedVault
 from colony_memory.vaults.memory import UNLIMITED_BYTES
-from colony_memory.vaults.objects.stores import (
-    asking,
-    deleting_singly,
-    describe,
-    probe_conditions,
-    writes_on_condition,
-)
+from colony_memory.vaults.objects.stores import asking, deleting_singly, describe, probe_conditions, writes_on_condition
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

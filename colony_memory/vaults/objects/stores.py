@@ -102,11 +102,7 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
 
 
 #: The schemes of URLs, with the class of obstore and the name of its first setting.
-SCHEMES = {
-    "s3": ("S3Store", "bucket"),
-    "gs": ("GCSStore", "bucket"),
-    "az": ("AzureStore", "container_name"),
-}
+SCHEMES = {"s3": ("S3Store", "bucket"), "gs": ("GCSStore", "bucket"), "az": ("AzureStore", "container_name")}
 _ADDRESS = re.compile(r"//([A-Za-z0-9][A-Za-z0-9._-]{1,221})((?:/[A-Za-z0-9._~+=@-]+)*)/?")
 _MOST_PREFIX = 400
 # A store's key has at most 1,024 bytes.
