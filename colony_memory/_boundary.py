@@ -27,14 +27,12 @@ class Passing(ColonyMemoryError):
 
 
 def require_type(argument: str, value: object, kind: type[_T]) -> _T:
-    """The value, where it is of this type."""
     if not isinstance(value, kind):
         raise ValueError(f"{argument} must be of type {kind.__name__}, not {type(value).__name__}")  # noqa: TRY004
     return value
 
 
 def require_text(argument: str, value: object) -> str:
-    """The value, where it is a text."""
     if not isinstance(value, str):
         raise ValueError(f"{argument} must be a string, not {type(value).__name__}")  # noqa: TRY004
     return value
@@ -50,15 +48,12 @@ def require_named(path: object) -> None:
 
 
 def require_call(argument: str, value: object) -> None:
-    """Go on where it can be called, or is None."""
     if value is not None and not callable(value):
         raise ValueError(f"{argument} must be a function or None, not {type(value).__name__}")
 
 
 def read_written(data: bytes) -> str:
-    """The text of a file that somebody has written: without the mark that editors and shells of Windows begin it with,
-    and with LF for their line ends.
-    """
+    """The text of a file that somebody has written: without a byte order mark, and with LF for line ends of Windows."""
     in_utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     return data.decode("utf-16" if in_utf_16 else "utf-8-sig").replace("\r\n", "\n")
 
@@ -103,7 +98,6 @@ def corrupt(what: str, file: str | None) -> Iterator[None]:
 
 
 def is_coroutine(function: object) -> bool:
-    """True if it is a coroutine function."""
     # inspect.iscoroutinefunction without its import, which is slow: the flag is that of PEP 492.
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     flags = getattr(code, "co_flags", None)  # a mock has every attribute, and they are mocks
@@ -184,7 +178,6 @@ def may_mean_absent(error: VaultError) -> bool:
 
 
 def public_kind(error: Exception) -> type[Any]:
-    """The class of an error as it leaves the package."""
     kind: type[Any] = type(error)
     while kind.__module__.startswith("colony_memory._"):
         kind = kind.__bases__[0]

@@ -57,7 +57,6 @@ class Matcher(difflib.SequenceMatcher[str]):
 
     @property
     def exact(self) -> bool:
-        """True if every line that stayed was found by now."""
         return not self._spent and not self.bpopular
 
 
@@ -97,7 +96,6 @@ def changed_part(old: str, new: str, *, around: int = 0) -> Part:
 
 
 def _same(old: str, new: str, most: int, *, at_end: bool = False) -> int:
-    """How many characters are the same at the beginning, or at the end."""
     at, size = 0, _PIECE
     while size and at < most:
         here, there = (
@@ -112,7 +110,6 @@ def _same(old: str, new: str, most: int, *, at_end: bool = False) -> int:
 
 
 def number_of_lines(text: str) -> int:
-    """How many lines a text has."""
     return text.count("\n") + (text[-1:] not in ("", "\n"))
 
 
@@ -127,7 +124,6 @@ def each_line(text: str) -> Iterator[str]:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text, each with its end."""
     *whole, last = text.split("\n")
     return [f"{line}\n" for line in whole] + ([last] if last else [])
 
@@ -197,7 +193,6 @@ class File(NamedTuple):
 
     @property
     def text(self) -> str | None:
-        """The text, None where it is none."""
         if isinstance(self.content, bytes) or "\0" in self.content[:_LOOKED_AT]:
             return None
         return self.content

@@ -37,8 +37,6 @@ class Found(Value):
 
 
 class Pattern:
-    """A pattern to look for."""
-
     def __init__(self, pattern: str, *, fixed: bool = False, ignore_case: bool = False) -> None:
         """Take a regular expression of :mod:`re`, or with ``fixed`` a text; a ValueError where it is none, or empty."""
         if not require_text("a pattern", pattern):
@@ -88,7 +86,6 @@ class Pattern:
             at += half
 
     def find_lines(self, text: str) -> Iterator[Found]:
-        """Every line of a text that has it."""
         if self._text is not None and self._text not in text:
             return
         for number, line in enumerate(each_line(text), 1):

@@ -47,8 +47,6 @@ class _Late:
 
 
 class _Field:
-    """A field with more to say than its default."""
-
     def __init__(self, **options: Any) -> None:
         self.options = options
         self.default = options.get("default", _NONE)

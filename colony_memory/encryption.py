@@ -84,7 +84,6 @@ def read_identities(given: object, recipients: age.Recipients | None = None) -> 
 
 
 def _keys_of(given: object) -> Sequence[str]:
-    """The keys in a text or a key file."""
     if not isinstance(given, (str, os.PathLike)):
         raise ValueError(f"it must be a string, a path or a Passphrase, not {type(given).__name__}")  # noqa: TRY004
     if isinstance(given, str):

@@ -183,7 +183,6 @@ def _read_text(text: str) -> bytes:
 
 
 def _read_file(data: bytes) -> bytes:
-    """The seed in a key file: 32 raw bytes, or what is read as text."""
     if len(data) == 32:
         return data
     try:
@@ -282,7 +281,6 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
 
 
 def _message(manifest: Mapping[str, Any]) -> bytes:
-    """The bytes that a signature covers."""
     unsigned = {key: value for key, value in manifest.items() if key != "signature"}
     if holds_fraction(unsigned):
         raise ValueError("it holds a number that is no integer")

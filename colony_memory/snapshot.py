@@ -160,7 +160,6 @@ def parse(
 def _checked(
     raw: Mapping[str, Any], digest_of_file: str, *, label: str | None = None, snapshot_id: str | None = None
 ) -> Manifest:
-    """The manifest, once every field of it has been checked as its format demands."""
     file = None if label is None or snapshot_id is None else manifest_filename(label, snapshot_id)
     name, check_manifest, codecs = file or "the manifest", v1.check_manifest, [v1.CODEC]
     if raw.get("format") == FORMAT_2:

@@ -125,7 +125,6 @@ def _supersedes(known: str | None, head: str, generation: int) -> bool:
 
 
 def _require_head(head: object) -> int:
-    """The generation of a head that names a manifest too."""
     if isinstance(head, str):
         read = read_head(head)
         if read.digest is not None:

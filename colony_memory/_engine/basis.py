@@ -1,6 +1,4 @@
-"""Pure: what a memory is based on, one value and five events: the snapshot whose whole text it held when it was last
-restored or saved. Where another writer has saved since, a backup is a conflict.
-"""
+"""Pure: what a memory is based on, one value and five events: the snapshot whose whole text it held last."""
 
 from __future__ import annotations
 
@@ -14,8 +12,6 @@ _MOST = 64
 
 
 class Basis(Value):
-    """The basis of one label's memory; false where there is none."""
-
     snapshot_id: str | None = None  # the snapshot whose whole text the memory held, None where there is none
     stream: str | None = None  # history that it is of, None where its manifest names none
     tree: str = ""  # digest of that text, as the manifest has it; empty where it is not known
@@ -108,7 +104,6 @@ def settled(basis: Basis, latest: str | None, *, stream: str | None = None, list
 
 
 def stood_for(basis: Basis, instead: Mapping[str, str]) -> Basis:
-    """The basis where snapshots were rewritten: each is the one that stands for it."""
 
     def now(ids: Iterable[str]) -> tuple[str, ...]:
         return tuple(instead.get(own, own) for own in ids)

@@ -363,14 +363,12 @@ def _believed(state: State) -> State:
 
 
 def _row_of(entry: Entry) -> tuple[str, SnapshotInfo]:
-    """The part of a row that two catalogues must share."""
     # A row may say that it was refused, of one whose manifest could not yet.
     info = replace(entry.info, pinned=False, pinned_until=None, head="", refused=False)
     return entry.manifest_sha256, replace(info, incomplete=few_lines(info.incomplete))
 
 
 def _taken(whole: Loaded) -> ConflictDetected:
-    """The error of a snapshot whose place is taken."""
     msg = (
         f"something else is stored under the id of {whole.named}, or of a pack that it needs, so it is not written; "
         "verify tells whether the one that is there is damaged; to make way, delete that one"

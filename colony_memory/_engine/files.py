@@ -1,6 +1,4 @@
-"""A snapshot's files as they come, the manifest last, and as they go, the manifest first, and what fits into a vault.
-Wherever that stops, what is listed restores.
-"""
+"""A snapshot's files as they come, the manifest last, and as they go, the manifest first, and what fits a vault."""
 
 from __future__ import annotations
 
@@ -44,7 +42,6 @@ async def free_bytes(session: Session) -> int | None:
 
 
 def free_in(status: Mapping[str, Any]) -> int | None:
-    """Free bytes as a vault's status tells them, None where it does not."""
     quota, free = status.get("quota_bytes"), status.get("available_bytes")
     if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):
         return 10_000_000  # which a hosted vault is given with its first write, and reports zeros until then

@@ -31,9 +31,7 @@ _BATCH_FILES, _BATCH_BYTES = 24, 4 * 2**20
 async def walk(
     session: Session, state: State, see: Callable[[SnapshotInfo, Mapping[str, str]], None]
 ) -> tuple[Mapping[str, str], int]:
-    """Have every snapshot seen that a restore by its id would give, the newest first. Why each was passed over, by id,
-    and how many were read.
-    """
+    """Have every snapshot seen that restores by its id, newest first; why others did not, and how many were read."""
     label = state.label
     passed, read = dict[str, str](), 0
     for file, why in state.broken.items():

@@ -229,7 +229,6 @@ def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
 
 
 def _link(manifests: Mapping[str, Manifest], checks: Sequence[SnapshotCheck]) -> tuple[SnapshotCheck, ...]:
-    """Follow ``previous`` from each snapshot to the one before it."""
     by_id, out = {check.snapshot_id: check for check in checks}, list[SnapshotCheck]()
     for check in checks:
         before = previous_of(manifests[check.snapshot_id].raw) if check.manifest == "ok" else None

@@ -1,6 +1,4 @@
-"""Pure: what a label's state is and whom to follow, for every verb that says "latest". What was read goes in, and a
-decision comes out; what it lacks is named in ``wants``, and whoever asks reads it and asks again.
-"""
+"""Pure: what a label's state is and whom to follow. What is still to be read for that is named in ``wants``."""
 
 from __future__ import annotations
 
@@ -229,7 +227,6 @@ def set_back(pointer: Pointer, manifests: Iterable[Manifest]) -> RollbackDetecte
 
 
 def latest_without_pointer(found: State) -> State:
-    """The newest whole snapshot, if it may be the latest."""
     label, trust = found.label, found.asked.trust
     distrusted = trust.require_signature or isinstance(found.refusal, UntrustedSnapshot)
     why, found = found.problem, replace(found, refusal=None)
@@ -316,7 +313,6 @@ def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Map
 
 
 def find_snapshots(base: State) -> State:
-    """Every snapshot whose manifest is listed: whole, broken or not trusted."""
     asked, files, manifests = base.asked, base.listed, base.manifests
     rows, entries, broken = rows_of(base), list[Entry](), dict[str, str]()
     untrusted: dict[str, UntrustedSnapshot] = {}

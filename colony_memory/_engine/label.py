@@ -30,7 +30,6 @@ class ListedFile(NamedTuple):
 
     @property
     def updated(self) -> datetime | None:
-        """The vault's time of the last write, None where it does not tell."""
         return self.time if isinstance(self.time, datetime) else moment(self.time)
 
 
@@ -146,22 +145,18 @@ class LabelFiles(Value):
         return [name for name in (*first, *self.parts.get(snapshot_id, {}).values()) if name in self.files]
 
     def size(self, names: Iterable[str]) -> int | None:
-        """Bytes of these files together, None where the vault does not tell all of them."""
         sizes = [self.files[name].size for name in names]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     def written(self, names: Iterable[str]) -> list[datetime] | None:
-        """When these files were written, by the vault's clock; None where it does not tell of each."""
         times = [self.files[name].updated for name in names]
         return [moment for moment in times if moment is not None] or None if None not in times else None
 
     def is_of_one_time(self, names: Iterable[str]) -> bool:
-        """True if these files were written within a grace period of each other, as far as the vault tells."""
         written = self.written(names)
         return written is None or max(written) - min(written) < GRACE
 
     def is_old(self, snapshot_id: str, *, now: datetime) -> bool:
-        """True if every file of a snapshot was written longer ago than the grace period."""
         return self.is_aged(snapshot_id, [*self.owned(snapshot_id), *self.pack(snapshot_id)], now=now)
 
     def pack(self, pack_id: str) -> tuple[str, ...]:
@@ -185,13 +180,11 @@ def labels_there(names: Collection[str], wanted: str | None) -> str:
 
 
 def few(names: Sequence[str]) -> str:
-    """The first of several names, for a message."""
     rest = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
     return ", ".join(map(shown, names[:_NAMED])) + rest
 
 
 def read_labels(listing: Listing) -> dict[str, LabelFiles]:
-    """The labels in a listing, by name. Files that are not of this format belong to none."""
     files, kinds = defaultdict[str, dict[str, ListedFile]](dict), defaultdict[tuple[str, str], list[Any]](list)
     for name, stored in listing.files.items():
         file = read_filename(name)
@@ -238,7 +231,6 @@ def pin_text(label: str, snapshot_id: str, until: datetime | None = None) -> str
 
 
 def read_end(text: str) -> datetime | None:
-    """When a pin ends, None where it does not, or tells no time."""
     try:
         return moment(load_object(text).get("until"))
     except ValueError:

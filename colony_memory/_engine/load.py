@@ -63,7 +63,6 @@ class Loaded(Value):
 
     @property
     def is_latest(self) -> bool:
-        """True if it was the latest when it was read."""
         return self.state is not None and self.state.follow == self.snapshot_id
 
     @property
@@ -215,9 +214,7 @@ class Walk:
 
 
 class Reader:
-    """Reads snapshots of one label, each pack once, and unpacks it once; ``blindly``, chains by the digests of their
-    stored bytes where zstd is not installed, as encrypted ones are.
-    """
+    """Reads snapshots of one label, each pack once; ``blindly``, chains by their stored bytes where zstd is missing."""
 
     def __init__(self, session: Session, *, max_bytes: int | None = None, blindly: bool = False) -> None:
         self._session, self._blindly = session, blindly
@@ -291,7 +288,6 @@ def _open(session: Session, manifest: ChainManifest) -> Unsealed:
 
 
 async def unsealed_info(session: Session, label: str, entry: Entry | None) -> SnapshotInfo | None:
-    """The summary of a snapshot with what this client can open of it, if anything."""
     if entry is None:
         return None
     if not entry.info.encrypted:

@@ -1,6 +1,4 @@
-"""Pure: two memories that grew out of one become one again, by document, then by line. Where both changed the same
-lines, our text keeps the name and the other's whole text stands beside it, under a name that says whose it is.
-"""
+"""Pure: two memories become one again, by document, then by line: where both changed a line, both texts stay."""
 
 from __future__ import annotations
 
@@ -83,9 +81,7 @@ def _join(
 
 
 def _join_lines(base: str, ours: str, theirs: str, *, steps: Steps) -> str | None:
-    """The text with the changes of both, as diff3 has it, or None where they changed the same lines, neighbouring ones
-    included, or there are too many.
-    """
+    """The text with the changes of both, as diff3 has it; None where both changed the same or neighbouring lines."""
     if sum(text.count("\n") for text in (base, ours, theirs)) > _MAX_LINES:
         return None
     was, mine, other = map(split_lines, (base, ours, theirs))

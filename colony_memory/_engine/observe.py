@@ -1,6 +1,4 @@
-"""The cost of a verb, its bounds, and its outcome. Each public verb is :func:`observed`: while one runs, it has a tally
-of its own, found through a context variable, so that verbs in threads or tasks do not mix.
-"""
+"""The cost of a verb, its bounds, and its outcome: each public verb is :func:`observed`, by a tally of its own."""
 
 from __future__ import annotations
 
@@ -69,7 +67,6 @@ _CURRENT: ContextVar[Tally | None] = ContextVar("colony_memory_tally", default=N
 
 
 def tally() -> Tally | None:
-    """The tally of the verb that runs, None where nobody listens."""
     own = _CURRENT.get()
     return own if own is not None and own.listens else None
 

@@ -98,9 +98,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
 
 @observed("delete_snapshot", _outcome)
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, sweeps: bool = True) -> None:
-    """See :meth:`colony_memory.ColonyMemory.delete_snapshot`. One that only takes back what it wrote itself does not
-    sweep what others left: each client that deletes is one more that may come late.
-    """
+    """``sweeps`` deletes what others left too: each client that does so is one more that may come late."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     state = await look(session, label, everything=True)
 

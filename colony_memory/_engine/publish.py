@@ -1,6 +1,4 @@
-"""The only writer of ``latest``. A change is a function of the label's state as it is now: where another client was
-faster, it is applied anew to what is there then.
-"""
+"""The only writer of ``latest``: a change is a function of the label's state, applied anew where that has changed."""
 
 from __future__ import annotations
 

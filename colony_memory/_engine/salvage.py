@@ -171,9 +171,7 @@ def _around(ids: Iterable[str], own: str) -> tuple[list[str], list[str]]:
 async def with_costs(
     session: Session, state: State, checks: Sequence[SnapshotCheck], manifests: Mapping[str, Manifest]
 ) -> tuple[SnapshotCheck, ...]:
-    """The checks, those of damaged snapshots with the documents whose text may be lost with them: not what the
-    neighbours on both sides have alike.
-    """
+    """The checks, of damaged snapshots with the documents that may be lost: not what both neighbours have alike."""
     reading, out = _Neighbours(session, state), list[SnapshotCheck]()
     known: dict[str, Mapping[str, str] | None] = {}
     reading.passed |= {check.snapshot_id: check.problem or "" for check in checks if not check}

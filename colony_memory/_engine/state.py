@@ -54,7 +54,6 @@ class Asked(Value):
 
     @property
     def pins(self) -> bool:
-        """True if the pointer has to be proven."""
         return self.trust.pins and self.verify
 
 
@@ -124,7 +123,6 @@ class State(Value):
 
     @property
     def summaries(self) -> tuple[SnapshotInfo, ...]:
-        """Summaries of what is whole, newest first, the latest with its head."""
         head = "" if self.doubt else self.head
         infos = [entry.info for entry in self.entries if entry.snapshot_id in self.counted]
         return tuple(replace(info, head=head) if info.snapshot_id == self.follow else info for info in infos)
@@ -161,7 +159,6 @@ class State(Value):
 
     @property
     def trusted(self) -> dict[str, Manifest]:
-        """The manifests that were read and are not distrusted, newest first."""
         read = ((each, self.manifests.get(each)) for each in self.listed.manifests if each not in self.untrusted)
         return {each: manifest for each, manifest in read if isinstance(manifest, Manifest)}
 
@@ -202,7 +199,6 @@ class State(Value):
         return frozenset((*(row.snapshot_id for row in rows), *filter(None, (self.follow,))))
 
     def lists(self, snapshot_id: str | None) -> bool:
-        """True if a snapshot is listed, as far as it was looked at."""
         own = snapshot_id or ""
         if self.files is not None:
             return own in self.files.manifests and not self.pointer.took_out(own)
@@ -390,7 +386,6 @@ def require_listed(state: State, doing: str) -> LabelFiles:
 
 
 async def look_at_all(session: Session, label: str, doing: str) -> State:
-    """A label with all of its snapshots, where it may be believed."""
     state = await look(session, require_label(label), everything=True)
     require_listed(state, doing)
     tell(require_believed(state))

@@ -1,6 +1,4 @@
-"""export, import, copy: snapshots from one place to another, file by file as they are, so that digests and signatures
-stay what they were.
-"""
+"""export, import, copy: snapshots from one place to another, file by file as they are, signatures included."""
 
 from __future__ import annotations
 
@@ -131,7 +129,6 @@ async def copy(
 
 
 def _missing_bytes(files: LabelFiles, there: LabelFiles | None) -> int:
-    """Bytes of a label's files that are not there yet, as far as the lists tell."""
     wanted = [name for each in files.manifests for name in (*files.owned(each), *files.pack(each))]
     wanted += [latest_filename(files.label)] if latest_filename(files.label) in files.files else []
     return files.size(name for name in wanted if there is None or name not in there.files) or 0
@@ -150,7 +147,6 @@ class _Copying(Record):
     latest: dict[str, str] = field(default_factory=dict)
 
     async def copy_label(self, label: str, *, planned: int) -> None:
-        """Copy the snapshots of a label, oldest first."""
         state = await look(self.source, label, everything=True)
         if state.rollback is not None:
             raise state.rollback

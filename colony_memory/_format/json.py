@@ -260,7 +260,6 @@ def holds_fraction(value: dict[str, Any]) -> bool:
 
 
 def _levels(value: dict[str, Any]) -> Iterator[list[Any]]:
-    """The objects and lists of a JSON value, level by level from the outermost one."""
     level: list[Any] = [value]
     while level:
         yield level

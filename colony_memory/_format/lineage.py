@@ -37,7 +37,6 @@ class Lineage(Value):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The lineage in a summary."""
         return {name: getattr(self, name) for name in ("based_on", "origin", "refused", "rewrites")}
 
     def raw(self) -> dict[str, Any]:
@@ -121,7 +120,6 @@ def ancestors(infos: Sequence[SnapshotInfo], *snapshot_ids: str) -> tuple[frozen
 
 
 def stand_ins(infos: Iterable[SnapshotInfo]) -> dict[str, str]:
-    """Which snapshot stands for which: the rewritten one, by the id that it rewrites."""
     direct = {info.rewrites: info.snapshot_id for info in infos if info.rewrites is not None}
     found = dict[str, str]()
     for own, new in direct.items():

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from colony_memory._format.v2.chain import Chain
 
     class Beside(TypedDict, total=False):
-        """The facts of a manifest beside its content, and its signer."""
-
         previous: Mapping[str, str] | None
         stream: str | None
         note: str | None
@@ -51,7 +49,6 @@ _TAG = pattern(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,63}")
 
 
 def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
-    """The tags that a snapshot is to have, sorted, each once."""
     if not isinstance(tags, Iterable):
         raise ValueError(f"tags must be strings, not {tags!r}")  # noqa: TRY004 - one type for bad arguments
     found = set()
@@ -83,7 +80,6 @@ def read_word(value: str) -> str:
 
 
 def read_lacking(lines: Iterable[str]) -> tuple[str, ...]:
-    """The lines that say what is missing, all together within a bound."""
     out, room = list[str](), _MOST_LACKING
     lines = tuple(lines)
     for line in lines:

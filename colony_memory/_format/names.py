@@ -34,8 +34,6 @@ _TICK = timedelta(microseconds=1)
 
 
 class VaultFile(NamedTuple):
-    """The name of a vault file of ours, taken apart."""
-
     label: str  # label that it is of
     snapshot_id: str | None  # snapshot that it is of, None for a pointer
     kind: str  # latest for a pointer, manifest, part, pack, pin, or page for pages of a catalogue
@@ -118,7 +116,6 @@ COUNTS: Kind = (list_of(is_count), "a list of counts")
 
 
 def expect(raw: Mapping[str, Any], key: str, kind: Kind) -> Any:
-    """The field, else a ValueError that names it."""
     is_right, what = kind
     if not is_right(raw.get(key)):
         raise ValueError(f"{key} should be {what}")
@@ -131,7 +128,6 @@ def stamp(moment: datetime) -> str:
 
 @lru_cache(maxsize=8192)
 def read_stamp(text: object) -> datetime | None:
-    """The time of a stamp, None for anything else."""
     try:
         # Not strptime(): what that loads takes longer than a list does.
         if not isinstance(text, str) or not _STAMPED.fullmatch(text):

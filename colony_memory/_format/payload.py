@@ -35,8 +35,6 @@ def spend_freely(_number: int) -> None:
 
 
 class Packed(Value):
-    """Compressed plain text: base64, bytes before compression, digest of those bytes."""
-
     blob: str
     size: int
     sha256: str
@@ -47,7 +45,6 @@ def sha256(data: bytes | bytearray) -> str:
 
 
 def measure(pieces: Iterable[bytes]) -> tuple[int, str]:
-    """How many bytes these are together, and their digest."""
     hasher, size = hashlib.sha256(), 0
     for piece in pieces:
         hasher.update(piece)
@@ -156,11 +153,9 @@ def of_file(digest: str) -> str:
 
 
 def tree_of_digests(digests: Mapping[str, str]) -> str:
-    """The tree of documents whose digests are known, by name: the digest of a canonical JSON object."""
     return sha256(canonical(dict(digests)))
 
 
 def check_tree(told: str, digests: Mapping[str, str], *, file: str) -> None:
-    """Raise a SnapshotCorrupt where a manifest tells another tree than that of its documents, by their digests."""
     if told and told != tree_of_digests(digests):
         raise SnapshotCorrupt(f"{file} has another tree than its documents", file=file)

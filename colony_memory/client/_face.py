@@ -100,7 +100,6 @@ class Memory:
         return {"memory": exact_documents(documents), "memory_format": FORMAT}
 
     def _session_of(self, argument: str, other: Memory) -> Session:
-        """The session of another client of the same face."""
         kind, name = (Blocking, "ColonyMemory") if isinstance(self, Blocking) else (Awaiting, _ASYNC)
         if not isinstance(other, kind):
             raise ValueError(f"{argument} must be of type {name}, not {type(other).__name__}")  # noqa: TRY004

@@ -1,7 +1,4 @@
-"""backup: save a memory as a new snapshot, unless the latest holds just that.
-
-Parts, then the manifest, then the pointer: wherever this stops, what is listed restores.
-"""
+"""backup: a memory as a new snapshot, unless the latest holds just that: parts, the manifest, then the pointer."""
 
 from __future__ import annotations
 
@@ -150,9 +147,7 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
 
 
 def _tell_doubt(job: Job, state: State) -> None:
-    """Say what speaks against the label. The backup is made all the same, and then nothing is removed: memory that is
-    not saved is lost; a rollback that goes unnoticed for one backup more is not.
-    """
+    """Say what speaks against the label: memory that is not saved is lost, so it is saved all the same."""
     why = _doubt(job, state)
     if why is not None:
         warn(f"{why}. The backup is made{', and nothing is removed' if job.policy else ''}")

@@ -1,6 +1,4 @@
-"""One backup: what it was asked for, what it goes on from, and what to do where another client has saved what this
-memory never held.
-"""
+"""One backup: what it was asked for, what it goes on from, and what to do where another client has saved meanwhile."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A backup's writing: room is made, the snapshot is built, its files are uploaded and seen to stay, the pointer
-follows, and what the retention gives up goes. Wherever that stops, what is listed restores.
-"""
+"""A backup's writing: room is made, the files are uploaded and seen to stay, the pointer follows, and old ones go."""
 
 from __future__ import annotations
 
@@ -322,7 +320,6 @@ def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> tuple[Entry, Shr
 
 
 async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
-    """Plan by the retention, where there is one and nothing speaks against the label."""
     job.planned = None
     if job.policy is None or state.doubt is not None:
         return
@@ -368,11 +365,7 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
 
 
 async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
-    """Refuse before the first write what cannot fit; with a retention, let go what has to, and give the label then.
-
-    Old leftovers go first, then what the retention gives up, then the oldest of what it would keep, no more than
-    needed. Age is told by the vault's clock: where nothing newer fits to show it, the pointer is written anew.
-    """
+    """Refuse before the first write what cannot fit; with a retention, let go what has to, and give the label then."""
     session, label = job.session, job.label
     await plan_retention(job, state, built)
     free = await free_bytes(session)

@@ -49,7 +49,6 @@ class ChainManifest(Manifest):
 
 
 def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest:
-    """A manifest whose format, codec, label and id have been checked. A ValueError says what is wrong."""
     own_label, own_id, encrypted = raw["label"], raw["snapshot_id"], raw["codec"] == SEALED_CODEC
     size, tree = names.expect(raw, "byte_size", names.COUNT), names.expect(raw, "tree", names.TREE) or ""
     if encrypted and (raw.get("plaintext_sha256"), size, tree) != ("", 0, ""):
@@ -117,7 +116,6 @@ class Facts(Value):
 
 
 def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
-    """The facts as a manifest has them: base64 of an age file."""
     raw = {name: getattr(facts, name) for name in names_of(facts)}
     raw |= {"snapshot_id": snapshot_id, "tree": facts.tree or None, "ruined": facts.ruined or None}
     plain = canonical({key: value for key, value in raw.items() if value is not None})
@@ -171,7 +169,6 @@ def _open(manifest: ChainManifest, sealed: bytes, identities: Identities | None,
 
 
 def locked(manifest: ChainManifest, identities: Identities | None) -> DecryptionError:
-    """The error of who cannot open a snapshot: what is missing."""
     info, hint = manifest.info, Hint("open", "identities")
     wanted = f"{'its passphrase or ' if manifest.passphrase_key else ''}the identity of one of its recipients"
     why = ", and no identity is given"

@@ -28,15 +28,11 @@ PACK_CHARS = 900_000
 
 
 class Below(Value):
-    """The pack below a pack: its id, and the digest of its files."""
-
     pack_id: str
     sha256: str
 
 
 class Pack(Value):
-    """One link of a chain."""
-
     pack_id: str  # id of the snapshot that it was written for
     below: Below | None  # what it stands on, None for a base
     frame: bytes  # the zstd frame; as long as it is encrypted, age's file over it
@@ -150,7 +146,6 @@ class Chain(Value):
 
 
 def most_work(max_bytes: int) -> int:
-    """The most that reading the packs of a chain above its base may cost, see :func:`_work`."""
     return _LEAST_WORK + _MOST_WORK * max_bytes
 
 

@@ -120,7 +120,6 @@ class State(Value):
         return State(contents, self.files)
 
     def cut(self, start: int, end: int) -> Iterator[bytes | memoryview]:
-        """A part of the run, piece by piece."""
         at = bisect_right(self.ends, start)
         while start < end:
             name, stop = self.ordered[at], self.ends[at]
@@ -156,7 +155,6 @@ class State(Value):
         return state
 
     def is_empty(self, name: str) -> bool:
-        """True if there is nothing in a document but NUL."""
         content = self.contents[name]
         return content[:1] in b"\0" and not content.strip(b"\0")
 
@@ -331,10 +329,7 @@ def _against(before: State, parts: Sequence[tuple[int, int]], names: Iterable[st
 
 
 def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> tuple[State, int, int]:
-    """The state that a change leads to, whose large contents may be of parts: :meth:`State.whole` joins them.
-
-    With it the bytes of the first line, and of the contents that are put together.
-    """
+    """The state that a change leads to, perhaps of parts; bytes of its line, and of what is put together."""
     end = content.find(b"\n")
     if end < 0:
         raise ValueError("its first line does not end")
