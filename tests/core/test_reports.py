@@ -10,9 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from snapshot_files import unhurried
 
-from colony_memory import _diff, _matching, reports
+from colony_memory import _diff, reports
 from colony_memory._diff import File, Steps, changed_part, file_patch, split_lines
-from colony_memory._matching import MAX_SHOWN, Pattern
+from colony_memory._engine import history
+from colony_memory._engine.history import MAX_SHOWN, Pattern
 from colony_memory.reports import (
     DocumentChange,
     SnapshotCheck,
@@ -243,7 +244,7 @@ def test_a_line_has_what_re_finds_in_it(pattern, line, ignore_case):
 
 
 def test_a_long_line_is_looked_at_in_pieces_that_overlap():
-    piece = _matching._PIECE
+    piece = history._PIECE
     for at in (0, 1, piece // 2 - 3, piece // 2, piece - 4, piece - 1, piece, 5 * piece):
         line = "x" * at + "needle7" + "x" * 3 * piece
         assert Pattern("(needle)[0-9]").find(line) == (at, at + 7)
@@ -258,7 +259,7 @@ def test_a_long_line_is_looked_at_in_pieces_that_overlap():
     assert Pattern("^(y)").find(f"{long}y") is None
     assert Pattern(r"(x)\b").find(f"{long}y") is None
     # What is longer than a piece is seen as far as is needed to know that it is there.
-    assert Pattern("(x)+").find(long) == (0, _matching._MORE) or Pattern("(x)+").find(long) == (0, 4 * piece)
+    assert Pattern("(x)+").find(long) == (0, history._MORE) or Pattern("(x)+").find(long) == (0, 4 * piece)
     assert Pattern("a.*b").find(f"a{long}b") == (0, 4 * piece + 2)
 
 
@@ -293,7 +294,7 @@ def test_no_text_draws_out_an_innocent_expression():
     pattern, regex = Pattern(r"\w+@\w+"), Looking()
     pattern._regex = regex
     assert pattern.find(text) is None
-    assert max(regex.looks) == _matching._PIECE
+    assert max(regex.looks) == history._PIECE
     assert sum(regex.looks) <= 2 * len(text)
     # Each part of a row is looked for once, from where the one before it ended.
     pattern, regex = Pattern("f.*b.*x"), Looking()
