@@ -14,7 +14,7 @@ from colony_memory.shell.words.errors import (
     Asked,
     ignore_signals,
     report_failure,
-    termination_raises,
+    signals_raise,
     warnings_as_lines,
 )
 
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         gc.set_threshold(_YOUNG)
     asked = Asked(sys.argv[1:] if argv is None else argv)
-    with termination_raises():
+    with signals_raise():
         try:
             if list(asked.argv) == ["--version"]:  # which needs nothing of what takes a command line apart
                 return print_version()

@@ -14,7 +14,7 @@ import pytest
 from cli_runs import NOON, POSIX, content_file, save, tree
 
 from colony_memory import ColonyMemory
-from colony_memory.shell.cli import output
+from colony_memory.shell.words import errors
 
 # The time at which an inode changed cannot be set: what is older than a snapshot is older than one to come.
 SOON = datetime.now(timezone.utc).replace(microsecond=300_000) + timedelta(hours=1)
@@ -235,7 +235,7 @@ def test_signals_are_left_alone_in_a_thread_and_where_they_are_ignored():
 
 
 def handlers():
-    with output.first_interrupt_only():
+    with errors.signals_raise(first_only=True):
         return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
 
 

@@ -84,7 +84,6 @@ def _kind(what: str, holds: Callable[[Any], bool]) -> Callable[[Any], Any]:
 
 
 text = _kind("a text, and not an empty one", lambda value: isinstance(value, str) and bool(value.strip()))
-flag = _kind("true or false", lambda value: isinstance(value, bool))
 number = _kind("a whole number from 1 up", lambda value: type(value) is int and value > 0)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import MAX_BYTES
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order
 from colony_memory._format.v2.build import LEFT_OUT
 from colony_memory._os.paths import real_path
-from colony_memory._values import Value, replace
+from colony_memory._values import Value, names_of, replace
 from colony_memory.capture._metadata import METADATA_NAMES, Metadata, describe, described_by, split_documents
 from colony_memory.capture._steady import Sparse
 from colony_memory.exceptions import ColonyMemoryError, message_of
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from colony_memory._engine.load import Loaded
     from colony_memory.shell.app.target import Target
     from colony_memory.snapshot import SnapshotInfo
-
-
-_Value = TypeVar("_Value")
 
 
 def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> str | bytes:
@@ -72,21 +69,11 @@ def reshape(documents: Mapping[str, str], wanted: Callable[[str], bool]) -> dict
     """The documents that are wanted, with all that is known of them."""
     _, before = split_documents(documents)
 
-    def among(known: Mapping[str, _Value]) -> dict[str, _Value]:
-        # Directories have a slash at the end there.
-        return {name: value for name, value in known.items() if wanted(name.rstrip("/"))}
+    def among(known: Any) -> Any:
+        kept = [name for name in known if wanted(name.rstrip("/"))]  # directories may have a slash at the end there
+        return {name: known[name] for name in kept} if isinstance(known, dict) else type(known)(kept)
 
-    after = Metadata(
-        files=among(before.files),
-        empty_dirs=tuple(filter(wanted, before.empty_dirs)),
-        executable=frozenset(filter(wanted, before.executable)),
-        masked=tuple(filter(wanted, before.masked)),
-        links=among(before.links),
-        modes=among(before.modes),
-        times=among(before.times),
-        left_out=among(before.left_out),
-        unread=frozenset(among(dict.fromkeys(before.unread))),
-    )
+    after = Metadata(**{name: among(getattr(before, name)) for name in names_of(Metadata)})
     found = {name: text for name, text in documents.items() if name not in METADATA_NAMES and wanted(name)}
     return {**found, **describe(after)}
 
@@ -193,20 +180,17 @@ def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tup
     if _held_of(documents, names):
         part = reshape(part, lambda name: name in names)
     (_, ours), (_, more) = split_documents(documents), split_documents(part)
+    joined = ("files", "executable", "links", "modes", "times")
     described = replace(
         ours,
-        files={**ours.files, **more.files},
+        **{name: getattr(ours, name) | getattr(more, name) for name in joined},
         empty_dirs=tuple({*ours.empty_dirs, *more.empty_dirs}),
-        executable=ours.executable | more.executable,
         masked=tuple(sorted({*ours.masked, *more.masked})),
-        links={**ours.links, **more.links},
-        modes={**ours.modes, **more.modes},
-        times={**ours.times, **more.times},
         left_out={name: why for name, why in ours.left_out.items() if name not in names},
         unread=ours.unread - {*names},
     )
-    joined = {name: text for name, text in {**documents, **part}.items() if name not in METADATA_NAMES}
-    return {**joined, **describe(described)}
+    kept = {name: text for name, text in {**documents, **part}.items() if name not in METADATA_NAMES}
+    return {**kept, **describe(described)}
 
 
 def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:

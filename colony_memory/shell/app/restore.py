@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory._boundary import require_text, several, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, with_merged
+from colony_memory._engine.session import warn
 from colony_memory._os.paths import is_empty, local_name
 from colony_memory._values import Value, replace
 from colony_memory.capture._filenames import parents_of, quoted
@@ -18,7 +18,7 @@ from colony_memory.capture._question import FileInUse, Holding
 from colony_memory.capture._write import place_documents
 from colony_memory.capture.folder import NothingToSave
 from colony_memory.capture.index import disprove
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt, message_of
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, message_of
 from colony_memory.shell.app.content import narrow, reshape, take_lacking
 from colony_memory.shell.app.open import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.shell.app.options import BackupOptions
@@ -63,8 +63,7 @@ def _retire(memory: ColonyMemory, label: str) -> None:
                 memory.delete_snapshot(label=label, snapshot_id=info.snapshot_id)
             contents.add(content)
     except ColonyMemoryError as error:
-        told = f"older snapshots of label {label!r} were not removed: {message_of(error)}"
-        warnings.warn(ColonyMemoryWarning(told), stacklevel=3)
+        warn(f"older snapshots of label {label!r} were not removed: {message_of(error)}")
 
 
 class RestoredFolder(Value):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from colony_memory._engine.session import warn
 from colony_memory._values import Value, field
 from colony_memory.client import ColonyMemory
-from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
+from colony_memory.exceptions import SnapshotNotFound, VaultMissing
 from colony_memory.shell.app.agents import AGENTS, Host
 from colony_memory.shell.app.keys import client_arguments
 from colony_memory.shell.app.open import Place, choose_place
@@ -132,9 +132,7 @@ def _passed_over(place: Place) -> str:
 def make_unchosen(place: Place) -> None:
     """Make the vault that nobody chose where there is none yet, and say so to whoever is listening at all."""
     if place.make_unchosen():
-        warnings.warn(
-            f"no vault was chosen, so one was made: {place.title}; {_ANOTHER}", ColonyMemoryWarning, stacklevel=2
-        )
+        warn(f"no vault was chosen, so one was made: {place.title}; {_ANOTHER}")
 
 
 def host_of(name: str | None, directory: str, *, kinds: Iterable[str] | None) -> Host | None:

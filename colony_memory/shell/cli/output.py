@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
-import threading
 import time
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import Value, asdict
 from colony_memory._version import __version__
-from colony_memory.exceptions import ColonyMemoryWarning, Hint
 from colony_memory.shell.words import count, draws, shown, shown_with_tabs, size
-from colony_memory.shell.words.errors import (
-    FAILED,
-    PROGRAM,
-    USAGE,
-    Failure,
-    Terminated,
-    ignore_signals,
-    say,
-    say_json,
-    show_progress,
-    warn,
-    write,
-)
+from colony_memory.shell.words.errors import FAILED, PROGRAM, USAGE, Failure, say, say_json, show_progress, warn, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -172,34 +156,6 @@ def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()
     write(sys.stderr, "".join(f"{line}\n" for line in told) + f"{shown(question)} [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failure("nothing was deleted", code=FAILED)
-
-
-def caution(line: str, hint: Hint | None = None) -> None:
-    """Warn of something though the verb goes on; --quiet or not."""
-    warnings.warn(ColonyMemoryWarning(line, hint=hint), stacklevel=2)
-
-
-@contextmanager
-def first_interrupt_only() -> Iterator[None]:
-    """Let the first SIGINT or SIGTERM raise, and take no notice of more: what it undoes ends in a moment.
-
-    What is ignored already, as after nohup, stays ignored. Outside of the main thread nothing is changed.
-    """
-    ours = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if ours}
-    watched = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-
-    def stop(number: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
-        ignore_signals()
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
-
-    try:
-        for number in watched:
-            signal.signal(number, stop)
-        yield
-    finally:
-        for number, handler in watched.items():
-            signal.signal(number, handler)
 
 
 def tell_run(done: LastRun, output: Output, *, aside: bool = False) -> None:

@@ -14,6 +14,7 @@ import threading
 import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from colony_memory._engine.session import warn
 from colony_memory._format.names import id_time
 from colony_memory._os.paths import is_empty
 from colony_memory._values import Value
@@ -225,7 +226,7 @@ def note_run(state: Path, run: LastRun) -> None:
     try:
         write_last_run(state, run)
     except OSError as error:
-        warnings.warn(f"the run could not be noted: {error.strerror}", ColonyMemoryWarning, stacklevel=2)
+        warn(f"the run could not be noted: {error.strerror}")
 
 
 @contextlib.contextmanager

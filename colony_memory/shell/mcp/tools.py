@@ -3,13 +3,13 @@
 The annotations and docstrings are what a client is told of a tool.
 """
 
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from colony_memory._engine.session import warn
 from colony_memory._format.json import printable
 from colony_memory._os.paths import is_empty
 from colony_memory._values import Value, replace
@@ -17,7 +17,6 @@ from colony_memory.capture._metadata import compare_files, contents_of
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import (
     ColonyMemoryError,
-    ColonyMemoryWarning,
     Hint,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -67,12 +66,12 @@ def backup(
         with served.fixed():
             capture = saving.read()
         if served.place.make_unchosen():
-            _warn("no vault was chosen, so one was made in the data directory of the user")
+            warn("no vault was chosen, so one was made in the data directory of the user")
         saved = saving.save(capture)
     info, contents = saved.info, saved.contents
     if info.shrunk_from is not None:
         less = "this backup holds less than half of the one before; if that was not meant, get the one before back"
-        _warn(less, Hint("restore", "snapshot_id", info.shrunk_from, label=info.label))
+        warn(less, hint=Hint("restore", "snapshot_id", info.shrunk_from, label=info.label))
     return reply(
         snapshot=snapshot_of(info, latest=bool(info.head) or info.reused),
         unchanged=info.reused,
@@ -84,10 +83,6 @@ def backup(
         met=info.diverged_from,
         kept_twice=some(info.merged),
     )
-
-
-def _warn(message: str, hint: Hint | None = None) -> None:
-    warnings.warn(ColonyMemoryWarning(message, hint=hint), stacklevel=2)
 
 
 def list_snapshots(

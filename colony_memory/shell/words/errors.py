@@ -383,22 +383,34 @@ def write(stream: TextIO | None, text: str | bytes) -> None:
 
 
 @contextlib.contextmanager
-def termination_raises() -> Iterator[None]:
-    """Let SIGTERM raise :class:`Terminated`, unless somebody else has said what it is to do."""
+def signals_raise(*, first_only: bool = False) -> Iterator[None]:
+    """Let SIGTERM raise :class:`Terminated`, unless somebody else has said what it is to do.
+
+    With ``first_only`` SIGINT and SIGTERM raise in any case, unless ignored as after nohup, and no notice is taken of
+    more: what the first one undoes ends in a moment. Outside of the main thread nothing is changed.
+    """
     import signal
     import threading
 
-    def terminate(_number: int, _frame: object) -> None:
-        raise Terminated
+    def stop(number: int, _frame: object) -> None:
+        if first_only:
+            ignore_signals()
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if ours:
-        signal.signal(signal.SIGTERM, terminate)
+    def is_taken(handler: object) -> bool:
+        return handler not in (signal.SIG_IGN, None) if first_only else handler is signal.SIG_DFL
+
+    numbers = [signal.SIGTERM, signal.SIGINT][: 1 + first_only]
+    ours = threading.current_thread() is threading.main_thread()
+    before = {number: handler for number in numbers if ours and is_taken(handler := signal.getsignal(number))}
     try:
+        for number in before:
+            signal.signal(number, stop)
         yield
     finally:
-        if ours and signal.getsignal(signal.SIGTERM) is terminate:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number, handler in before.items():
+            if first_only or signal.getsignal(number) is stop:
+                signal.signal(number, handler)
 
 
 def ignore_signals() -> None:

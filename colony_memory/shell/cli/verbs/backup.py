@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._engine.session import warn
 from colony_memory._values import asdict, replace
 from colony_memory.exceptions import Hint
 from colony_memory.shell.app.pick import count_texts, made_at, stamp
@@ -61,7 +62,7 @@ def run_backup(
         output.done(_document(saved.capture, saved), *_lines(saved))
         if saved.info.diverged_from and saved.info.reused:
             # Not as a line of the answer: it is told under --quiet too.
-            outputs.caution(_diverged_line(saved.info, joined=False))
+            warn(_diverged_line(saved.info, joined=False))
         _tell(saved.capture, common, saving, verbose=verbose)
     return 0 if saved else FAILED
 
@@ -93,13 +94,13 @@ def save(
         opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.index.problem}")
     info, how = saved.info, options.on_conflict
     if info.diverged_from and not info.reused and how != "raise":  # else a warning has told
-        outputs.caution(_diverged_line(info, joined=how == "merge"))
+        warn(_diverged_line(info, joined=how == "merge"))
     if info.shrunk_from is not None and not (info.shrunk_from == info.diverged_from and how == "raise"):
         # Else a warning has told of the same snapshot, with the command that brings it back.
         less = f"less than half of the one before: {amount(saved.capture.contents)}, {size(saved.size)} now"
-        outputs.caution(
+        warn(
             f"this backup holds {less}. If that was not meant, get the one before back",
-            Hint("restore", "snapshot_id", info.shrunk_from, label=info.label),
+            hint=Hint("restore", "snapshot_id", info.shrunk_from, label=info.label),
         )
     return saved
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from colony_memory._engine.session import warn
 from colony_memory._values import asdict
+from colony_memory.capture._filenames import listed
 from colony_memory.exceptions import Hint
 from colony_memory.shell.app.pick import left_out, made_at, parse_moment, stamp
 from colony_memory.shell.cli.app import CommonOptions, split_positional
 from colony_memory.shell.cli.memory import host_of, open_memory, tell_host
-from colony_memory.shell.cli.output import caution, first_interrupt_only
 from colony_memory.shell.words import age, count, few, now_utc, users_line
-from colony_memory.shell.words.errors import FAILED, Failure
+from colony_memory.shell.words.errors import FAILED, Failure, signals_raise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +76,7 @@ def run_restore(
             raise ValueError(why)
     host = host_of(common.agent, directory, kinds=common.kinds)
     with open_memory(common) as opened:
-        with opened.working("Restoring from"), first_interrupt_only():
+        with opened.working("Restoring from"), signals_raise(first_only=True):
             restored = restore_folder(
                 opened.memory,
                 directory,
@@ -177,28 +178,26 @@ def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled]
     told = [f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"] if info.incomplete else []
     told += map(str, filled)
     if written.masked:
-        names = ", ".join(written.masked[:_SHOWN])
-        more = f" and {len(written.masked) - _SHOWN} more" if len(written.masked) > _SHOWN else ""
-        told.append(f"secrets were masked when this was saved, put them in again: {names}{more}")
+        names = listed(written.masked, most=_SHOWN)
+        told.append(f"secrets were masked when this was saved, put them in again: {names}")
     for each in told:
-        caution(each)
+        warn(each)
 
 
 def _warn_of_salvage(salvaged: Salvaged) -> None:
     """Say what is damaged, from when what was written instead is, and what is missing."""
     from colony_memory._format.names import id_order, id_time
     from colony_memory._format.record import ATTRIBUTES_NAME
-    from colony_memory.capture._filenames import listed
 
     wanted = salvaged.snapshot_id
-    caution(f"snapshot {wanted} is damaged: {salvaged.damage}")
+    warn(f"snapshot {wanted} is damaged: {salvaged.damage}")
     sources = {name: source for name, source in sorted(salvaged.sources.items()) if name != ATTRIBUTES_NAME}
     for source in sorted({*sources.values()}, key=id_order, reverse=True):
         names, made = [name for name in sources if sources[name] == source], id_time(source)
         when = "" if made is None else f" of {stamp(made)}"
         whose = "its own, as it was saved" if source == wanted else f"as of snapshot {source}{when}"
-        caution(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
+        warn(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
     if salvaged.missing:
-        caution(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
+        warn(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
     elif (lost := (salvaged.doc_count or 0) - len(salvaged.sources)) > 0:
-        caution(f"missing: {count(lost, 'document')} whose names are not known any more")
+        warn(f"missing: {count(lost, 'document')} whose names are not known any more")

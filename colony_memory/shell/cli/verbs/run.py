@@ -95,7 +95,7 @@ def run_run(
         begin, directory=directory, label=label, fallback=fallback, fill=not no_fill, options=options, host=host
     )
     if dry_run:
-        with open_memory(common) as opened, outputs.first_interrupt_only():
+        with open_memory(common) as opened, errors.signals_raise(first_only=True):
             begun = start(opened.memory, dry_run=True)
         if begun.restored is not None:
             lines = restore_lines(begun.restored, directory, begun.told, dry_run=True, verbose=verbose)
@@ -110,7 +110,7 @@ def run_run(
         state = last_run_path(choose_place(common.vault).url, label)
         stack.enter_context(alone(state))
         opened = stack.enter_context(open_memory(replace(common, quiet=True)))
-        with outputs.first_interrupt_only():
+        with errors.signals_raise(first_only=True):
             begun = start(opened.memory)
         back = again("restore", directory, options=["--snapshot-first"])
         _tell_start(begun, directory, output, where=opened.place.title, again=back)
