@@ -36,10 +36,6 @@ TEMP_PREFIX = ".tmp-"
 _version = operator.attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")
 
 
-def _access(facts: os.stat_result) -> tuple[int, int, int]:
-    return facts.st_uid, facts.st_nlink, facts.st_mode & 0o077
-
-
 class Contents(Value):
     data: bytes
     facts: os.stat_result  # of the very file that was read
@@ -56,10 +52,7 @@ class Files(Directory):
             raise PermissionError(errno.EPERM, "others can write to it", str(self.path))
 
     def read(self, name: str, *, limit: int, follow: bool = False, owner: int | None = None) -> Contents | None:
-        """A file's bytes, or None where nothing has that name.
-
-        UnfitFile for more than ``limit`` bytes, or where it is not the ``owner``'s alone.
-        """
+        """A file's bytes, or None without one; UnfitFile for more than ``limit``, or if not the ``owner``'s alone."""
         try:
             descriptor = self.open_file(name, follow=follow)
         except FileNotFoundError:
@@ -79,8 +72,10 @@ class Files(Directory):
             os.close(descriptor)
         if max(facts.st_size, len(data)) > limit:
             raise self.unfit(name, f"larger than {limit} bytes")
-        if owner is not None and os.name != "nt" and _access(facts) != (owner, 1, 0):
-            raise self.unfit(name, "it is not its owner's alone")
+        if owner is not None and os.name != "nt":
+            access = facts.st_uid, facts.st_nlink, facts.st_mode & 0o077
+            if access != (owner, 1, 0):
+                raise self.unfit(name, "it is not its owner's alone")
         return Contents(bytes(data), facts)
 
     def create(self, name: str, data: bytes) -> None:

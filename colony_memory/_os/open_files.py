@@ -230,7 +230,11 @@ def lock_holder(descriptor: int, where: tuple[int, int]) -> int | None:
     """The process that holds a lock on a part of a file, None where no other does; -1 where it is of an open file."""
     if sys.platform == "win32" or struct.calcsize("P") != 8:
         return None
-    kind, by = _unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack(fcntl.F_WRLCK, *where)))
+    told = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack(fcntl.F_WRLCK, *where))
+    if sys.platform == "linux":
+        kind, _, _, _, by = struct.unpack("@hhqqi4x", told)
+    else:  # pragma: no cover - chosen by the platform
+        _, _, by, kind, _ = struct.unpack("@qqihh", told)
     return None if kind == fcntl.F_UNLCK else by
 
 
@@ -243,14 +247,6 @@ def _pack(kind: int, start: int, length: int) -> bytes:
     if sys.platform == "linux":
         return struct.pack("@hhqqi4x", kind, os.SEEK_SET, start, length, 0)
     return struct.pack("@qqihh", start, length, 0, kind, os.SEEK_SET)  # pragma: no cover - chosen by the platform
-
-
-def _unpack(told: bytes) -> tuple[int, int]:
-    if sys.platform == "linux":
-        kind, _, _, _, process = struct.unpack("@hhqqi4x", told)
-    else:  # pragma: no cover - chosen by the platform
-        _, _, process, kind, _ = struct.unpack("@qqihh", told)
-    return kind, process
 
 
 def _set(descriptor: int, start: int, length: int, *, free: bool = False) -> None:

@@ -30,25 +30,19 @@ __all__ = [
 
 # Loaded when they are first asked for: who finds nothing changed needs few of them.
 _LATE = {
-    "Capture": "folder",
-    "LeftOut": "_tree",
-    "Note": "_tree",
-    "SecretFinding": "secrets",
-    "Written": "_write",
-    "differ_in_times_only": "_metadata",
-    "find_secrets": "secrets",
-    "mask_secrets": "secrets",
-    "masked_names": "secrets",
-    "read_folder": "folder",
-    "read_paths": "folder",
-    "recover": "_recover",
-    "write_folder": "_write",
+    "_metadata": ("differ_in_times_only",),
+    "_recover": ("recover",),
+    "_tree": ("LeftOut", "Note"),
+    "_write": ("Written", "write_folder"),
+    "folder": ("Capture", "read_folder", "read_paths"),
+    "secrets": ("SecretFinding", "find_secrets", "mask_secrets", "masked_names"),
 }
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _LATE:
-        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+    for module, names in _LATE.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

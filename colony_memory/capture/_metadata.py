@@ -193,14 +193,12 @@ def view_files(documents: Mapping[str, str]) -> dict[str, str]:
 def compare_files(
     before: Mapping[str, str], after: Mapping[str, str], *, instead: Mapping[str, str] | None = None
 ) -> SnapshotDiff:
-    """The changes from one memory to another, by :func:`view_files`; ``instead`` has contents that stand for others.
-
-    That a file is executable is told where it is on both sides; else it comes and goes with the file.
-    """
+    """The changes from one memory to another, by :func:`view_files`; ``instead`` has contents that stand for others."""
     from colony_memory._diff import SnapshotDiff, compare
 
     (files, old), (others, new) = split_documents(before), split_documents(after)
     found = compare(view_files(before), {**view_files(after), **(instead or {})})
+    # That a file is executable is told where it is on both sides; else it comes and goes with the file.
     marked = old.executable ^ new.executable
     own = {*files, *others}
     silent = {f"{name} (executable)" for name in marked if (name in files) != (name in others)} - own

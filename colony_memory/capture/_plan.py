@@ -252,14 +252,11 @@ class _Comparison:
         for name in sorted(tree.directories.keys() - needed, reverse=True):
             if name in needed or _is_in(name, stays) or not (only is None or name in emptied):
                 continue
-            if self._is_mounted(name):  # it stays, and so do those that it is in
+            above = mount_of(self._reach.directory(name.rpartition("/")[0]))
+            if mount_of(self._reach.directory(name)) != above:  # it stays, and so do those that it is in
                 needed.update(parents_of(name))
             else:
                 plan.dropped[name] = tree.directories[name]
-
-    def _is_mounted(self, name: str) -> bool:
-        above = mount_of(self._reach.directory(name.rpartition("/")[0]))
-        return mount_of(self._reach.directory(name)) != above
 
     def _keep(self, name: str, there: os.stat_result) -> None:
         """A file with the right content: only its permissions may have to be set. Another time is no change."""

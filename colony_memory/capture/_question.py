@@ -238,7 +238,9 @@ def find_users(reach: Reach, changing: Collection[str], databases: Collection[st
         if by is not None and _is_of_store(*place):
             stores[name.rpartition("/")[0]] = by
         if by is None and name in databases:
-            by = _user_of_database(*place, status)
+            by = os.getpid() if is_open_elsewhere(Identity.of(status)) else None
+            # The index first: in WAL mode, nothing else is locked by whoever only waits.
+            by = by or _lock_holder(place[0], place[1] + INDEX, INDEX_LOCKS) or _lock_holder(*place, DATABASE_LOCKS)
         if by is not None and name in changing:
             found[name] = by
     for name in changing:
@@ -264,13 +266,6 @@ def _is_of_store(directory: Directory, name: str) -> bool:
     except (OSError, UnicodeDecodeError):
         return True
     return not start or b"\0" in start
-
-
-def _user_of_database(directory: Directory, name: str, status: os.stat_result) -> int | None:
-    if is_open_elsewhere(Identity.of(status)):
-        return os.getpid()
-    # The index first: in WAL mode, nothing else is locked by whoever only waits.
-    return _lock_holder(directory, name + INDEX, INDEX_LOCKS) or _lock_holder(directory, name, DATABASE_LOCKS)
 
 
 def _lock_holder(directory: Directory, name: str, where: tuple[int, int]) -> int | None:

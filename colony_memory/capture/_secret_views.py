@@ -10,7 +10,7 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Container, Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from colony_memory._values import cached_property
 from colony_memory.capture._secret_kinds import Place, find
@@ -19,7 +19,6 @@ from colony_memory.capture._secret_rules import RULES
 _BY = RULES.encode("ascii")  # by other rules something else is found
 _TIMES = 4  # how often escapes are undone
 _SIZE, _BEFORE, _BEHIND = 512 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
-_DENSE = 512  # bytes for each backslash, at most, in what is full of escapes
 _LEFT, _RIGHT = 64, 128  # bytes around an escape that are looked at again
 _GAP = b"\0"  # what was left out between two of these
 _LONGEST = 8192  # word that is followed
@@ -153,7 +152,8 @@ def _in_escapes(text: bytes) -> Iterator[Place]:
         if view is None:
             break
         views.append(view)
-        yield from (_through(each, views) for each in find(view.text))
+        for found in find(view.text):
+            yield reduce(lambda place, each: place.in_source(each.source), reversed(views), found)
 
 
 def _windows(text: bytes, near: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -171,12 +171,6 @@ def _windows(text: bytes, near: list[tuple[int, int]]) -> list[tuple[int, int]]:
             first = merged.pop()[0]
         merged.append((first, last))
     return merged
-
-
-def _through(place: Place, views: list[_View]) -> Place:
-    for view in reversed(views):
-        place = place.in_source(view.source)
-    return place
 
 
 def _undone(text: bytes) -> _View | None:

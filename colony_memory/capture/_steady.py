@@ -204,13 +204,6 @@ class Sparse(bytes):
         return bytes(data)
 
 
-def as_sparse(data: bytes) -> bytes:
-    """A file without holes as a snapshot has it: that it begins like one with holes must not make it one."""
-    if not data.startswith(MAGIC):
-        return data
-    return Sparse(b"%s%d 0 %d\n%s" % (MAGIC, len(data), len(data), data))
-
-
 def room_of(status: os.stat_result) -> int:
     """How many bytes of a file there are to be read: what is in holes is none."""
     blocks = getattr(status, "st_blocks", None)
@@ -230,7 +223,8 @@ def as_content(data: bytes | bytearray) -> str | bytes:
         return data
     with contextlib.suppress(UnicodeDecodeError):
         return data.decode("utf-8")
-    return as_sparse(bytes(data))
+    # That it begins like one with holes must not make it one.
+    return Sparse(b"%s%d 0 %d\n%s" % (MAGIC, len(data), len(data), data)) if data.startswith(MAGIC) else bytes(data)
 
 
 def up_to_last_line(data: bytes) -> tuple[bytes, str]:

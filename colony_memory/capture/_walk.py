@@ -331,10 +331,7 @@ class Walk:
 
 
 def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, str], dict[str, str]]:
-    """The status of what is in a directory, the text of its links, and why the rest is not told.
-
-    What goes or becomes another thing meanwhile, and is named there still, is looked at again.
-    """
+    """The status of what is in a directory, the text of its links, and why the rest is not told."""
     entries, links, lost = dict[str, os.stat_result](), dict[str, str](), dict[str, str]()
     names = [*place.names()]
     for _ in range(_LOOKS):
@@ -351,6 +348,7 @@ def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, 
                     lost[name] = steady.VANISHED
                 else:
                     entries[name] = status
+        # What goes or becomes another thing meanwhile, and is named there still, is looked at again.
         names = [*lost.keys() & {*place.names()}] if lost else []
     return entries, links, {name: lost[name] for name in names}
 

@@ -31,6 +31,7 @@ logger = getLogger(__name__)
 _FORMAT, _ROWS = "colony-memory/index/1", "colony-memory/index-rows/1"
 _LARGEST, _LARGEST_ROWS = 1 << 24, 1 << 28  # bytes: a hundred or two for each file of a folder
 _NAME = re.compile(r"[0-9a-f]{32}\.json")
+_ROW = [int, int, int, int, int, str, str, bool, bool, str]  # the kinds of its fields
 _MALFORMED = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
@@ -104,7 +105,9 @@ class FolderIndex:
             self.rows, self.described = dict(rows), described
         self.attributes = self.attributes if attributes is None else attributes
         if before != (self.rows, self.described, self.attributes):
-            self._keep_rows()
+            every = {name: [getattr(row, each) for each in names_of(Row)] for name, row in self.rows.items()}
+            facts = {"described": self.described, "attributes": self.attributes, "rows": every}
+            self._replace(_beside(self._name, "rows"), {"format": _ROWS, **self._header, **facts})
         known = self.options, self.proven
         self.options = self.options if options is None else dict(options)
         self.proven = proven or self.proven
@@ -140,7 +143,9 @@ class FolderIndex:
             found = _load(directory, _beside(name, "rows"), _LARGEST_ROWS, _ROWS, header)
             if found is not None:
                 self.described, self.attributes = map(_text, (found["described"], found["attributes"]))
-                self.rows = {str(each): _load_row(row) for each, row in found["rows"].items()}
+                if any(list(map(type, row)) != _ROW for row in found["rows"].values()):
+                    raise ValueError("a malformed row")
+                self.rows = {each: Row(*row) for each, row in found["rows"].items()}
         except _MALFORMED as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
 
@@ -154,11 +159,6 @@ class FolderIndex:
         known = {"options": self.options, "proven": self.proven}
         basis = _dump_basis(self._basis)
         return self._replace(self._name, {"format": _FORMAT, **self._header, "basis": basis, **known})
-
-    def _keep_rows(self) -> None:
-        rows = {name: [getattr(row, each) for each in names_of(Row)] for name, row in self.rows.items()}
-        known = {"described": self.described, "attributes": self.attributes, "rows": rows}
-        self._replace(_beside(self._name, "rows"), {"format": _ROWS, **self._header, **known})
 
     def _replace(self, name: str, document: dict[str, Any]) -> bool:
         if self._directory is None:
@@ -270,10 +270,7 @@ def finish_note(note: Mapping[str, Any]) -> None:
 
 
 def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:
-    """End the basis of every other index in which a folder, or what is above or below it, is: its content is another's.
-
-    An index that somebody has open ends with its next opening.
-    """
+    """End the basis of each other index of a folder, or of what is above or below it: its content is another's."""
     directory = but._directory  # noqa: SLF001
     if directory is None:
         return
@@ -284,7 +281,7 @@ def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:
             if known is not None and any(
                 mine.is_relative_to(each.path) or Path(each.path).is_relative_to(mine) for each in _folders(known)
             ):
-                os.close(directory.open_or_make(_beside(name, "ended")))
+                os.close(directory.open_or_make(_beside(name, "ended")))  # with its next opening, should it be open
         except _MALFORMED as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
 
@@ -321,13 +318,6 @@ def _text(found: Any) -> str:
     if not isinstance(found, str):
         raise ValueError("malformed")  # noqa: TRY004 - what was read is wrong
     return found
-
-
-def _load_row(found: list[Any]) -> Row:
-    row = Row(*found)
-    if list(map(type, found)) != [int, int, int, int, int, str, str, bool, bool, str]:
-        raise ValueError("a malformed row")
-    return row
 
 
 def _dump_basis(basis: Basis) -> dict[str, Any]:

@@ -170,10 +170,7 @@ def is_allowed(finding: SecretFinding, allowed: frozenset[str]) -> bool:
 def mask_contents(
     contents: dict[str, str | bytes], allowed: frozenset[str] = frozenset(), pieces: Pieces | None = None
 ) -> tuple[SecretFinding, ...]:
-    """Mask the likely secrets in files, in place, but for the allowed, and give all that were found.
-
-    SecretsFound where a file that is not text holds one, or one cannot be taken out of its text: nothing was changed.
-    """
+    """Mask likely secrets in place, but for the allowed, and give all; SecretsFound, nothing changed, if one stays."""
     shown = shown_names(contents)
     findings: list[SecretFinding] = []
     elsewhere: list[SecretFinding] = []

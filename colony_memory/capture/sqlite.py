@@ -83,12 +83,10 @@ def holds_same(place: Directory, name: str, data: bytes) -> bool:
 
 
 def reads_as_journal(name: str, data: bytes) -> bool:
-    """SQLite would take a file of this name and content for a log or journal of the database beside it.
-
-    Of a journal its end counts as much: SQLite deletes a file that is named there.
-    """
+    """SQLite would take a file of this name and content for a log or journal of the database beside it."""
     if name.endswith(LOG):
         return data.startswith(_LOG_MAGIC)
+    # Its end counts as much: SQLite deletes a file that is named there.
     return name.endswith(JOURNAL) and (data.startswith(_JOURNAL_MAGIC) or data.endswith(_JOURNAL_MAGIC))
 
 

@@ -204,7 +204,7 @@ class Autobackup(AutobackupBase):
 
         Whoever calls it must hold no lock that ``collect()`` waits for: neither would go on.
         """
-        request = self._post_now(in_collect=self._is_here)
+        request = self._post_now(in_collect=threading.current_thread() is self._thread)
         request.wait()
         return None if request.outcome is None else request.outcome.result
 
@@ -257,11 +257,8 @@ class AsyncAutobackup(AutobackupBase):
     _asynchronous = True
     _memory: AsyncColonyMemory
     _event_loop: asyncio.AbstractEventLoop
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._collecting: asyncio.Task[Any] | None = None
-        self._future: concurrent.futures.Future[SnapshotInfo | SystemExit] | None = None
+    _collecting: asyncio.Task[Any] | None = None
+    _future: concurrent.futures.Future[SnapshotInfo | SystemExit] | None = None
 
     async def __aenter__(self) -> AsyncAutobackup:  # noqa: PYI034 - typing.Self is of 3.11
         self._event_loop = asyncio.get_running_loop()

@@ -42,9 +42,7 @@ def signals_for_a_child() -> frozenset[int]:
 
 
 class TakenSignals:
-    """Signals that were taken, each with the handler that was there before, but for those that are ignored or handled
-    outside of Python; outside of the main thread none is.
-    """
+    """Taken signals with their former handlers: none that is ignored or not Python's, none but in the main thread."""
 
     def __init__(self, handler: Callable[[int, FrameType | None], None], numbers: Iterable[int] = _ENDING) -> None:
         self._handler = handler
@@ -232,8 +230,6 @@ def become_init(tell: Callable[[str], object]) -> None:
 
 def _reap(worker: int, numbers: Iterable[int], tell: Callable[[str], object]) -> int:
     """Wait for the worker, and for whoever else ends meanwhile; the worker's exit code."""
-    # Everybody there is but this process, once the worker is gone.
-    everybody = -1
     target = worker
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
@@ -257,7 +253,7 @@ def _reap(worker: int, numbers: Iterable[int], tell: Callable[[str], object]) ->
         code = shell_code(os.waitstatus_to_exitcode(status))
         if not os.WIFSIGNALED(status):
             return code
-        target = everybody
+        target = -1  # everybody there is but this process
         tell(
             f"the process that makes the backups was ended by signal {code - 128}; the command goes on without backups"
         )

@@ -182,10 +182,7 @@ def _run(noted: Any) -> LastRun | None:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Be the one process on this host that saves what this file is of, as long as the block runs.
-
-    Where the place takes no locks, everybody is: that several save one label is no danger, only a waste.
-    """
+    """Be the one process on this host that saves what this file is of, as long as the block runs."""
     with contextlib.ExitStack() as stack:
         try:
             make_directory(path.parent)
@@ -195,7 +192,7 @@ def alone(path: Path) -> Iterator[None]:
                 "another watch or run of this vault and label is running on this host: stop it first, "
                 "or use another label"
             ) from None
-        except OSError as error:
+        except OSError as error:  # as where the place takes no locks: that several save one label is only a waste
             warnings.warn(
                 f"nothing keeps a second watch from running: {path.parent}: {error.strerror}",
                 ColonyMemoryWarning,

@@ -108,11 +108,7 @@ class Request(Generic[_R]):
 
 
 class Loop(Generic[_R]):
-    """Saves when it is due, in a daemon thread, until told to end; whoever inherits it says what that is.
-
-    After an error again in 30 s, doubled with each further one up to ``longest_retry``, and not before what the vault
-    asked for.
-    """
+    """Saves when it is due, in a daemon thread, until told to end; whoever inherits it says what that is."""
 
     _save: Callable[[], _R]
     _hear: Callable[[Outcome[_R]], object]
@@ -141,7 +137,7 @@ class Loop(Generic[_R]):
         # A signal handler runs on top of whatever the main thread is doing, so what it shares with it must not be
         # a lock that is waited for without end, nor an Event, which has one inside: SimpleQueue.put is reentrant.
         self._inbox: queue.SimpleQueue[Request[_R]] = queue.SimpleQueue()
-        self._began: float | None = None  # the run under way
+        self._began: float | None = None  # when the run under way did
         self._thread: threading.Thread | None = None
         self._pid = -1
         self._finished = False  # the thread answers no more
@@ -170,17 +166,6 @@ class Loop(Generic[_R]):
     def _is_own_process(self) -> bool:
         """True but in a forked child, which has no thread."""
         return os.getpid() == self._pid
-
-    @property
-    def _is_here(self) -> bool:
-        """True in the thread of the runs."""
-        return threading.current_thread() is self._thread
-
-    @property
-    def _busy_for(self) -> float | None:
-        """Seconds that the run under way has taken so far; None where there is none."""
-        began = self._began
-        return None if began is None else self._clock.now() - began
 
     @property
     def next_run(self) -> datetime | None:

@@ -114,7 +114,7 @@ class Watch(Loop["Backup"]):
     @property
     def busy(self) -> bool:
         """True while a run is under way; after the end, if one was left behind in its thread."""
-        return self._busy_for is not None
+        return self._began is not None
 
     def stop(self, reason: str = "stop()") -> None:
         """Have :meth:`run` make the last backup and return."""
@@ -144,13 +144,14 @@ class Watch(Loop["Backup"]):
 
     def look(self) -> float:
         """Tell of a run that takes too long; in how many seconds to look again."""
-        taken = self._busy_for
-        if taken is None:
+        began = self._began
+        if began is None:
             return LOOK
+        taken = self._clock.now() - began
         if taken >= self._told_of:
             self._told_of = taken + self._patience
             late = VaultUnavailable(f"not done after {taken:.0f} s, still waiting")
-            self._tell(run_of(_now(), None, late), late)
+            self._tell(run_of(datetime.now(timezone.utc), None, late), late)
         return min(LOOK, max(0.0, self._told_of - taken))
 
     def end(self, reason: str) -> LastRun:
@@ -158,7 +159,7 @@ class Watch(Loop["Backup"]):
         request = self._post(self._final_timeout, end=True)
         request.wait()
         late = VaultUnavailable(f"not done within {self._final_timeout:g} s")
-        outcome = request.outcome or Outcome(_now(), error=late)
+        outcome = request.outcome or Outcome(datetime.now(timezone.utc), error=late)
         last = _run_of(outcome)
         last = replace(last, message=f"{last.message} (last backup, on {reason})", next_run=None)
         self.last_error = outcome.error
@@ -203,7 +204,3 @@ class Watch(Loop["Backup"]):
 def _run_of(outcome: Outcome[Backup]) -> LastRun:
     due = None if outcome.next_in == math.inf else outcome.when + timedelta(seconds=outcome.next_in)
     return run_of(outcome.when, outcome.result, outcome.error, next_run=due)
-
-
-def _now() -> datetime:
-    return datetime.now(timezone.utc)

@@ -141,12 +141,7 @@ class MarkedVault:
     snapshot_format: Literal[1, 2] = 1
 
     def require(self) -> None:
-        """Go on only in a vault.
-
-        Raises:
-            VaultMissing: There is none.
-            VaultError: Nobody can tell.
-        """
+        """Go on only in a vault: VaultMissing where there is none, VaultError where nobody can tell."""
         raise NotImplementedError
 
     def vault_list_files(self) -> dict[str, Any]:
@@ -156,11 +151,7 @@ class MarkedVault:
         raise NotImplementedError
 
     def exists(self) -> bool:
-        """True if there is a vault, as far as can be seen: its disk may not be mounted.
-
-        Raises:
-            VaultError: Nobody can tell.
-        """
+        """True if there is a vault, as far as can be seen: its disk may not be mounted. VaultError as above."""
         try:
             self.require()
         except VaultMissing:
@@ -181,11 +172,7 @@ class Marked(Value):
         return self.doubt is None and asked in (None, self.snapshots)
 
     def require(self, place: object, *, used: Callable[[], bool], why_missing: str) -> Literal[1, 2]:
-        """Go on only in a vault: one with a marker, or with files of snapshots; the format to write.
-
-        Warns:
-            ColonyMemoryWarning: There are snapshots, and what is in the marker's place is no marker.
-        """
+        """Go on only in a vault: one with a marker, or with files of snapshots; the format to write."""
         if self.doubt is not None and not used():
             if not self.doubt:
                 raise no_vault(place, why_missing)

@@ -240,9 +240,7 @@ class Hosted:
             return self._made
 
     def _translate(self, error: Exception, doing: str, *, of_file: bool = False) -> ColonyMemoryError:
-        """What went wrong as an error of this package. To be raised outside of what is handled: what it came of may
-        hold the key and the token, which the error itself does not.
-        """
+        """An error of this package, to be raised outside the handler: what it came of may hold key and token."""
         if isinstance(error, ColonyMemoryError):
             return error
         status, code, text = getattr(error, "status", None), getattr(error, "code", None), str(error)

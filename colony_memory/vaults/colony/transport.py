@@ -50,9 +50,7 @@ class Reply(Value):
 
 
 class Refused(Exception):
-    """A reply that says no, with the attributes of the SDK's errors; ``own``: in the vault's own words, rather than a
-    router's or a proxy's.
-    """
+    """A reply that says no, as the SDK's errors do; ``own``: in the vault's own words, not a router's or a proxy's."""
 
     def __init__(
         self, message: str, status: int | None, code: str | None, retry_after: float | None, *, own: bool = False

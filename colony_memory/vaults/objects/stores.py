@@ -156,10 +156,7 @@ def writes_on_condition(store: Any) -> bool:
 
 
 def deleting_singly(store: Any) -> Any:
-    """The same store, told to delete an object with a request of its own.
-
-    A vault deletes no two at once, and some stores that speak S3 have nothing for several.
-    """
+    """The same store, told to delete an object by a request of its own: some that speak S3 have nothing for several."""
     if type(store).__name__ != "S3Store":
         return store
     return type(store)(
