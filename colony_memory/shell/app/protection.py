@@ -308,11 +308,14 @@ def assess(
 
     read, was_read = read or Newest(), read is not None
     # What puts it at risk comes first.
-    problems = tuple(sorted((*_damage(label, read), *unmerged, *_problems(found, label, newest)), key=is_past))
+    of, unread = label.label, read.unread
+    usual: Mending = "replace" if read.good else "backup"
+    damage = [Problem(why, "judge" if each in unread else usual, of, each) for each, why in read.damaged.items()]
+    problems = tuple(sorted((*damage, *unmerged, *_problems(found, label, newest)), key=is_past))
     state: State = "protected" if was_read and not read.closed else "saved"
     state = "not protected" if stale else state if all(map(is_past, problems)) else "at risk"
     theirs = (label.latest or "") if any(each.mending != "delete" for each in unmerged) else ""
-    of, damaged, empty = label.label, bool(read.damaged), _is_empty(label)
+    damaged, empty = bool(read.damaged), _is_empty(label)
     return Protection(state, of, newest, age, stale, problems, damaged, read.closed, empty, theirs)
 
 
@@ -323,12 +326,6 @@ def _how_bad(each: Protection) -> tuple[int, bool, timedelta]:
 def _is_empty(label: LabelMap) -> bool:
     """Nothing is saved under a label that has files, as where its last snapshot was deleted."""
     return label.newest is None and not label.broken and not label.unsigned
-
-
-def _damage(label: LabelMap, read: Newest) -> Iterator[Problem]:
-    for snapshot_id, why in read.damaged.items():
-        how: Mending = "judge" if snapshot_id in read.unread else "replace" if read.good else "backup"
-        yield Problem(why, how, label.label, snapshot_id)
 
 
 def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> Iterator[Problem]:

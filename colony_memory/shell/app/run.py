@@ -79,8 +79,6 @@ def begin(
 
 
 class _Start(Record):
-    """One start: of the folder, and what :func:`begin` was asked."""
-
     target: Target
     fallback: bool
     fill: bool

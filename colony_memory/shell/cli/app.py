@@ -235,18 +235,9 @@ class SavingOptions(RetentionOptions):
             from colony_memory.shell.app.config import make_retention
 
             policy = {"retention": make_retention(self.rules)}
-        return BackupOptions(
-            **policy,
-            label=self.label,
-            on_conflict=self.on_conflict,
-            note=self.note,
-            tags=self.tag or (),
-            exclude=self.exclude or (),
-            secrets=self.secrets,
-            allow_secrets=self.allow_secret or (),
-            before=self.before,
-            agent=agent,
-        )
+        policy |= {name: getattr(self, name) for name in ("label", "on_conflict", "note", "secrets", "before")}
+        policy |= {"tags": self.tag or (), "exclude": self.exclude or (), "allow_secrets": self.allow_secret or ()}
+        return BackupOptions(**policy, agent=agent)
 
 
 #: The arguments of verbs that are groups of options.

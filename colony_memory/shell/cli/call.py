@@ -20,8 +20,6 @@ from colony_memory.shell.words.errors import PROGRAM, Asked, UsageError
 
 
 class Call:
-    """A verb with what it was given."""
-
     def __init__(self, verb: str, params: dict[str, Any], given: Mapping[str, str]) -> None:
         self.verb, self.parameters, self.params = verb, app.parameters_of(verb), params
         self.given = given  # by parameter the option or variable that gave it, or for an argument its name

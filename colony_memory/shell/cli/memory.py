@@ -28,8 +28,6 @@ _ANOTHER = "set COLONY_API_KEY or --vault for another"
 
 
 class OpenVault(Value):
-    """A memory, the place where it is, and where the answers go."""
-
     memory: ColonyMemory
     place: Place
     output: Output

@@ -176,7 +176,6 @@ def tell_run(done: LastRun, output: Output, *, aside: bool = False) -> None:
 
 
 def run_document(done: LastRun) -> dict[str, Any]:
-    """The same for programs."""
     due = done.next_run
     return {**asdict(done), "when": done.when.isoformat(), "next_run": None if due is None else due.isoformat()}
 

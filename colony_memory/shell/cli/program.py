@@ -17,6 +17,7 @@ from colony_memory.shell.cli import app
 from colony_memory.shell.cli.app import COMPLETION, NEEDED, SECTIONS, VERBS, CommonOptions, Parameter, option_of
 from colony_memory.shell.cli.call import Call
 from colony_memory.shell.cli.output import Output
+from colony_memory.shell.words import shortened
 from colony_memory.shell.words.errors import PROGRAM, Asked, UsageError
 
 #: Verbs of restic, borg and git, and what they are called here.
@@ -51,7 +52,7 @@ class _Program(click.Group):
             near = FOREIGN.get(word) or next(iter(get_close_matches(word[:_SHOWN].lower(), VERBS, 1, 0.7)), None)
             did_you_mean = f", did you mean {near!r}?" if near else ""
             advice = " ".join(filter(None, (PROGRAM, near, "--help")))
-            raise UsageError(f"there is no command {_cut(word)!r}{did_you_mean}", advice=advice)
+            raise UsageError(f"there is no command {shortened(word, _SHOWN)!r}{did_you_mean}", advice=advice)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -152,9 +153,7 @@ def _help_option() -> click.Option:
     return _answering(["-h", "--help"], "Show this message and exit.", click.Context.get_help)
 
 
-@functools.cache
-def verb_of(name: str) -> Verb:
-    return Verb(name)
+verb_of = functools.cache(Verb)
 
 
 program = _Program(
@@ -198,11 +197,7 @@ def _understood(error: click.UsageError, argv: Sequence[str]) -> UsageError:
     message = " ".join(error.format_message().split()).removesuffix(".")
     if isinstance(error, click.NoSuchOption):
         near = f", did you mean {error.possibilities[0]}?" if error.possibilities else ""
-        message = f"there is no option {_cut(error.option_name)}{near}"
+        message = f"there is no option {shortened(error.option_name, _SHOWN)}{near}"
         if path == PROGRAM:
             message += " before the command"
     return UsageError(message[:1].lower() + message[1:], advice=f"{path} --help")  # it goes on after "error: "
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}\u2026"

@@ -22,8 +22,8 @@ from colony_memory.exceptions import ColonyMemoryError, Hint, bad_argument, mess
 from colony_memory.shell.app.open import Place, refuse_vault_inside
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.pick import count_left_out, count_texts, made_at
-from colony_memory.shell.words import shown
-from colony_memory.shell.words.errors import OPTIONS, SETTINGS, cut
+from colony_memory.shell.words import shortened, shown
+from colony_memory.shell.words.errors import OPTIONS, SETTINGS, VERBS, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -94,8 +94,7 @@ def cut_text(text: str, chars: int = REPLY_CHARS) -> tuple[str, bool]:
 
 
 def _line(text: str) -> str:
-    text = printable(text)
-    return text if len(text) <= LINE_CHARS else f"{text[:LINE_CHARS]}…"
+    return shortened(printable(text), LINE_CHARS)
 
 
 def snapshot_of(info: SnapshotInfo, *, latest: bool | None = None) -> dict[str, Any]:
@@ -117,14 +116,11 @@ def snapshot_of(info: SnapshotInfo, *, latest: bool | None = None) -> dict[str, 
     }
 
 
-_TOOLS = {"backup": "backup", "restore": "restore", "verify": "verify", "status": "status"}
-_TOOLS |= {"list_snapshots": "list", "inspect": "status"}
+#: Of these verbs there are tools.
+_TOOLS = {name: VERBS[name] for name in ("backup", "restore", "verify", "status", "list_snapshots", "inspect")}
 _MENDING = {
-    "backup": "call backup",
-    "replace": "call backup",
-    "sign": "call backup",
-    "merge": "ask the person to merge{}",
-    "join": "ask the person to merge{}",
+    **dict.fromkeys(("backup", "replace", "sign"), "call backup"),
+    **dict.fromkeys(("merge", "join"), "ask the person to merge{}"),
     "judge": "call verify{}",
     "delete": "call verify{}, and let the person decide whether to delete it",
     "accept": "ask the person whether to call restore{} and then backup",

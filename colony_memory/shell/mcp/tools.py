@@ -13,6 +13,7 @@ from colony_memory._engine.session import warn
 from colony_memory._format.json import printable
 from colony_memory._os.paths import is_empty
 from colony_memory._values import Value, replace
+from colony_memory.capture._filenames import listed
 from colony_memory.capture._metadata import compare_files, contents_of
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import (
@@ -30,7 +31,7 @@ from colony_memory.shell.app.protection import check_protection
 from colony_memory.shell.app.restore import RestoredFolder, fetch, restore_folder
 from colony_memory.shell.app.save import FolderSave, read_for
 from colony_memory.shell.mcp.served import REPLY_CHARS, Reply, Served, cut_text, reply, snapshot_of, some, within
-from colony_memory.shell.words import count, shown, users_line
+from colony_memory.shell.words import count, shortened, shown, users_line
 
 #: What stands for the folder as it is now, where a snapshot may be named.
 FOLDER = "folder"
@@ -326,19 +327,14 @@ def plan_restore(served: Served, *, snapshot: str, files: Sequence[str], force: 
     lines += [shown(f"Other than it: {each}") for each in found.filled]
     for what, names in (("Replaced", written.replaced), ("Created", written.created)):
         if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            lines.append(f"{what}: {', '.join(map(_quoted, names[:_NAMED]))}{more}")
+            quoted = [repr(shortened(printable(name), _NAME_CHARS)) for name in names]
+            lines.append(f"{what}: {listed(quoted, most=_NAMED)}")
     return Plan(info.snapshot_id, "\n".join(lines))
 
 
 def _restored(served: Served, **options: Any) -> RestoredFolder:
     with served.fixed():
         return restore_folder(served.open(), served.root, label=served.label, snapshot_first=True, **options)
-
-
-def _quoted(name: str) -> str:
-    text = printable(name)
-    return repr(text if len(text) <= _NAME_CHARS else f"{text[:_NAME_CHARS]}…")
 
 
 def restore(served: Served, *, plan: Plan, files: Sequence[str], force: bool) -> Reply:

@@ -41,18 +41,14 @@ def look_over(
         return checked, [_label(memory, each, quick=quick) for each in checked.found.labels]
 
 
-def _is_bare(found: LabelMap) -> bool:
-    """There is a pointer to nothing and no snapshot: anyone can put thousands of them there."""
-    at_most = {manifest_filename(found.label, found.latest or ""), latest_filename(found.label)}
-    return found.dangling and not found.snapshots and not found.untrusted and at_most.issuperset(found.broken)
-
-
 def _label(memory: ColonyMemory, found: LabelMap, *, quick: bool) -> dict[str, Any]:
     label, problem, snapshots = found.label, None, list["SnapshotInfo"]()
     checks: dict[str, SnapshotCheck] = {}
     changes: Mapping[str, tuple[Change, ...]] = {}
     unread: Mapping[str, str] = {}
-    if _is_bare(found):
+    at_most = {manifest_filename(label, found.latest or ""), latest_filename(label)}
+    # A pointer to nothing and no snapshot: anyone can put thousands of them there.
+    if found.dangling and not found.snapshots and not found.untrusted and at_most.issuperset(found.broken):
         problem = next(iter(found.broken.values()), None)
     else:
         try:

@@ -65,6 +65,11 @@ def _escaped(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
+def shortened(text: str, most: int) -> str:
+    """So many characters of a text at most."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def shown_with_tabs(line: str) -> str:
     """The same for a line of a text, where a tab is a tab."""
     return "\t".join(map(_escaped, line.split("\t")))
