@@ -20,12 +20,9 @@ _HEX = re.compile(rb"[0-9a-f]{32}")
 
 
 def origin_of(label: str, *more: str) -> str | None:
-    """16 hex digits for what this account of this machine saves under a label, from which neither can be told.
-
-    None without an id of the machine: a container's is of its image or drawn at each start. ``more`` is told apart.
-    """
+    """16 hex digits for what this account of this machine saves under a label, from which neither can be told."""
     key = machine_id()
-    if key is None:
+    if key is None:  # also in a container, whose id is of its image or drawn at each start
         return None
     user = str(os.getuid()) if hasattr(os, "getuid") else ""
     text = "\0".join(("colony-memory", label, user, *more))

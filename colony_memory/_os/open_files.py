@@ -136,10 +136,7 @@ OpenFiles = dict[tuple[int, "int | bytes"], int]
 
 
 def open_files() -> OpenFiles:
-    """One process, of all but this one, for each file that any has open to write or mapped, by device and inode.
-
-    A mapped one is there by inode and base name as well: some file systems tell another device here.
-    """
+    """One process, of all but this one, for each file that any has open to write or mapped, by device and inode."""
     found = OpenFiles()
     for process in _listed(PROCESSES) if sys.platform == "linux" else ():
         if not process.name.isdigit() or int(process.name) == os.getpid():
@@ -152,6 +149,7 @@ def open_files() -> OpenFiles:
         with contextlib.suppress(OSError):  # it has ended, or is not ours to look at
             for major, minor, inode, path in set(_MAPPED.findall(Path(process.path, "maps").read_bytes())):
                 found.setdefault((os.makedev(int(major, 16), int(minor, 16)), int(inode)), int(process.name))
+                # Some file systems tell another device here.
                 found.setdefault((int(inode), path.rpartition(b"/")[2]), int(process.name))
     return found
 

@@ -171,12 +171,10 @@ def _folded(name: str) -> str:
 
 
 def _joins_names(directory: Path, *, dry_run: bool) -> tuple[bool, bool]:
-    """A directory takes names of other case, and of other composition, as one.
-
-    By what is in it, else by a directory that is made in it and taken away, or with ``dry_run`` by its own name.
-    """
+    """A directory takes names of other case, and of other composition, as one."""
     import tempfile
 
+    # By what is in it, else by a directory that is made in it and taken away, or in a dry run by its own name.
     with contextlib.ExitStack() as stack:
         path = next((path for path in directory.iterdir() if path.name.swapcase() != path.name), directory)
         if path == directory and not dry_run:

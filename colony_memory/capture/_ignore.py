@@ -189,10 +189,7 @@ def parse(line: bytes) -> Rule | None:
 
 
 def _regex(pattern: bytes) -> bytes:
-    """The same as a regex, which takes time in proportion to both lengths, as it never tries another place for a piece.
-
-    What is between two stars may stand at the first place where it fits: whatever can follow another, follows that too.
-    """
+    """The same as a regex, which takes time in proportion to both lengths: it never tries another place for a piece."""
     runs = [(b"", [b""])]  # what may cross slashes, and the pieces behind it, with a `*` between each two
     place = 0
     while place < len(pattern):
@@ -218,6 +215,7 @@ def _regex(pattern: bytes) -> bytes:
             if place > len(pattern):
                 raise ValueError("a backslash at the end")
             pieces[-1] += b"[^/]" if byte == b"?" else re.escape(pattern[place - 1 : place])
+    # What is between two stars may stand where it first fits: whatever can follow another place, follows that too.
     numbers = count()
     *earlier, (last, pieces) = runs
     whole = [_first(cross + _one_by_one(each, numbers), numbers) for cross, each in earlier]

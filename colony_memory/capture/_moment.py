@@ -182,10 +182,7 @@ class Moment:
         self._places |= {seen.places[name] for name in names & seen.places.keys()}
 
     def _look(self, *, alone: bool = False, compared: bool = True) -> Look:
-        """Look at all but what is watched, and what has changed in :data:`QUIET`; or at all that is watched, ``alone``.
-
-        Unless it is ``compared``, without the bytes of what its status tells nothing of.
-        """
+        """Look at all but what is watched, and what has changed in :data:`QUIET`; or ``alone`` at what is watched."""
         found, now, since = self._found, time.time_ns(), 0
         if not alone:
             since = min([now - int(QUIET * 1e9), *(found.read_at.get(name, now) for name in found.databases)])
@@ -219,7 +216,7 @@ class Moment:
             # It was longer already when it was read as far as it went at the instant before.
             if found.sizes[name] < found.status[name].st_size:
                 seen.grown.add(name)
-        if compared:
+        if compared:  # by the bytes of what its status tells nothing of
             for name in (found.contents.keys() & unchanged) - found.proven:
                 if not self._is_proven(asked[name]):
                     seen.torn.add(name)

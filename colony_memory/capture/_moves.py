@@ -174,7 +174,10 @@ class Moves:
             return
         directory, last = _nearest(reach, step.name)
         if there is not None and not is_new:
-            _set_aside(directory, last)
+            other = _free_name(directory, last)
+            path = directory.path / last
+            logger.warning("%s was changed since a restore was cut off: it is kept as %s", path, other)
+            directory.move(last, directory, other)
         if is_new and is_directory(out):
             directory.clear(last)
         source.move(number, directory, last)
@@ -286,13 +289,6 @@ def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
         logger.warning("%r cannot be where it was: it is kept as %s", name, directory.path / other)
         return directory, other
     return reach.parent(name)
-
-
-def _set_aside(directory: Directory, name: str) -> None:
-    """Give what others wrote a name of its own, next to where it was."""
-    other = _free_name(directory, name)
-    logger.warning("%s was changed since a restore was cut off: it is kept as %s", directory.path / name, other)
-    directory.move(name, directory, other)
 
 
 def _free_name(directory: Directory, name: str) -> str:

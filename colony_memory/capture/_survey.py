@@ -200,11 +200,7 @@ class Survey:
         return digests
 
     def _tree_of(self, digests: dict[str, str]) -> str:
-        """Settle permissions and times, and give the tree of all documents where there is an index.
-
-        Where nothing but times is otherwise than it was saved last, they count as they were. Where a snapshot without
-        either is the same in all else, neither is told.
-        """
+        """Settle permissions and times, and give the tree of all documents where there is an index."""
         if self._with_attributes:
             found, known = self.found, "" if self.index is None else self.index.attributes
             told = {name: found.status[name] for name in self._all if name in found.status}
@@ -214,6 +210,8 @@ class Survey:
                 saved = described_by({ATTRIBUTES_NAME: known} if known else {}).modes
                 modes = {name: saved[name] for name in told if name in saved}
             now = dump_attributes(modes, {name: status.st_mtime_ns for name, status in told.items()})
+            # Where a snapshot without either is the same in all else, neither is told; where nothing but times is
+            # otherwise than it was saved last, they count as they were.
             for self._attributes in ("", at_known_times(now, known), now):
                 if self._attributes:
                     digests[ATTRIBUTES_NAME] = document_digest(self._attributes)

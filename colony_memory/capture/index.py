@@ -49,7 +49,7 @@ class FolderIndex:
         self._basis = Basis()
         self._directory: Files | None = None
         self._name = ""
-        self._header: dict[str, Any] = {}
+        self._header: dict[str, Any] = {"folders": []}
         self._owner: int | None = None
 
     def read(self) -> Basis:
@@ -71,7 +71,7 @@ class FolderIndex:
             now = sorted(map(FolderIdentity.of, paths), key=lambda each: each.path)
         except OSError:
             return False
-        known = _folders(self._header) if self._header else []
+        known = _folders(self._header)
         return len(now) == len(known) and all(map(FolderIdentity.is_same_as, known, now))
 
     def reload(self) -> None:

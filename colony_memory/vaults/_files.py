@@ -193,16 +193,14 @@ class Marked(Value):
         conditional: bool = True,
         used: Callable[[], bool],
     ) -> Marked:
-        """The marker to write.
-
-        Format 2 takes little room, but needs conditional writes and zstd. If ``used`` tells that there are snapshots
-        already, they were written in format 1 until now, and may have readers that know no other.
-        """
+        """The marker to write."""
         if self.doubt is None:
             raw, chosen = load_object(self.data.decode("utf-8")), asked or self.snapshots
         else:
             from colony_memory._format.v2.zstd import is_installed
 
+            # Format 2 takes little room, but needs conditional writes and zstd. Snapshots that are there already were
+            # written in format 1 until now, and may have readers that know no other.
             raw = {"format": layout, "id": os.urandom(16).hex()}
             chosen = asked or (2 if conditional and not used() and is_installed() else 1)
         data = (json.dumps({**raw, "snapshots": _NAMES[chosen]}) + "\n").encode("ascii")

@@ -87,8 +87,7 @@ class MemoryVault:
     def vault_get_file(self, filename: str) -> dict[str, Any]:
         with self._lock:
             self._enter("get", filename)
-            entry = self._find(filename)
-            return dict(entry)
+            return dict(self._find(filename))
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
         with self._lock:

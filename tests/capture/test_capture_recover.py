@@ -684,7 +684,7 @@ def test_what_cannot_be_put_back_keeps_nobody_from_saving(half, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     before = without_staging(half)
-    monkeypatch.setattr("colony_memory.capture._moves._set_aside", closed)
+    monkeypatch.setattr("colony_memory.capture._moves._free_name", closed)
     (half / "a.md").write_text("edited since")
     for _ in range(2):
         with pytest.warns(

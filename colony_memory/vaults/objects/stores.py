@@ -37,11 +37,7 @@ _EXPIRED = frozenset({"ExpiredToken", "InvalidToken", "TokenRefreshRequired"})
 
 @contextlib.contextmanager
 def asking(doing: str) -> Iterator[None]:
-    """Around every call of a store: what obstore raises leaves as an error of this package, but ``FileNotFoundError``.
-
-    That says that something is not there, be it the object or the bucket: what it means is for the caller to find out.
-    Obstore's threads do not follow into a fork of the process that asked a store first, where this refuses.
-    """
+    """Around each call of a store: what obstore raises leaves as an error of ours, but ``FileNotFoundError``."""
     if not _asked_in:
         _asked_in.append(os.getpid())
     if _asked_in[0] != os.getpid():
@@ -51,7 +47,7 @@ def asking(doing: str) -> Iterator[None]:
         )
     try:
         yield
-    except (FileNotFoundError, ColonyMemoryError):
+    except (FileNotFoundError, ColonyMemoryError):  # of the object or of the bucket: the caller finds that out
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, its text must not get out
         raise translate_store(error, doing) from None
