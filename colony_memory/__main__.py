@@ -7,9 +7,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from colony_memory.shell.cli.output import print_version
+from colony_memory._version import __version__
+from colony_memory.shell.cli.output import Output
 from colony_memory.shell.words.errors import (
     FAILED,
+    PROGRAM,
     USAGE,
     Asked,
     ignore_signals,
@@ -29,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with signals_raise():
         try:
             if list(asked.argv) == ["--version"]:  # which needs nothing of what takes a command line apart
-                return print_version()
+                Output().answer(f"{PROGRAM} {__version__}")
+                return 0
             from colony_memory.shell.cli.app import COMPLETION, VERBS
 
             verb, *rest = asked.argv or ("",)

@@ -99,19 +99,19 @@ def test_keys_that_windows_wrote_are_the_same_keys(cli, folder, vault, tmp_path,
 
 @pytest.mark.usefixtures("quick_passphrases")
 def test_a_passphrase_is_asked_for_once(cli, folder, vault, tmp_path, monkeypatch):
-    from colony_memory.shell.cli import memory
+    from colony_memory.shell.cli import call
 
     said = iter(["correct horse", "correct horse", "correct horse", "other", "one more"])
     monkeypatch.setattr("getpass.getpass", lambda *_: next(said))
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
-    memory._ask.cache_clear()
+    call._ask.cache_clear()
     assert cli("backup", folder, "--encrypt-to", "passphrase")[0] == 0
     assert cli("backup", folder, "--encrypt-to", "passphrase")[1].startswith("unchanged")
     assert cli("restore", tmp_path / "out", "--identity", "passphrase")[0] == 0
-    memory._ask.cache_clear()
+    call._ask.cache_clear()
     code, _, err = cli("backup", folder, "--encrypt-to", "passphrase")
     assert (code, "the passphrases differ" in err) == (2, True)
-    memory._ask.cache_clear()
+    call._ask.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from cli_runs import POSIX, save
 from colony_memory import ColonyMemory, ColonyMemoryError
 from colony_memory.schedule.watch import read_runs
 from colony_memory.shell.app.open import Place
-from colony_memory.shell.cli import memory as memory_module
+from colony_memory.shell.cli import call as call_module
 from colony_memory.shell.cli import output
 from colony_memory.shell.cli.app import CommonOptions, SavingOptions
 from colony_memory.shell.cli.verbs import hook as hook_verb
@@ -299,7 +299,7 @@ def test_what_is_installed_encrypts_as_was_meant(cli, vault, folder, tmp_path, m
 @pytest.mark.parametrize("option", ["--encrypt-to", "--identity"])
 def test_a_hook_is_not_installed_that_would_have_to_ask(refused, folder, tmp_path, monkeypatch, option):
     pytest.importorskip("pyrage")
-    monkeypatch.setattr(memory_module, "_ask", lambda twice: "somebody is there to answer now")
+    monkeypatch.setattr(call_module, "_ask", lambda twice: "somebody is there to answer now")
     settings = tmp_path / "settings.json"
     line = refused(2, "hook", "install", "codex", "--settings", settings, option, "passphrase", folder)
     assert "no file of it is given" in line

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import Value, asdict
-from colony_memory._version import __version__
 from colony_memory.shell.words import count, draws, shown, shown_with_tabs, size
-from colony_memory.shell.words.errors import FAILED, PROGRAM, USAGE, Failure, say, say_json, show_progress, warn, write
+from colony_memory.shell.words.errors import FAILED, USAGE, Failure, say, say_json, show_progress, warn, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -115,11 +114,6 @@ class Output(Value):
         finally:
             progress.doing = ""
             show_progress("")
-
-
-def print_version() -> int:
-    Output().answer(f"{PROGRAM} {__version__}")
-    return 0
 
 
 class Progress:

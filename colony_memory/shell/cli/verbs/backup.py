@@ -10,7 +10,7 @@ from colony_memory._values import asdict, replace
 from colony_memory.exceptions import Hint
 from colony_memory.shell.app.pick import count_texts, made_at, stamp
 from colony_memory.shell.cli import output as outputs
-from colony_memory.shell.cli.memory import OpenVault, make_unchosen, open_memory
+from colony_memory.shell.cli.call import OpenVault, make_unchosen, open_memory
 from colony_memory.shell.cli.tables import amount, change_lines, changes
 from colony_memory.shell.words import FEW, age, count, few, now_utc, shown, size, stored
 from colony_memory.shell.words.errors import FAILED, Failure, exit_code

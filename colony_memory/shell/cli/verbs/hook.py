@@ -18,7 +18,7 @@ from colony_memory.shell.app.agents import AGENTS
 from colony_memory.shell.app.open import Place, choose_place, refuse_vault_inside
 from colony_memory.shell.cli import output as outputs
 from colony_memory.shell.cli.app import OPTIONS, CommonOptions, SavingOptions
-from colony_memory.shell.cli.memory import make_unchosen, open_memory, trust_of
+from colony_memory.shell.cli.call import make_unchosen, open_memory, trust_of
 from colony_memory.shell.hooks import hosts
 from colony_memory.shell.hooks.hosts import HOSTS
 from colony_memory.shell.words import now_utc, shown

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._values import asdict, replace
 from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory.shell.app.pick import change_word, made_at, number_left_out, stamp
-from colony_memory.shell.cli.memory import open_memory
+from colony_memory.shell.cli.call import open_memory
 from colony_memory.shell.cli.output import styled
 from colony_memory.shell.cli.tables import Column, amount, change_lines, changes, draw, size_of, snapshot_table, when
 from colony_memory.shell.words import FEW, age, count, few, now_utc, shown, shown_with_tabs, size, stored

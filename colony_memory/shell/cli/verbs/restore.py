@@ -10,7 +10,7 @@ from colony_memory.capture._filenames import listed
 from colony_memory.exceptions import Hint
 from colony_memory.shell.app.pick import left_out, made_at, parse_moment, stamp
 from colony_memory.shell.cli.app import CommonOptions, split_positional
-from colony_memory.shell.cli.memory import host_of, open_memory, tell_host
+from colony_memory.shell.cli.call import host_of, open_memory, tell_host
 from colony_memory.shell.words import age, count, few, now_utc, users_line
 from colony_memory.shell.words.errors import FAILED, Failure, signals_raise
 

@@ -15,7 +15,7 @@ from colony_memory.shell.app.config import read_seconds, show_duration
 from colony_memory.shell.app.open import choose_place
 from colony_memory.shell.app.pick import made_at, stamp
 from colony_memory.shell.cli import output as outputs
-from colony_memory.shell.cli.memory import at_vault, format_of, host_of, open_memory, tell_host, trust_of
+from colony_memory.shell.cli.call import at_vault, format_of, host_of, open_memory, tell_host, trust_of
 from colony_memory.shell.cli.verbs import backup
 from colony_memory.shell.cli.verbs.restore import restore_lines, warn_of_lacks
 from colony_memory.shell.words import errors

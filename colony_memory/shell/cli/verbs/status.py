@@ -10,7 +10,7 @@ from colony_memory._format.names import id_time
 from colony_memory._values import asdict
 from colony_memory.shell.app.config import show_duration
 from colony_memory.shell.app.pick import made_at, number_left_out, refused_latest, stamp
-from colony_memory.shell.cli.memory import open_memory
+from colony_memory.shell.cli.call import open_memory
 from colony_memory.shell.cli.output import run_document, styled
 from colony_memory.shell.cli.tables import Column, change_lines, changes, draw, when
 from colony_memory.shell.words import age, count, few, now_utc, shown, signer, size
@@ -274,26 +274,23 @@ def next_backups(found: VaultMap) -> list[str]:
 
 def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     """The command that mends it, for the vault and the trust of these options."""
-    named, how = problem.snapshot_id, problem.mending
-    if how == "wait":
-        return command("status", given=given)
-    if named is not None and id_time(named) is None:
-        named = None  # a name that somebody made up may be the beginning of another snapshot's, or "latest"
+    # A name that somebody made up may be the beginning of another snapshot's, or "latest".
+    named = problem.snapshot_id if problem.snapshot_id and id_time(problem.snapshot_id) else None
     # The paths that were looked at, which are those of one label, else those that this host saves under it.
     asked = given.get("paths") if problem.label == given.get("paths_label") else None
     paths = asked or given.get("folders", {}).get(problem.label) or ["PATH"]
     folder = paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"
-    merging = ("backup", ("--on-conflict", "merge"), paths)
     ways: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
+        "wait": ("status", (), []),
         "forget": ("prune", ("--leftovers",), []),
         "prune": ("prune", ("--keep", "5"), []),
-        **dict.fromkeys(("merge", "join"), merging),
+        **dict.fromkeys(("merge", "join"), ("backup", ("--on-conflict", "merge"), paths)),
         **dict.fromkeys(("backup", "replace", *(["sign"] if given.get("key_file") else [])), ("backup", (), paths)),
     }
     if named:
         ways |= {"delete": ("delete", (), [named]), "accept": ("restore", (), [named, "DIR"])}
         ways |= {"join": ("restore", ("--merge",), [named, folder])}
-    verb, options, words = ways.get(how, ("verify", (), [named] if named else []))
+    verb, options, words = ways.get(problem.mending, ("verify", (), [named] if named else []))
     return command(verb, *words, options=options, label=problem.label, given=given)
 
 

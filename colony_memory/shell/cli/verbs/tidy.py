@@ -13,7 +13,7 @@ from colony_memory._values import asdict
 from colony_memory.retention import Retention, newest_first
 from colony_memory.shell.app.config import make_retention
 from colony_memory.shell.app.pick import find_id, made_at, nothing_saved
-from colony_memory.shell.cli.memory import OpenVault, format_of, open_memory
+from colony_memory.shell.cli.call import OpenVault, format_of, open_memory
 from colony_memory.shell.cli.output import confirm, styled
 from colony_memory.shell.words import age, count, now_utc, shown, size
 from colony_memory.shell.words.errors import FAILED, PROGRAM

@@ -13,7 +13,7 @@ from colony_memory._values import asdict
 from colony_memory.client import ColonyMemory
 from colony_memory.shell.app.pick import find_id, made_at, may_name_a_snapshot, nothing_saved, stamp
 from colony_memory.shell.cli.app import CURRENT, CommonOptions, parameters_of
-from colony_memory.shell.cli.memory import OpenVault, at_vault, format_of, naming_the_vault, open_memory, trust_of
+from colony_memory.shell.cli.call import OpenVault, at_vault, format_of, naming_the_vault, open_memory, trust_of
 from colony_memory.shell.cli.output import Output
 from colony_memory.shell.cli.tables import Column, draw
 from colony_memory.shell.words import age, count, now_utc, shown, size, stored
