@@ -35,7 +35,6 @@ DOCUMENTS = [*PAGES, CHANGELOG, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 DOCTESTED = (
     "colony_memory",
     "colony_memory.shell.app.run",
-    "colony_memory.shell.app.protection",
     "colony_memory.shell.app.save",
     "colony_memory.client._verbs",
     "colony_memory.signing",
