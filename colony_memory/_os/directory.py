@@ -428,12 +428,9 @@ def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
     try:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
     except OSError as error:
-        warnings.warn(
-            f"files that root wrote in {place} could not be given to user {owner.st_uid}, who owns it and may be "
-            f"unable to read them: {error.strerror}",
-            ColonyMemoryWarning,
-            stacklevel=2,
-        )
+        said = f"files that root wrote in {place} could not be given to user {owner.st_uid}, who owns it and may be "
+        said += f"unable to read them: {error.strerror}"
+        warnings.warn(said, ColonyMemoryWarning, stacklevel=2)
 
 
 def syncs_together(count: int) -> bool:

@@ -245,10 +245,8 @@ def is_dotgit(component: str) -> bool:
 
 
 def problem_with_state(files: Iterable[str], directories: Iterable[str], target: Path) -> str | None:
-    """Say which document would come to lie where state or configuration is kept, or return None.
-
-    What lies there is believed from then on: no snapshot may put it there. ``target`` is the real path of the folder.
-    """
+    """Say which document would come to lie where state or configuration is kept, or return None; ``target`` is real."""
+    # What lies there is believed from then on: no snapshot may put it there.
     for kept, what in _kept():
         if target != kept and target not in kept.parents:
             if kept in target.parents:

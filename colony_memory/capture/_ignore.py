@@ -112,10 +112,7 @@ class IgnoreRules(Record):
             self._rules[_bytes(directory)] = rules[::-1]
 
     def exclude(self, name: str, *, is_directory: bool) -> bool | None:
-        """The rules exclude (true) or bring back (false) what has this name in the folder; None where they do not say.
-
-        Directories above it are not looked at. ColonyMemoryError where the rules would take for ever.
-        """
+        """The rules exclude (true) or bring back (false) what has this very name; None where they do not say."""
         if not self._rules:
             return None
         self._steps += _STEPS_FOR_A_NAME
@@ -319,10 +316,7 @@ class NotFollowed(OSError):
 
 
 def find_end(follow: Following, root: Path, name: str, taken: Counter[tuple[str, ...]]) -> tuple[tuple[str, ...], bool]:
-    """Where a link in a folder ends: the names from the home on, none of them a link's; and whether it is a directory.
-
-    ``taken`` counts the links that lead to a directory, or into it. OSError where the link is not followed.
-    """
+    """Where a link in a folder ends: the names from the home on, none a link's; and whether it is a directory."""
     link = root.joinpath(*map(local_name, name.split("/")))
     end = real_path(link)
     if end == follow.home or not end.is_relative_to(follow.home):
@@ -344,5 +338,6 @@ def find_end(follow: Following, root: Path, name: str, taken: Counter[tuple[str,
         why = f"{taken[parts]} others lead there, too"
     if why or not (is_dir or is_file(status)):
         raise NotFollowed(why or "that is neither a file nor a directory")
+    # It counts the links that lead to a directory, or into it.
     taken.update(parts[:depth] for depth in range(1, len(parts) + 1) if is_dir)
     return parts, is_dir

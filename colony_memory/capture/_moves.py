@@ -125,10 +125,7 @@ class Moves:
     # --- back
 
     def put_back(self, record: Record) -> list[str]:
-        """Put everything back, and note it before anything that leads there goes; names for which that failed.
-
-        What others wrote since stays, next to the original or where it is; what is as it was is not touched.
-        """
+        """Put everything back, and note it before anything that leads there goes; names for which that failed."""
         journal = self.journal
         tasks: list[Task] = [
             *((change.name, partial(set_mode, back=True), change) for change in journal.modes),
@@ -153,6 +150,7 @@ class Moves:
         return []
 
     def _take_back(self, reach: Reach, step: Step) -> None:
+        # What others wrote since stays, next to the original or where it is; what is as it was is not touched.
         if step.name.endswith("/"):
             remove_empty(reach, step.name.rstrip("/"))
             return

@@ -66,12 +66,8 @@ def warn_unfinished(target: Path, *, stacklevel: int) -> None:
     if journals:
         journal = next((each for each in journals if each.phase == MOVING), journals[0])
         does = "puts back first what was there before" if journal.phase == MOVING else "clears away what that left"
-        warnings.warn(
-            f"a restore into {journal.folder!r} is under way or was cut off: this is the folder as it is now, and its "
-            f"next restore or backup {does}",
-            ColonyMemoryWarning,
-            stacklevel=stacklevel + 1,
-        )
+        said = f"a restore into {journal.folder!r} is under way or was cut off: this is the folder as it is now"
+        warnings.warn(f"{said}, and its next restore or backup {does}", ColonyMemoryWarning, stacklevel=stacklevel + 1)
 
 
 # --- of which restore

@@ -160,14 +160,13 @@ def place_documents(
         if unsaved:
             raise Unsaved(target, unsaved)
         plan.question, plan.note, plan.on_progress = asked, note, on_progress
-        put_in_place(plan)
+        if plan.files or plan.directories or plan.removed or plan.dropped or plan.modes:
+            # What is there already is told by the plan: without the folder, it is not all.
+            (_file_by_file if plan.found or os.path.lexists(plan.target) else _in_one_move)(plan)
         if plan.in_use:
-            warnings.warn(
-                f"while a program has it open, {quoted(list(plan.in_use))} was replaced: it goes on with what was "
-                "there before, and what it writes from now on is lost; start it anew",
-                ColonyMemoryWarning,
-                stacklevel=3,
-            )
+            said = f"while a program has it open, {quoted(list(plan.in_use))} was replaced: it goes on with what was "
+            said += "there before, and what it writes from now on is lost; start it anew"
+            warnings.warn(said, ColonyMemoryWarning, stacklevel=3)
     return _written(plan, unsaved, in_use, {} if asked is None else asked.why)
 
 
@@ -201,11 +200,8 @@ def _without_journals(contents: dict[str, str | bytes]) -> dict[str, str | bytes
         if whole_of(name) != name and reads_as_journal(name, encode_text(content)):
             others = (f"{name}.saved{number}" for number in itertools.chain([""], itertools.count(2)))
             renamed[name] = next(other for other in others if other not in contents)
-            warnings.warn(
-                f"{name!r} is written as {renamed[name]!r}: SQLite would take it for a journal, and apply it",
-                ColonyMemoryWarning,
-                stacklevel=4,
-            )
+            said = f"{name!r} is written as {renamed[name]!r}: SQLite would take it for a journal, and apply it"
+            warnings.warn(said, ColonyMemoryWarning, stacklevel=4)
     return {renamed.get(name, name): content for name, content in contents.items()}
 
 
@@ -223,14 +219,6 @@ def _resolve(directory: str | os.PathLike[str]) -> tuple[Path, Path]:
 
 
 # --- into place
-
-
-def put_in_place(plan: Plan) -> None:
-    """Do what the plan says, or raise ColonyMemoryError: then the folder is as it was, unless the message says else."""
-    if not (plan.files or plan.directories or plan.removed or plan.dropped or plan.modes):
-        return
-    # What is there already is told by the plan: without the folder, it is not all.
-    (_file_by_file if plan.found or os.path.lexists(plan.target) else _in_one_move)(plan)
 
 
 def _in_one_move(plan: Plan) -> None:

@@ -209,10 +209,7 @@ def judge_secrets(
     pieces: Pieces | None = None,
     depth: int = 2,
 ) -> tuple[SecretFinding, ...]:
-    """The findings, the allowed included; masked in the contents where that is the choice.
-
-    Those that must stop the backup, or cannot be masked, raise SecretsFound. Who is warned is ``depth`` calls above.
-    """
+    """The findings, masked where that is the choice; SecretsFound to stop. Who is warned is ``depth`` calls above."""
     findings = find_in_names(names, links or {})
     if choice == "mask":
         _require_maskable([finding for finding in findings if not is_allowed(finding, allowed)])

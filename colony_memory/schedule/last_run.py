@@ -193,9 +193,6 @@ def alone(path: Path) -> Iterator[None]:
                 "or use another label"
             ) from None
         except OSError as error:  # as where the place takes no locks: that several save one label is only a waste
-            warnings.warn(
-                f"nothing keeps a second watch from running: {path.parent}: {error.strerror}",
-                ColonyMemoryWarning,
-                stacklevel=3,
-            )
+            said = f"nothing keeps a second watch from running: {path.parent}: {error.strerror}"
+            warnings.warn(said, ColonyMemoryWarning, stacklevel=3)
         yield

@@ -189,15 +189,16 @@ def test_what_is_written_in_a_directory_that_makes_way_is_not_lost(tmp_path, mon
 @pytest.mark.parametrize("another", [True, False])
 def test_a_folder_that_goes_after_it_was_looked_at_is_not_made_of_what_it_lacked(tmp_path, monkeypatch, another):
     dst = make(tmp_path / "dst", OLD)
-    real = _write.put_in_place
+    real = _write.make_plan
 
-    def late(plan):
+    def early(*args, **options):
+        plan = real(*args, **options)
         dst.rename(tmp_path / "moved")
         if another:
             make(dst, {"other.md": b"other"})
-        real(plan)
+        return plan
 
-    monkeypatch.setattr(_write, "put_in_place", late)
+    monkeypatch.setattr(_write, "make_plan", early)
     with pytest.raises(ColonyMemoryError, match=r"nothing was (written|changed)"):
         write_folder({**{name: text.decode() for name, text in OLD.items()}, "new.md": "new"}, dst)
     assert files(tmp_path / "moved") == OLD
