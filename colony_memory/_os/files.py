@@ -46,9 +46,10 @@ class Files(Directory):
 
     def require_private(self, user: int | None = None) -> None:
         """PermissionError where others than root and the user, this one unless another is given, can write here."""
-        status, user = self.status(), user_id() if user is None else user
+        status = os.lstat(self.path) if self.descriptor is None else self.status()  # a link leads where its owner likes
+        is_bad = status.st_mode & 0o022 or not stat.S_ISDIR(status.st_mode)
         # In a directory of another user's root believes the files that are root's.
-        if os.name != "nt" and (status.st_mode & 0o022 or user not in (0, status.st_uid)):
+        if os.name != "nt" and (is_bad or (user_id() if user is None else user) not in (0, status.st_uid)):
             raise PermissionError(errno.EPERM, "others can write to it", str(self.path))
 
     def read(self, name: str, *, limit: int, follow: bool = False, owner: int | None = None) -> Contents | None:

@@ -293,5 +293,6 @@ def _free_name(directory: Directory, name: str) -> str:
     """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
     ending = f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
     ends = itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2)))
-    names = (encode_name(name)[: LONGEST_COMPONENT - len(end)].decode("utf-8", "surrogateescape") + end for end in ends)
+    cuts = ((name[:length] + end for length in range(len(name), 0, -1)) for end in ends)  # by whole letters
+    names = (next(each for each in some if len(encode_name(each)) <= LONGEST_COMPONENT) for some in cuts)
     return next(each for each in names if directory.look(each) is None)

@@ -28,7 +28,7 @@ from forks import as_user
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import Identity
-from colony_memory.capture import _write, read_folder, read_paths, write_folder
+from colony_memory.capture import _moves, _write, read_folder, read_paths, write_folder
 from colony_memory.capture._journal import ModeChange, Record, dump_journal, load_journal
 from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
@@ -330,6 +330,12 @@ def test_what_was_written_since_stays_next_to_the_original_or_where_it_is(tmp_pa
     assert not recover(half)
 
 
+def test_a_name_beside_a_long_one_is_cut_between_letters(tmp_path):
+    with Directory.open(tmp_path) as directory:
+        beside = _moves._free_name(directory, "a" + "é" * 127)
+    assert len(beside.encode()) == 254  # which fails where half a letter is left
+
+
 def test_an_original_that_was_written_to_through_an_open_file_is_put_back(tmp_path, monkeypatch):
     dst = make(tmp_path / "dst", OLD)
     real = Moves.sync
@@ -532,9 +538,11 @@ def test_state_that_others_could_have_written_is_passed_over(half, spoil, caplog
     assert "is passed over" in caplog.text
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o720])
+@pytest.mark.parametrize("mode", [0o777, 0o720, None])
 def test_a_state_directory_that_others_can_write_to_is_not_believed_and_not_used(half, mode, caplog):
-    half_record().parent.chmod(mode)
+    place = half_record().parent
+    # A link may be of a user in whose home root restores, and lead to a directory of root's.
+    place.chmod(mode) if mode else place.symlink_to(place.rename(place.with_name("elsewhere")))
     before = tree(half)
     assert not recover(half)
     assert "others can write to it" in caplog.text

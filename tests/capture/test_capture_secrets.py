@@ -84,8 +84,11 @@ def check_found_and_masked(kind, secret, around):
 
 
 def test_a_key_in_another_notation_is_found():
-    key = f"-----BEGIN PRIVATE KEY-----\n{BODY}\n-----END PRIVATE KEY-----\n"
-    for text in (json.dumps({"private_key": key}), key.replace("\n", "\r\n"), key.replace("\n", "\n    "), key[:200]):
+    deep = key = f"-----BEGIN PRIVATE KEY-----\n{BODY}\n-----END PRIVATE KEY-----\n"
+    for _ in range(8):
+        deep = json.dumps(deep)
+    indented = [key.replace("\n", ending) for ending in ("\r\n", "\n    ")]
+    for text in (json.dumps({"private_key": key}), deep, *indented, key[:200]):
         masked = mask_secrets({"a": text})[0]["a"]
         assert "[masked: private key]" in masked
         assert BODY[:40] not in masked
