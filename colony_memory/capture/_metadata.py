@@ -179,10 +179,7 @@ def contents_of(documents: Mapping[str, str]) -> Contents:
 
 
 def view_files(documents: Mapping[str, str]) -> dict[str, str]:
-    """Each file under its name with its content, bytes that are no text one character each.
-
-    Names of their own have an empty directory, ``logs/``, an executable, ``run.sh (executable)``, and a link.
-    """
+    """Each file under its name with its content, bytes that are no text one character each; others beside them."""
     files, metadata = split_documents(documents)
     view = {name: data if isinstance(data, str) else data.decode("latin-1") for name, data in files.items()}
     view |= dict.fromkeys((f"{name}/" for name in metadata.empty_dirs), "")

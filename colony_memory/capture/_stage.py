@@ -199,11 +199,6 @@ class Stage:
                 os.utime(at, ns=(status.st_atime_ns, changed), dir_fd=dir_fd, **link)
         return os.stat(at, dir_fd=dir_fd, **link)
 
-    def give_owner(self, directory: Directory, name: str) -> None:
-        if self.owner is not None and directory.descriptor is not None:
-            with self.attempt("owner", f"{name}/"):
-                os.fchown(directory.descriptor, *self.owner)
-
     @contextmanager
     def attempt(self, what: str, name: str) -> Iterator[None]:
         """Set one attribute in a block; a refusal is remembered, and any other error raised."""

@@ -246,7 +246,10 @@ def _in_one_move(plan: Plan) -> None:
         stage.write_tree(reach.directory(inside))
         with blaming(f"directory {str(top)!r}", plan.target):
             for name in made[:0:-1]:
-                stage.give_owner(reach.directory(name), top.name)
+                directory = reach.directory(name)
+                if stage.owner is not None and directory.descriptor is not None:
+                    with stage.attempt("owner", f"{top.name}/"):
+                        os.fchown(directory.descriptor, *stage.owner)
             stage.settle(reach, made[::-1])
             reach.directory(made[0]).move("whole", place, top.name)
         try:
