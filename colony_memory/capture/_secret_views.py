@@ -96,10 +96,8 @@ class _View:
 
 
 def places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
-    """Yield what looks like a secret in a text, or in what is left when its escapes are undone; one may come twice.
-
-    Pieces of large texts whose digests are ``known`` are not searched; ``clean`` takes those in which nothing is found.
-    """
+    """Yield what looks like a secret in a text, or in what is left when its escapes are undone; one may come twice."""
+    # Pieces of large texts whose digests are known are not searched, and those in which nothing is found are noted.
     for start in range(0, max(1, len(text) - _BEHIND), _SIZE):
         first = max(0, start - _BEFORE)
         last = start + _SIZE + _BEHIND

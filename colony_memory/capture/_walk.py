@@ -131,10 +131,7 @@ class Walk:
     def find(
         self, tree: Tree, step: Callable[[str], None] = lambda _: None, moved: Collection[tuple[str, ...]] | None = None
     ) -> None:
-        """Add all that is there to a tree; ``moved`` has the directories to look at, where the others are as they were.
-
-        ValueError where the directory cannot be read, ColonyMemoryError where rules that exclude files cannot be.
-        """
+        """Add all that is there to a tree; ``moved`` has the directories to look at, if all others are as they were."""
         before = {} if moved is None else {inside: self._places[inside] for inside in {*self._places} - {*moved}}
         self._places, self._rules = {}, IgnoreRules()
         found, pending = Tree(), [self._base]
