@@ -13,7 +13,7 @@ pytest.importorskip("click")
 from snapshots import NOON, content_file, damage, save, snapshot
 
 from colony_memory.__main__ import main
-from colony_memory.schedule import child as commands
+from colony_memory.shell.cli.verbs import run as commands
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
 

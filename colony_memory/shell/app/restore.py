@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory._boundary import require_text, several, texts
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis, with_merged
+from colony_memory._engine.restore import restore
 from colony_memory._engine.session import warn
 from colony_memory._os.paths import is_empty, local_name
 from colony_memory._values import Value, replace
@@ -279,8 +280,6 @@ def _without_linked(target: Target, documents: dict[str, str]) -> dict[str, str]
 
 def fetch(memory: ColonyMemory, *, label: str = "default", snapshot: str | None = None) -> Loaded:
     """Read the snapshot asked for, else the latest, for a look."""
-    from colony_memory._engine.restore import restore
-
     try:
         return memory._run(restore, label=label, snapshot_id=_id_of(memory, snapshot, label=label))
     except SnapshotCorrupt:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.merge import merge
+from colony_memory._engine.restore import read, restore, with_basis
 from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
 from colony_memory._format.payload import document_digest, of_file, tree_of, tree_of_digests
@@ -117,8 +118,6 @@ class Target:
 
     def read(self, snapshot: str | None, *, fallback: bool = False) -> Loaded:
         """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""
-        from colony_memory._engine.restore import restore
-
         found = self.memory._run(restore, label=self.label, snapshot_id=snapshot, fallback=fallback)
         return self._of_home(found)
 
@@ -132,8 +131,6 @@ class Target:
         return self._of_home(found), salvaged
 
     def _of_home(self, found: Loaded) -> Loaded:
-        from colony_memory._engine.restore import with_basis
-
         if self.label == self._home_label:
             return found
         older = replace(found, info=replace(found.info, label=self._home_label), state=None)
@@ -234,8 +231,6 @@ class Target:
 
     def documents_of(self, snapshot_id: str) -> dict[str, str]:
         """The documents of a snapshot of this memory; none where it is damaged or gone."""
-        from colony_memory._engine.restore import read
-
         for label in dict.fromkeys((self._home_label, self._home_label + BEFORE_RESTORE)):
             try:
                 found = self.memory._run(read, label=label, snapshot_id=snapshot_id)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import Value, names_of
+from colony_memory.shell.app.pick import names_a_snapshot
 from colony_memory.shell.cli.output import Output
 from colony_memory.shell.words.errors import PROGRAM
 
@@ -318,8 +319,6 @@ def option_of(verb: str, name: str, default: Any, group: str | None = None) -> P
 
 def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
     """The ID, or None, and the argument that comes last."""
-    from colony_memory.shell.app.pick import names_a_snapshot
-
     if len(given) > 2:
         raise ValueError(f"give an ID and a {last}, or a {last} alone: {given[2]!r} is too much")
     if len(given) == 1 and names_a_snapshot(given[0]) and not Path(given[0]).exists():

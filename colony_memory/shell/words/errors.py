@@ -315,8 +315,7 @@ def quoted(word: str) -> str:
         import shlex
 
         return shlex.quote(word)
-    plain = (char.isprintable() and char not in "'\\" for char in word)
-    return "$'" + "".join(char if is_so else _bytes_of(char) for char, is_so in zip(word, plain, strict=True)) + "'"
+    return "$'" + "".join(char if char.isprintable() and char not in "'\\" else _bytes_of(char) for char in word) + "'"
 
 
 def _bytes_of(char: str) -> str:

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.session import warn
 from colony_memory._values import asdict, replace
+from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import Hint
+from colony_memory.shell.app.agents import AGENTS
 from colony_memory.shell.app.pick import count_texts, made_at, stamp
+from colony_memory.shell.app.save import FolderSave, Saved, read_for
 from colony_memory.shell.cli import output as outputs
 from colony_memory.shell.cli.call import OpenVault, make_unchosen, open_memory
 from colony_memory.shell.cli.tables import amount, change_lines, changes
 from colony_memory.shell.words import FEW, age, count, few, now_utc, shown, size, stored
 from colony_memory.shell.words.errors import FAILED, Failure, exit_code
+from colony_memory.vaults import open_vault
 
 if TYPE_CHECKING:
     from colony_memory.capture import Capture
     from colony_memory.schedule.watch import LastRun
     from colony_memory.shell.app.compare import Preview
     from colony_memory.shell.app.options import BackupOptions
-    from colony_memory.shell.app.save import Saved
     from colony_memory.shell.cli.app import CommonOptions, SavingOptions
     from colony_memory.snapshot import SnapshotInfo
 
@@ -50,14 +53,13 @@ def run_backup(
     colony-memory backup --agent claude-code
     """
     options, output = saving.parsed(common.agent), common.output
-    if dry_run:
-        with open_memory(common, making=True, wire=format) as opened:
+    with open_memory(common, making=True, wire=format) as opened:
+        if dry_run:
             found = _preview(opened, paths, options, verbose=verbose)
             if saving.before is not None:
                 output.note("the command of --before was not run, which may change what there is to save")
             _tell(found.unsaved.capture, common, saving, verbose=verbose)
-        return 0 if found else FAILED
-    with open_memory(common, making=True, wire=format) as opened:
+            return 0 if found else FAILED
         saved = save(opened, paths, options, index=not no_index)
         output.done(_document(saved.capture, saved), *_lines(saved))
         if saved.info.diverged_from and saved.info.reused:
@@ -80,8 +82,6 @@ def save(
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said:
     that it is much less than before, or another's was met. The other arguments are those of ``FolderSave``.
     """
-    from colony_memory.shell.app.save import FolderSave
-
     with FolderSave(
         opened.memory, list(paths), options, index=index, unattended=unattended, patience=patience
     ) as saving:
@@ -107,10 +107,7 @@ def save(
 
 def _preview(opened: OpenVault, paths: list[str], options: BackupOptions, *, verbose: bool) -> Preview:
     """Show the outcome that a backup would have, and whether it fits."""
-    from colony_memory.client import ColonyMemory
     from colony_memory.shell.app.compare import preview_capture
-    from colony_memory.shell.app.save import read_for
-    from colony_memory.vaults import open_vault
 
     with opened.output.working("Reading", opened.progress):
         capture = read_for(opened.memory, list(paths), options, on_progress=opened.progress.read)
@@ -169,8 +166,6 @@ def _document(capture: Capture, saved: Saved | None, found: Preview | None = Non
 
 
 def _tell(capture: Capture, common: CommonOptions, saving: SavingOptions, *, verbose: bool) -> None:
-    from colony_memory.shell.app.agents import AGENTS
-
     output = common.output
     notes = few([f"{note.name}: {note.text}" for note in capture.notes], verbose=verbose)
     if capture.ignored:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._os.paths import is_empty
 from colony_memory._values import Record, asdict, replace
 from colony_memory.exceptions import ConflictDetected, PruneIncomplete, VaultUnavailable
+from colony_memory.schedule.last_run import last_run_path, read_runs, run_of
 from colony_memory.shell.app.agents import AGENTS
+from colony_memory.shell.app.config import read_seconds, settled_command
 from colony_memory.shell.app.open import Place, choose_place, refuse_vault_inside
 from colony_memory.shell.cli import output as outputs
-from colony_memory.shell.cli.app import OPTIONS, CommonOptions, SavingOptions
+from colony_memory.shell.cli.app import OPTIONS, VERBS, CommonOptions, SavingOptions
 from colony_memory.shell.cli.call import make_unchosen, open_memory, trust_of
 from colony_memory.shell.hooks import hosts
 from colony_memory.shell.hooks.hosts import HOSTS
@@ -56,8 +58,6 @@ def run_hook(
     colony-memory hook uninstall claude-code
     colony-memory hook --format gemini ~/agent/memory
     """
-    from colony_memory.shell.app.config import read_seconds
-
     doing, host, folder = _read(words)
     seconds = read_seconds("--timeout", timeout)
     call = Call(folder or "", host or format, seconds, saving, common)
@@ -75,8 +75,6 @@ def run_hook(
 
 def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
     """The deed, empty where a host calls; the host; the folder."""
-    from colony_memory.shell.cli.app import VERBS
-
     first, *others = words
     if "" in words:
         raise ValueError("an empty path")
@@ -152,7 +150,6 @@ def _change(
 
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
-    from colony_memory.shell.app.config import settled_command
     from colony_memory.shell.app.keys import settled, settled_identities, settled_recipients
     from colony_memory.shell.hooks.install import program_words
 
@@ -207,8 +204,6 @@ class Call(Record):
 
     def tell(self) -> tuple[str, str]:
         """Look how the memory stands."""
-        from colony_memory.schedule.last_run import read_runs
-
         label = self.saving.label
         with hosts.heard() as said, open_memory(replace(self.common, quiet=True)) as opened:
             stand = hosts.stand_of(
@@ -224,8 +219,6 @@ class Call(Record):
 
     def save(self) -> tuple[str, str]:
         """Save the memory, and note how that went."""
-        from colony_memory.schedule.last_run import last_run_path, run_of
-
         self.state = last_run_path(choose_place(self.common.vault).url, self.saving.label)
         with hosts.heard() as said:
             try:
@@ -251,8 +244,6 @@ class Call(Record):
 
     def failed(self, error: BaseException | None) -> tuple[str, str]:
         """The answer after an error or at the deadline, which is noted here, as its thread cannot do so any more."""
-        from colony_memory.schedule.last_run import run_of
-
         in_time = error is not None
         if error is None:
             error = VaultUnavailable(f"not done within {self.seconds:g} s, which is as long as the host is held up")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._values import asdict, replace
 from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory.shell.app.pick import change_word, made_at, number_left_out, stamp
+from colony_memory.shell.cli.app import CommonOptions, split_positional
 from colony_memory.shell.cli.call import open_memory
 from colony_memory.shell.cli.output import styled
 from colony_memory.shell.cli.tables import Column, amount, change_lines, changes, draw, size_of, snapshot_table, when
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._metadata import Contents
     from colony_memory.reports import Change, SearchReport
-    from colony_memory.shell.cli.app import CommonOptions
     from colony_memory.snapshot import SnapshotInfo
 
 # Characters of names that are written although a row above has the same.
@@ -157,7 +157,6 @@ def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) 
     """
     from colony_memory.shell.app.content import content_of
     from colony_memory.shell.app.restore import fetch
-    from colony_memory.shell.cli.app import split_positional
 
     snapshot, name = split_positional(names, "NAME")
     if not name:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.session import warn
+from colony_memory._format.names import id_order, id_time
+from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._values import asdict
 from colony_memory.capture._filenames import listed
 from colony_memory.exceptions import Hint
 from colony_memory.shell.app.pick import left_out, made_at, parse_moment, stamp
+from colony_memory.shell.app.restore import RestoredFolder, restore_folder
 from colony_memory.shell.cli.app import CommonOptions, split_positional
 from colony_memory.shell.cli.call import host_of, open_memory, tell_host
 from colony_memory.shell.words import age, count, few, now_utc, users_line
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from colony_memory.capture import Written
     from colony_memory.reports import Salvaged
     from colony_memory.shell.app.content import Filled
-    from colony_memory.shell.app.restore import RestoredFolder
     from colony_memory.snapshot import SnapshotInfo
 
 _SHOWN = 10
@@ -59,8 +61,6 @@ def run_restore(
     colony-memory restore --at '3h ago' --snapshot-first ~/agent/memory
     colony-memory restore --dry-run --agent claude-code
     """
-    from colony_memory.shell.app.restore import restore_folder
-
     named, directory = split_positional(target, "DIR")
     if at is not None:
         parse_moment(at)  # before a vault is asked
@@ -186,9 +186,6 @@ def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled]
 
 def _warn_of_salvage(salvaged: Salvaged) -> None:
     """Say what is damaged, from when what was written instead is, and what is missing."""
-    from colony_memory._format.names import id_order, id_time
-    from colony_memory._format.record import ATTRIBUTES_NAME
-
     wanted = salvaged.snapshot_id
     warn(f"snapshot {wanted} is damaged: {salvaged.damage}")
     sources = {name: source for name, source in sorted(salvaged.sources.items()) if name != ATTRIBUTES_NAME}

@@ -11,9 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict, replace
+from colony_memory.schedule.child import Child, CommandNotFound, become_init, find_command
 from colony_memory.shell.app.config import read_seconds, show_duration
 from colony_memory.shell.app.open import choose_place
 from colony_memory.shell.app.pick import made_at, stamp
+from colony_memory.shell.app.run import Begun, begin, keep_for_way_back
 from colony_memory.shell.cli import output as outputs
 from colony_memory.shell.cli.call import at_vault, format_of, host_of, open_memory, tell_host, trust_of
 from colony_memory.shell.cli.verbs import backup
@@ -24,7 +26,6 @@ from colony_memory.shell.words.errors import FAILED, INTERRUPTED, Failure, cut, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from colony_memory.shell.app.run import Begun
     from colony_memory.shell.app.save import Saved
     from colony_memory.shell.cli.app import CommonOptions, SavingOptions
     from colony_memory.shell.cli.output import Output
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 def _split(given: Sequence[str]) -> tuple[str, list[str]]:
     """The folder, and the words of the command; in a container, do what its first process owes, before all else."""
-    from colony_memory.schedule.child import become_init
-
     become_init(lambda line: say(f"error: {line}"))
     directory, *program = given
     if not directory:
@@ -46,8 +45,6 @@ def _split(given: Sequence[str]) -> tuple[str, list[str]]:
 @contextmanager
 def _starting(program: Sequence[str]) -> Iterator[None]:
     """Look whether the command is there before anything is done for it; an error when it is started is one line."""
-    from colony_memory.schedule.child import CommandNotFound, find_command
-
     try:
         find_command(program)
         yield
@@ -81,10 +78,8 @@ def run_run(
     colony-memory run --agent claude-code -- claude
     colony-memory run --every 5m --keep 96 --label research ~/agent/memory -- agent
     """
-    from colony_memory.schedule.child import Child
     from colony_memory.schedule.last_run import alone, last_run_path
     from colony_memory.schedule.watch import Watch
-    from colony_memory.shell.app.run import begin
 
     directory, program = _split(command)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
@@ -185,9 +180,6 @@ def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOption
     colony-memory guard ~/agent/memory -- rm -r notes
     colony-memory guard --label research ~/agent/memory -- agent tidy-up
     """
-    from colony_memory.schedule.child import Child
-    from colony_memory.shell.app.run import keep_for_way_back
-
     directory, program = _split(command)
     with _starting(program):
         with open_memory(common, making=True) as opened:

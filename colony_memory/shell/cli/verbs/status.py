@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
 from colony_memory._values import asdict
-from colony_memory.shell.app.config import show_duration
+from colony_memory.shell.app.config import parse_duration, show_duration
 from colony_memory.shell.app.pick import made_at, number_left_out, refused_latest, stamp
 from colony_memory.shell.cli.call import open_memory
 from colony_memory.shell.cli.output import run_document, styled
@@ -76,7 +76,6 @@ def run_status(
     colony-memory status ~/agent/memory
     colony-memory status --label research --max-age 26h --quiet
     """
-    from colony_memory.shell.app.config import parse_duration
     from colony_memory.shell.app.protection import check_protection
 
     limit = None if max_age is None else parse_duration(max_age)

@@ -9,8 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._os.machine import config_directory
 from colony_memory._values import asdict
 from colony_memory.client import ColonyMemory
+from colony_memory.shell.app.config import SETTINGS, Setting, config_path, effective, load_config
+from colony_memory.shell.app.keys import settled
+from colony_memory.shell.app.open import choose_place, identify_vault
 from colony_memory.shell.app.pick import find_id, made_at, may_name_a_snapshot, nothing_saved, stamp
 from colony_memory.shell.cli.app import CURRENT, CommonOptions, parameters_of
 from colony_memory.shell.cli.call import OpenVault, at_vault, format_of, naming_the_vault, open_memory, trust_of
@@ -67,8 +71,6 @@ def run_init(
     colony-memory init
     """
     from colony_memory._format.v2.zstd import WANTED, is_installed
-    from colony_memory.shell.app.config import load_config
-    from colony_memory.shell.app.open import choose_place
 
     given = url if url is not None else vault if vault is not None else load_config().settings.get("vault")
     place, output = choose_place(given), Output(as_json, quiet)
@@ -141,7 +143,6 @@ def run_verify(snapshot: str | None = None, *, label: str | None = None, common:
     colony-memory verify --trust did:key:z6Mk... ./research.json
     """
     from colony_memory.capture.index import disprove
-    from colony_memory.shell.app.open import identify_vault
 
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
         vault = ExportVault(_read_file(snapshot))  # no other is opened
@@ -282,9 +283,6 @@ def run_keygen(file: str | None = None, *, age: bool = False, as_json: bool = Fa
     colony-memory keygen ~/agent/signing.pem
     colony-memory keygen --age ~/agent/identity.txt
     """
-    from colony_memory._os.machine import config_directory
-    from colony_memory.shell.app.keys import settled
-
     usual = "identity.txt" if age else "signing.pem"
     try:
         place = config_directory() / usual if file is None else Path(settled(file))
@@ -352,9 +350,6 @@ def run_config(*, path: bool = False, common: CommonOptions) -> None:
     colony-memory config
     colony-memory config --json
     """
-    from colony_memory.shell.app.config import SETTINGS, Setting, config_path, effective, load_config
-    from colony_memory.shell.app.open import choose_place
-
     call = CURRENT.get()
     given, named = ({}, None) if call is None else (call.settings(), call.named_file)
     if path:
