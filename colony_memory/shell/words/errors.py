@@ -139,10 +139,15 @@ def exit_code(error: BaseException) -> int:
     return error.code if isinstance(error, Failure) else _kind(type(error))[0]
 
 
+def part_for(kind: type) -> str | None:
+    """The part of the page for trouble that is about a kind of error, None where there is none."""
+    return _kind(kind)[1]
+
+
 def address_for(error: BaseException) -> str | None:
     """Where to read of such an error, None where nothing stands of it."""
     # What the command line has more to say of than the error did was raised from that error.
-    parts = (_kind(type(each))[1] for each in (error, error.__cause__))
+    parts = (part_for(type(each)) for each in (error, error.__cause__))
     part = next((each for each in parts if each is not None), None)
     return f"{PAGE}#{part}" if part else None
 
