@@ -215,8 +215,8 @@ class Record:
             try:
                 yield
             finally:
-                if not self.is_there():
-                    with contextlib.suppress(OSError):  # an empty file that the next restore removes
+                with contextlib.suppress(OSError):  # an empty file that the next restore removes
+                    if not self.is_there():
                         self._directory.clear(self._lock)
 
 
