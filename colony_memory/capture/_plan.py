@@ -240,7 +240,8 @@ class _Comparison:
         # What is a part of a database goes or stays with it.
         going -= {name for name in going if (whole := whole_of(name)) in databases and whole not in going}
         for name in sorted(going):
-            there = self._reach.look(name)
+            directory, last = self._reach.parent(name)  # an error where the way there is another meanwhile
+            there = directory.look(last)
             if there is not None and is_file(there):
                 plan.removed[name] = there
         plan.databases |= databases & plan.removed.keys()
