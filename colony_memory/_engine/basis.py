@@ -12,6 +12,8 @@ _MOST = 64
 
 
 class Basis(Value):
+    """The basis of one label's memory; false where there is none."""
+
     snapshot_id: str | None = None  # the snapshot whose whole text the memory held, None where there is none
     stream: str | None = None  # history that it is of, None where its manifest names none
     tree: str = ""  # digest of that text, as the manifest has it; empty where it is not known

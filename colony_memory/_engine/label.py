@@ -149,14 +149,17 @@ class LabelFiles(Value):
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     def written(self, names: Iterable[str]) -> list[datetime] | None:
+        """When these files were written, by the vault's clock; None where it does not tell of each."""
         times = [self.files[name].updated for name in names]
         return [moment for moment in times if moment is not None] or None if None not in times else None
 
     def is_of_one_time(self, names: Iterable[str]) -> bool:
+        """True if these files were written within a grace period of each other, as far as the vault tells."""
         written = self.written(names)
         return written is None or max(written) - min(written) < GRACE
 
     def is_old(self, snapshot_id: str, *, now: datetime) -> bool:
+        """True if every file of a snapshot was written longer ago than the grace period."""
         return self.is_aged(snapshot_id, [*self.owned(snapshot_id), *self.pack(snapshot_id)], now=now)
 
     def pack(self, pack_id: str) -> tuple[str, ...]:

@@ -157,7 +157,9 @@ class Session(Record, eq=False):
 
     @asynccontextmanager
     async def writing(self, label: str) -> AsyncIterator[BasisHome]:
-        """Save or restore a label as the only one; what the same thread begins on a signal goes on at once."""
+        """Save or restore a label as the only one in this client: its threads, tasks and timers are one writer. A verb
+        that the same thread begins meanwhile, as a signal's handler may, goes on at once.
+        """
         # By process: a lock that another thread has at a fork is never given back in the child.
         lock = self._locks.setdefault((os.getpid(), label), self.vault.new_lock())
         await self.vault.acquire(lock)

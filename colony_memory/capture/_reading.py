@@ -290,7 +290,7 @@ class Found:
         try:
             read = read_contents(place, entry.own, limit=limit, size=size)
             parts, content = read.parts, bytes(read.data) if read.is_database else as_content(read.data)
-            if self.room.used + cost_of(content) > self.room.size:
+            if not self.room.has(cost_of(content)):
                 raise TooLarge(len(content))
         except (NotSaved, OSError) as error:
             parts, why = getattr(error, "parts", ()), f"a part of {entry.name!r}, which is left out"

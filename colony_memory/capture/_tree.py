@@ -201,6 +201,9 @@ class Room:
         self.exceeded = f"more than the {shown_size(size)} that a snapshot may hold; exclude what is not memory"
         self._costs: dict[str, int] = {}
 
+    def has(self, cost: int) -> bool:
+        return self.used + cost <= self.size
+
     def charge(self, name: str, cost: int) -> None:
         """Let a file take so much, in place of what it took."""
         self.used += cost - self._costs.get(name, 0)

@@ -151,7 +151,7 @@ class MarkedVault:
         raise NotImplementedError
 
     def exists(self) -> bool:
-        """True if there is a vault, as far as can be seen: its disk may not be mounted. VaultError as above."""
+        """True if there is a vault, as far as can be seen: its disk may be away. VaultError where nobody can tell."""
         try:
             self.require()
         except VaultMissing:

@@ -149,7 +149,7 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
 def _tell_doubt(job: Job, state: State) -> None:
     """Say what speaks against the label: memory that is not saved is lost, so it is saved all the same."""
     why = _doubt(job, state)
-    if why is not None:
+    if why is not None:  # a rollback that goes unnoticed for one backup more loses nothing, as nothing is removed
         warn(f"{why}. The backup is made{', and nothing is removed' if job.policy else ''}")
         job.policy = None
     elif state.proven:

@@ -213,6 +213,7 @@ async def _publish(
     async def change(now: State) -> Move | None:
         nonlocal given_up
         if now is not before:
+            # Others may have taken it for a leftover meanwhile, or have begun the label at the same moment.
             given_up = not still_there(now, mine, [*built.files, *inherited])
             if given_up:
                 return None
@@ -368,6 +369,8 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
     """Refuse before the first write what cannot fit; with a retention, let go what has to, and give the label then."""
     session, label = job.session, job.label
     await plan_retention(job, state, built)
+    # Old leftovers go first, then what the retention gives up, then the oldest of what it would keep, no more than
+    # needed. Age is told by the vault's clock: where nothing newer fits to show it, the pointer is written anew.
     free = await free_bytes(session)
     if free is None or (need := needed_bytes(job, state, built)) <= free:
         return state

@@ -83,7 +83,9 @@ class Agent(Value):
         return not _rules(self.exclude(kinds)).covers(name, is_directory=False)
 
     def following(self) -> Following | None:
-        """Which links in its memory are followed, those below the user's home; None where this user has none."""
+        """Which links in its memory are followed: below the user's home, to what is no secret and is not hidden, or is
+        memory of a host. None where this user has no home.
+        """
         from colony_memory.capture._ignore import Following
 
         try:
