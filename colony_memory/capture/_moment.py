@@ -142,7 +142,9 @@ class Moment:
             logs = self._logs(seen) - whole  # of such a store, all files go together
             free = logs | whole
             recent = {name: status for name, status in seen.recent.items() if name not in free}
-            rhythm.tell(recent, looked, changed=any(each.name not in free for each in seen.changes))
+            changed = {change.name for change in seen.changes} - free
+            changed |= {name for name, status in recent.items() if not status.st_size}  # it may be cut just now
+            rhythm.tell(recent, looked, changed=bool(changed))
             parts = (whole_of(change.name) for change in seen.changes if change.name.rstrip("/") in seen.databases)
             # A database that has changed was whole when it was read: all else has to be the same since then.
             late = any(rhythm.newest > found.read_at.get(name, 0) for name in parts)
@@ -186,7 +188,7 @@ class Moment:
         found, now, since = self._found, time.time_ns(), 0
         if not alone:
             since = min([now - int(QUIET * 1e9), *(found.read_at.get(name, now) for name in found.databases)])
-        seen = Look(found.status, since, self._places, self._watched, alone=alone)
+        seen = Look(found.status, found.read_at, since, self._places, self._watched, alone=alone)
         for walk in found.all_walks:
             walk.look(seen)
         left = {entry.name.rstrip("/") for entry in found.tree.left_out} - found.restless

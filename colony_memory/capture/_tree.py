@@ -94,9 +94,16 @@ class Look:
     """A second look at everything but what is watched, or at that alone; what it found, by name."""
 
     def __init__(
-        self, read: Mapping[str, os.stat_result], since: int, places: set[Place], names: set[str], *, alone: bool
+        self,
+        read: Mapping[str, os.stat_result],
+        read_at: Mapping[str, int],
+        since: int,
+        places: set[Place],
+        names: set[str],
+        *,
+        alone: bool,
     ) -> None:
-        self.read = read  # the status of files when they were read
+        self.read, self.read_at = read, read_at  # the status of files when they were read, and when that was
         self.since = since  # from when on a change is a recent one, in nanoseconds since 1970
         self.watched_places, self.watched, self.alone = places, names, alone
         self.changes: list[Change] = []
@@ -107,6 +114,10 @@ class Look:
         self.grown: set[str] = set()  # files that hold what they held, and more
         self.databases: set[str] = set()  # databases, and files that are a part of one
         self.gone: set[str] = set()  # what is left out in any case, and is not there any more
+
+    def is_recent(self, name: str, status: os.stat_result) -> bool:
+        """It was changed a moment ago, or may have been: a system cuts a file first, and notes that time later."""
+        return max(changed_at(status), 0 if status.st_size else self.read_at.get(name, 0)) > self.since
 
 
 def is_same(one: os.stat_result, other: os.stat_result) -> bool:

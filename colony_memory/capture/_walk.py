@@ -31,7 +31,7 @@ from colony_memory.capture._ignore import (
     why_unsaved,
 )
 from colony_memory.capture._steady import reason_of
-from colony_memory.capture._tree import Change, Entry, LeftOut, Look, Tree, changed_at, is_same
+from colony_memory.capture._tree import Change, Entry, LeftOut, Look, Tree, is_same
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class NamedFile:
         before = look.read.get(self._name, self._status)
         if before is not None and (now is None or not is_same(before, now)):
             look.changes.append(Change(self, (), self.root.name, self._name, before, now))
-        if now is not None and changed_at(now) > look.since:
+        if now is not None and look.is_recent(self._name, now):
             look.recent[self._name] = now
 
 
@@ -210,7 +210,7 @@ class Walk:
             there.add(own)
             if before is None or not is_same(before, now):
                 look.changes.append(Change(self, inside, own, name, before, now))
-            if not stat.S_ISDIR(now.st_mode) and changed_at(now) > look.since:
+            if not stat.S_ISDIR(now.st_mode) and look.is_recent(name, now):
                 look.recent[name], look.places[name] = now, where
         for own, before in place.counts.items():
             name = self.prefix + below + own
