@@ -103,14 +103,20 @@ def test_the_options_are_those_of_backup(cli, waits, vault, folder):
 @POSIX
 @pytest.mark.parametrize(("signals", "code"), [([signal.SIGTERM], 5), ([signal.SIGINT, signal.SIGINT], 130)])
 def test_an_end_in_spite_of_a_backup_that_hangs(monkeypatch, vault, folder, capsys, signals, code):
-    left, let_go = [], threading.Event()
+    left, heard, let_go, on_signal = [], [], threading.Event(), Watch._on_signal
+
+    def hear(self, *args):
+        heard.append(args)
+        on_signal(self, *args)
 
     def hang(*args, **options):
-        for number in signals:
+        for number, count in zip(signals, (1, 2), strict=False):
             os.kill(os.getpid(), number)
-            time.sleep(0.1)
+            while len(heard) < count:  # two that come at once are one
+                time.sleep(0.01)
         let_go.wait(20)
 
+    monkeypatch.setattr(Watch, "_on_signal", hear)
     monkeypatch.setattr(backup, "save", hang)
     monkeypatch.setattr(output, "leave", left.append)
     assert main(["watch", str(folder), "--final-timeout", "1s"]) == code
