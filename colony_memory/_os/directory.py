@@ -1,7 +1,7 @@
-"""Directories that are open: the one place that looks up, opens, makes, moves and removes what is in them.
+"""Open directories: the one place that looks up, opens, makes, moves and removes their entries.
 
-Every name is one component, looked up without following links, and nothing but plain files is opened, so that nothing
-is waited for. Without directory descriptors (Windows), names are joined to paths, and looked at before and after.
+Every name is one component, looked up without following links, and only plain files are opened, so that no call blocks
+on a pipe or a device. Without directory descriptors (Windows), names are joined to paths, checked before and after.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def _flags(*names: str) -> int:
-    """Those of the flags that this platform has."""
+    """The bits of the flags that this platform has."""
     return sum(getattr(os, name, 0) for name in names)
 
 
@@ -48,46 +48,46 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN | NO_LINK
 BY_DESCRIPTOR = (
     {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.symlink, os.readlink} <= os.supports_dir_fd
 ) and os.scandir in os.supports_fd
-_OF_A_GROUP = stat.S_ISGID | stat.S_IRWXG
-_CLOSED = 2**31 - 1  # no descriptor that a system gives; Python takes -1 for none, which is the current directory
-#: What opening a link without following it fails with: Linux and macOS; FreeBSD.
+_GROUP_BITS = stat.S_ISGID | stat.S_IRWXG
+_CLOSED = 2**31 - 1  # no system gives out this one; Python takes -1 for none, which is the current directory
+#: Errors of opening a link without following it: on Linux and macOS; on FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
-#: Nothing is there, or the way there is gone, or something else or a link is in it.
+#: A name, or a directory on the way to it, is missing, or is a link or something else by now.
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
-_TO_FREE = 4 if sys.platform == "darwin" else 1  # RENAME_EXCL, RENAME_NOREPLACE
-#: Of file systems that exchange no names, of older systems, and of a container that lets nobody ask.
+_TO_FREE_NAME = 4 if sys.platform == "darwin" else 1  # RENAME_EXCL, RENAME_NOREPLACE
+#: Errors of file systems that cannot exchange names, of older systems, and of containers that forbid the call.
 _NO_EXCHANGE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP})
-#: By which systems refuse to unlink a directory.
+#: Errors by which systems refuse to unlink a directory.
 _IS_A_DIRECTORY = frozenset({errno.EISDIR, errno.EPERM, errno.EACCES})
 
 
 class Directory:
-    """An open directory: what is done in it is done there, whatever becomes of its path.
+    """An open directory: its methods act on that very directory, whatever becomes of its path.
 
     Args:
-        path: Where it was when it was opened: for messages, and for platforms without directory descriptors.
-        descriptor: An open descriptor of it, which is closed with it; None to look its path up at each call.
-        keep_owner: What root makes here with :meth:`make_file` belongs to the directory's owner, and where the
-            directory is one that hands on its group (set-group-id) and opens itself to that, so are files.
+        path: Its path when it was opened: for messages, and for platforms without directory descriptors.
+        descriptor: An open descriptor of it, closed along with it; None to look its path up at each call.
+        keep_owner: Files that root makes with :meth:`make_file` belong to the directory's owner; and where the
+            directory hands on its group (set-group-id) and is open to that group, so are the files.
     """
 
     def __init__(self, path: Path, descriptor: int | None = None, *, keep_owner: bool = False) -> None:
         self.path = path
         self.descriptor = descriptor
-        self._where = {"dir_fd": descriptor}
+        self._dir_fd = {"dir_fd": descriptor}
         self._keep_owner = keep_owner
 
     @classmethod
     def open(cls, path: Path, *, follow: bool = False, keep_owner: bool = False) -> Self:
-        """Open the directory at a path, whose last name may be a link only with ``follow``, else ENOTDIR or ELOOP."""
+        """Open the directory at a path: ENOTDIR if it is none, ELOOP if it is a link, unless ``follow``."""
         if BY_DESCRIPTOR:
             return cls(path, os.open(path, DIRECTORY_FLAGS | (0 if follow else NO_LINK)), keep_owner=keep_owner)
         _require_directory(os.stat(path, follow_symlinks=follow), path)
         return cls(path, keep_owner=keep_owner)
 
     def enter(self, name: str) -> Directory:
-        """Open a directory in it; ELOOP where a link is there, ENOTDIR where something else is."""
+        """Open a directory in it: ELOOP if the name is a link, ENOTDIR if it is something else."""
         path = self.path / local_name(name)
         if self.descriptor is None:
             _require_directory(os.lstat(path), path)
@@ -95,15 +95,15 @@ class Directory:
         try:
             return Directory(path, os.open(encode_name(name), DIRECTORY_FLAGS | NO_LINK, dir_fd=self.descriptor))
         except NotADirectoryError:
-            there = self.look(name)
-            if there is not None:
-                _require_directory(there, path)
+            status = self.look(name)
+            if status is not None:
+                _require_directory(status, path)
             raise
 
     def close(self) -> None:
-        """Let go of it. A second time does nothing, and whatever else is done then fails."""
+        """Close it. A second call does nothing; calls of other methods fail from then on."""
         if self.descriptor not in (None, _CLOSED):
-            descriptor, self.descriptor, self._where = self.descriptor, _CLOSED, {"dir_fd": _CLOSED}
+            descriptor, self.descriptor, self._dir_fd = self.descriptor, _CLOSED, {"dir_fd": _CLOSED}
             os.close(descriptor)
 
     def __enter__(self) -> Self:
@@ -112,16 +112,16 @@ class Directory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- looking
+    # --- reading
 
     def status(self) -> os.stat_result:
         return os.stat(self.path) if self.descriptor is None else os.fstat(self.descriptor)
 
     def look(self, name: str, *, follow: bool = False) -> os.stat_result | None:
-        """The status of a name, of a link itself unless it is followed, or None."""
-        at, where = self.address(name)
+        """The status of a name, or None if there is none; of a link itself, unless ``follow``."""
+        at, dir_fd = self.address(name)
         try:
-            return os.stat(at, follow_symlinks=follow, **where)
+            return os.stat(at, follow_symlinks=follow, **dir_fd)
         except FileNotFoundError:
             return None
 
@@ -130,7 +130,7 @@ class Directory:
             return sorted(decode_name(entry.name) for entry in entries)
 
     def entries(self, wanted: Callable[[str], object] = bool) -> Iterator[tuple[str, os.stat_result]]:
-        """Every wanted name in it, with what is there: a link itself, not what it leads to."""
+        """Every wanted name in it with its status: of a link itself, not of its target."""
         with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
             for entry in entries:
                 if not wanted(name := decode_name(entry.name)):
@@ -142,28 +142,28 @@ class Directory:
                 yield name, status
 
     def read_link(self, name: str) -> str:
-        at, where = self.address(name)
-        return decode_name(os.fsdecode(os.readlink(os.fsencode(at), **where)))
+        at, dir_fd = self.address(name)
+        return decode_name(os.fsdecode(os.readlink(os.fsencode(at), **dir_fd)))
 
     @contextlib.contextmanager
     def file(self, name: str) -> Iterator[tuple[int, os.stat_result]]:
-        """A plain file, open for reading at given positions, and its status then; locks of this process on it stay."""
-        at, where = self.address(name)
-        seen = os.stat(at, follow_symlinks=False, **where)
-        self._refuse(name, seen)
-        with keeping_locks(Identity.of(seen), lambda: self._opened(name, os.O_RDONLY)) as descriptor:
+        """A plain file, open for reading by position, and its status then; locks of this process on it stay."""
+        at, dir_fd = self.address(name)
+        status = os.stat(at, follow_symlinks=False, **dir_fd)
+        self._refuse(name, status)
+        with keeping_locks(Identity.of(status), lambda: self._opened(name, os.O_RDONLY)) as descriptor:
             yield descriptor, os.fstat(descriptor)
 
     def open_file(self, name: str, *, write: bool = False, follow: bool = False) -> int:
-        """A descriptor of a plain file, looked at before and after: to open a device may do something already."""
-        at, where = self.address(name)
-        self._refuse(name, os.stat(at, follow_symlinks=follow, **where))
+        """A descriptor of a plain file, checked before and after: opening a device may already have an effect."""
+        at, dir_fd = self.address(name)
+        self._refuse(name, os.stat(at, follow_symlinks=follow, **dir_fd))
         return self._opened(name, os.O_RDWR if write else os.O_RDONLY, follow=follow)
 
     def _opened(self, name: str, flags: int, *, follow: bool = False) -> int:
-        at, where = self.address(name)
+        at, dir_fd = self.address(name)
         try:
-            descriptor = os.open(at, flags | _PLAIN | (0 if follow else NO_LINK), **where)
+            descriptor = os.open(at, flags | _PLAIN | (0 if follow else NO_LINK), **dir_fd)
         except OSError as error:
             if not follow and error.errno in _IS_A_LINK:
                 raise self.unfit(name, "a link, not a plain file") from error
@@ -177,22 +177,22 @@ class Directory:
             raise
         return descriptor
 
-    # --- changing
+    # --- writing
 
     def make(self, name: str) -> None:
-        """Make a directory for its owner alone."""
-        at, where = self.address(name)
-        os.mkdir(at, 0o700, **where)
+        """Make a directory, private to its owner."""
+        at, dir_fd = self.address(name)
+        os.mkdir(at, 0o700, **dir_fd)
 
     def make_file(self, name: str, mode: int = 0o600) -> int:
-        """Make a file and return its descriptor; nothing of that name may be there."""
-        at, where = self.address(name)
-        descriptor = os.open(at, _NEW, mode, **where)
+        """Make a file under a free name, else FileExistsError, and return its descriptor."""
+        at, dir_fd = self.address(name)
+        descriptor = os.open(at, _NEW, mode, **dir_fd)
         try:
             if self._keep_owner:
                 give(descriptor, self.status(), self.path)
-                if self.status().st_mode & _OF_A_GROUP == _OF_A_GROUP:
-                    os.fchmod(descriptor, mode | 0o060)  # whatever the umask is
+                if self.status().st_mode & _GROUP_BITS == _GROUP_BITS:
+                    os.fchmod(descriptor, mode | 0o060)  # regardless of the umask
         except BaseException:
             os.close(descriptor)
             self.clear(name)
@@ -200,27 +200,27 @@ class Directory:
         return descriptor
 
     def make_link(self, name: str, target: str) -> None:
-        at, where = self.address(name)
-        os.symlink(local_name(target) if self.descriptor is None else encode_name(target), at, **where)
+        at, dir_fd = self.address(name)
+        os.symlink(local_name(target) if self.descriptor is None else encode_name(target), at, **dir_fd)
 
     def share(self, name: str, other: Directory, other_name: str) -> None:
-        """Give a file a second name, which must be free; a link gets it itself."""
+        """Give a file, or a link itself, a second name, which must be free."""
         if not hasattr(os, "link"):  # on Android
             raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
         itself = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
         os.link(self.address(name)[0], other.address(other_name)[0], **self._pair(other), **itself)
 
     def move(self, name: str, other: Directory, other_name: str) -> None:
-        """Move a file or directory in one step, over a file that is there."""
+        """Move a file or directory in one step; a file of the new name is replaced."""
         os.replace(self.address(name)[0], other.address(other_name)[0], **self._pair(other))
 
     def exchange(self, name: str, other: Directory, other_name: str) -> bool:
-        """Let two names change places in one step; False where the system or the file system cannot."""
+        """Exchange two names in one step; False if the system or the file system cannot."""
         return self._rename(name, other, other_name, _EXCHANGE)
 
     def move_to_free(self, name: str, other: Directory, other_name: str) -> bool:
-        """Move to a name that is free, else FileExistsError; False where the system or the file system cannot."""
-        return self._rename(name, other, other_name, _TO_FREE)
+        """Move to a free name, else FileExistsError; False if the system or the file system cannot."""
+        return self._rename(name, other, other_name, _TO_FREE_NAME)
 
     def _rename(self, name: str, other: Directory, other_name: str, how: int) -> bool:
         call = _native("renameat2") or _native("renameatx_np", "darwin")
@@ -236,70 +236,70 @@ class Directory:
         return True
 
     def clear(self, name: str) -> None:
-        """Take away what is there, if anything, and no directory: a link itself, not what it leads to."""
-        at, where = self.address(name)
+        """Remove a file, or a link itself, if there is one; a directory is an error."""
+        at, dir_fd = self.address(name)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(at, **where)
+            os.unlink(at, **dir_fd)
 
     def remove_directory(self, name: str) -> None:
-        at, where = self.address(name)
-        os.rmdir(at, **where)
+        at, dir_fd = self.address(name)
+        os.rmdir(at, **dir_fd)
 
     def open_up(self, name: str) -> None:
-        """Let the owner of a directory that is closed to them change what is in it; root needs no permission."""
-        at, where = self.address(name)
-        there = self.look(name)
-        if self.descriptor is None or there is None or not is_directory(there):
+        """Give this user full access to a directory of their own that lacks it; root needs no permission."""
+        at, dir_fd = self.address(name)
+        status = self.look(name)
+        if self.descriptor is None or status is None or not is_directory(status):
             return
-        mode = stat.S_IMODE(there.st_mode)
-        if mode & stat.S_IRWXU != stat.S_IRWXU and there.st_uid == os.geteuid() != 0:
-            os.chmod(at, mode | stat.S_IRWXU, **where)
+        mode = stat.S_IMODE(status.st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU and status.st_uid == os.geteuid() != 0:
+            os.chmod(at, mode | stat.S_IRWXU, **dir_fd)
 
     def remove_tree(self, name: str) -> None:
-        """Remove a directory with all that is in it, if need be read-only; one that is not there is no error."""
+        """Remove a directory and all its contents, read-only ones too; a missing one is no error."""
         self.open_up(name)
         try:
             inner = self.enter(name)
         except FileNotFoundError:
             return
         with inner:
-            for each in inner.names():
+            for child in inner.names():
                 try:
-                    inner.clear(each)
+                    inner.clear(child)
                 except OSError as error:
                     if error.errno not in _IS_A_DIRECTORY:
                         raise
-                    inner.remove_tree(each)
+                    inner.remove_tree(child)
         self.remove_directory(name)
 
     def sync(self) -> None:
-        """Make the names in it last, where the platform and its file system can."""
+        """Bring its entries onto the disk, where the platform and the file system can."""
         if self.descriptor is not None:
             sync_names(self.descriptor)
-        elif sys.platform != "win32":  # pragma: no branch - there a directory cannot be opened
+        elif sys.platform != "win32":  # pragma: no branch - which cannot open a directory
             with Directory(self.path, os.open(self.path, DIRECTORY_FLAGS)) as opened:
                 opened.sync()
 
-    # --- one name
+    # --- single names
 
     def address(self, name: str) -> tuple[bytes | Path, dict[str, Any]]:
-        """The path and its ``dir_fd``, for a call of ``os`` that no method here is for."""
+        """A name as path and ``dir_fd``, for calls of ``os`` that have no method here."""
         if self.descriptor is None:
             return self.path / local_name(name), {}
-        return encode_name(name), self._where
+        return encode_name(name), self._dir_fd
 
     def refuse_unfit(self, name: str) -> None:
-        """Raise UnfitFile where something else than a plain file has the name."""
-        there = self.look(name)
-        if there is not None:
-            self._refuse(name, there)
+        """Raise UnfitFile if the name is taken by anything but a plain file."""
+        status = self.look(name)
+        if status is not None:
+            self._refuse(name, status)
 
-    def unfit(self, name: str, what: str) -> UnfitFile:
-        return UnfitFile(None, what, str(self.path / local_name(name)))
+    def unfit(self, name: str, problem: str) -> UnfitFile:
+        return UnfitFile(None, problem, str(self.path / local_name(name)))
 
-    def _refuse(self, name: str, there: os.stat_result) -> None:
-        if not is_file(there):
-            raise self.unfit(name, f"{name_kind(there.st_mode)}, not a plain file")
+    def _refuse(self, name: str, status: os.stat_result) -> None:
+        if not is_file(status):
+            raise self.unfit(name, f"{name_kind(status.st_mode)}, not a plain file")
 
     def _pair(self, other: Directory) -> dict[str, Any]:
         return {} if self.descriptor is None else {"src_dir_fd": self.descriptor, "dst_dir_fd": other.descriptor}
@@ -313,33 +313,33 @@ def _require_directory(status: os.stat_result, path: Path) -> None:
 
 
 class Reach:
-    """The directories of a folder by their names with ``/``, none through a link; the way to the last stays open."""
+    """The directories of a folder by ``/``-separated names, none through a link; those down to the last stay open."""
 
     def __init__(self, top: Directory) -> None:
         self._stack: list[tuple[str, Directory]] = [("", top)]
-        self._name: str | None = ""  # of the directory last asked for
+        self._name: str | None = ""  # of the directory opened last
 
     def directory(self, name: str) -> Directory:
-        """A directory of the folder, empty for the folder itself, open until another is asked for."""
+        """A directory of the folder, the folder itself for ``""``; open until the next call."""
         if name == self._name:
             return self._stack[-1][1]
         parts = name.split("/") if name else []
-        known = 1
-        while known < len(self._stack) and known <= len(parts) and self._stack[known][0] == parts[known - 1]:
-            known += 1
-        self._leave(known)
-        for part in parts[known - 1 :]:
+        depth = 1
+        while depth < len(self._stack) and depth <= len(parts) and self._stack[depth][0] == parts[depth - 1]:
+            depth += 1
+        self._leave(depth)
+        for part in parts[depth - 1 :]:
             self._stack.append((part, self._stack[-1][1].enter(part)))
         self._name = name
         return self._stack[-1][1]
 
     def parent(self, name: str) -> tuple[Directory, str]:
-        """The directory that a name is in, and its last component."""
-        above, _, last = name.rpartition("/")
-        return self.directory(above), last
+        """The parent directory of a name, and its last component."""
+        parent, _, last = name.rpartition("/")
+        return self.directory(parent), last
 
     def look(self, name: str) -> os.stat_result | None:
-        """The status of a name itself, or None, also where no directory is above it."""
+        """The status of a name itself; None if it or a directory above it is missing."""
         try:
             directory, last = self.parent(name)
         except OSError as error:
@@ -349,25 +349,25 @@ class Reach:
         return directory.look(last)
 
     def make(self, name: str) -> None:
-        """Make a directory for its owner alone, in one that is there."""
+        """Make a directory, private to its owner, in one that exists."""
         directory, last = self.parent(name)
         directory.make(last)
 
     def sync(self, names: Iterable[str], *, one_by_one: bool = False) -> None:
-        """Make it last that these names came to be there, or went; ``one_by_one`` where in several file systems."""
+        """Bring the making or removal of names onto the disk; ``one_by_one`` if in several file systems."""
         top, names = self._stack[0][1], list(names)
         if top.descriptor is None:
             return
         if not one_by_one and syncs_together(len(names)):
             sync_file_system(top.descriptor)
             return
-        for above in sorted({name.rpartition("/")[0] for name in names}):
-            # It went too, or was made with permissions that close it, and is synced already.
+        for parent in sorted({name.rpartition("/")[0] for name in names}):
+            # Removed as well, or made with permissions that close it, and then synced already.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                self.directory(above).sync()
+                self.directory(parent).sync()
 
     def close(self) -> None:
-        """Let go of all but the folder itself."""
+        """Close all but the folder itself."""
         self._leave(1)
 
     def __enter__(self) -> Self:
@@ -384,12 +384,12 @@ class Reach:
 
 @contextlib.contextmanager
 def open_below(root: Path, inside: Iterable[str] = ()) -> Iterator[Directory]:
-    """A directory however deep, without those above it open; ``root`` may be reached by links, the rest may not."""
+    """A directory at any depth, with those above it closed; only ``root`` may be reached by links."""
     directory = Directory.open(root, follow=True)
     try:
         for name in inside:
-            above, directory = directory, directory.enter(name)
-            above.close()
+            parent, directory = directory, directory.enter(name)
+            parent.close()
         yield directory
     finally:
         directory.close()
@@ -399,8 +399,8 @@ _MANY = 64
 
 
 def sync_bytes(descriptor: int) -> None:
-    """Bring what was written to a file onto the disk."""
-    if sys.platform == "darwin":  # there fsync() leaves it in the disk's own cache
+    """Bring a file's contents onto the disk."""
+    if sys.platform == "darwin":  # where fsync() leaves them in the disk's own cache
         import fcntl
 
         with contextlib.suppress(OSError):  # not every file system can
@@ -410,36 +410,36 @@ def sync_bytes(descriptor: int) -> None:
 
 
 def sync_names(descriptor: int) -> None:
-    """Make the names in a directory last, where its file system can."""
+    """Bring a directory's entries onto the disk, where its file system can."""
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # it keeps directories its own way
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # of file systems that sync no directories
             raise
 
 
 def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
-    """Where this is root, give what is open to the owner of a directory, or warn that it could not be given."""
+    """As root, give an open file or directory to a directory's owner, or warn that this failed."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return
-    made = os.fstat(descriptor)
-    if (made.st_uid, made.st_gid) == (owner.st_uid, owner.st_gid):
+    own = os.fstat(descriptor)
+    if (own.st_uid, own.st_gid) == (owner.st_uid, owner.st_gid):
         return
     try:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
     except OSError as error:
-        said = f"files that root wrote in {place} could not be given to user {owner.st_uid}, who owns it and may be "
-        said += f"unable to read them: {error.strerror}"
-        warnings.warn(said, ColonyMemoryWarning, stacklevel=2)
+        message = f"files that root wrote in {place} could not be given to user {owner.st_uid}, who owns it and may be "
+        message += f"unable to read them: {error.strerror}"
+        warnings.warn(message, ColonyMemoryWarning, stacklevel=2)
 
 
 def syncs_together(count: int) -> bool:
-    """One :func:`sync_file_system`, which also waits for what others write, costs less than so many one by one."""
+    """True if :func:`sync_file_system`, which waits for others' writes too, costs less than so many single syncs."""
     return count >= _MANY and _native("syncfs") is not None
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Make all that was written to the file system of an open file or directory last, by whoever wrote it."""
+    """Bring all writes to the file system of an open file or directory onto the disk, other processes' too."""
     call = _native("syncfs")
     if call is None:
         raise NotImplementedError
@@ -448,7 +448,7 @@ def sync_file_system(descriptor: int) -> None:
 
 @functools.cache
 def _native(name: str, system: str = "linux") -> Callable[..., None] | None:
-    """A call of a system that Python does not have; it raises what the system says."""
+    """A system call that Python lacks, None if this system does too; it raises the system's error."""
     if sys.platform != system:
         return None
     try:

@@ -1,8 +1,8 @@
-"""Plain files, whole or not at all, on disk when the call returns; and a lock between threads and between processes.
+"""Plain files, written whole or not at all, on disk when the call returns; and a lock between threads and processes.
 
-The lock is the operating system's, on a file of its own, and goes with the process. Where a file system has none (NFS
-without its lock daemon), a second file stands for one held for moments: one seen unchanged for ``_LEFT_BEHIND`` seconds
-is what a crash left.
+The lock is the operating system's, on a file of its own, and ends with the process. Where a file system has none (NFS
+without its lock daemon), a second file takes the place of a brief one: a crash left it if it stays unchanged for
+``_STALE_AFTER`` seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if sys.platform == "win32":  # pragma: no cover - chosen by the platform
 else:
     import fcntl
 
-#: How the names of temporary files begin.
+#: Prefix of the names of temporary files.
 TEMP_PREFIX = ".tmp-"
 
 
@@ -38,28 +38,28 @@ _version = operator.attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")
 
 class Contents(Value):
     data: bytes
-    facts: os.stat_result  # of the very file that was read
+    facts: os.stat_result  # the status of the very file that was read
 
 
 class Files(Directory):
-    """An open directory whose files nobody in this process has open for longer than a call."""
+    """An open directory whose files this process has open only during a call."""
 
     def require_private(self, user: int | None = None) -> None:
-        """PermissionError where others than root and the user, this one unless another is given, can write here."""
-        status = os.lstat(self.path) if self.descriptor is None else self.status()  # a link leads where its owner likes
+        """PermissionError if anyone but root and the user, by default this one, can write here."""
+        status = os.lstat(self.path) if self.descriptor is None else self.status()  # a link's owner may redirect it
         is_bad = status.st_mode & 0o022 or not stat.S_ISDIR(status.st_mode)
-        # In a directory of another user's root believes the files that are root's.
+        # In another user's directory, root trusts the files that are root's.
         if os.name != "nt" and (is_bad or (user_id() if user is None else user) not in (0, status.st_uid)):
             raise PermissionError(errno.EPERM, "others can write to it", str(self.path))
 
     def read(self, name: str, *, limit: int, follow: bool = False, owner: int | None = None) -> Contents | None:
-        """A file's bytes, or None without one; UnfitFile for more than ``limit``, or if not the ``owner``'s alone."""
+        """A file's bytes, None without one; UnfitFile if over ``limit`` bytes, or not the ``owner``'s alone."""
         try:
             descriptor = self.open_file(name, follow=follow)
         except FileNotFoundError:
             if not follow or self.look(name) is None:
                 return None
-            try:  # since then, somebody may have made it, or what the link leads to
+            try:  # it, or the link's target, may have been made since
                 descriptor = self.open_file(name, follow=True)
             except FileNotFoundError:
                 raise self.unfit(name, "a link to nothing") from None
@@ -80,7 +80,7 @@ class Files(Directory):
         return Contents(bytes(data), facts)
 
     def create(self, name: str, data: bytes) -> None:
-        """Make a file, for its owner alone. Where the file system has no hard links it is empty for an instant."""
+        """Make a file, private to its owner. On a file system without hard links it is empty for an instant."""
         temp = new_temp_name()
         try:
             self._write(temp, data)
@@ -96,15 +96,15 @@ class Files(Directory):
                     self.clear(name)
                     raise
         finally:
-            with contextlib.suppress(OSError):  # the first error is the one to tell
+            with contextlib.suppress(OSError):  # the first error is the one to report
                 self.clear(temp)
         self.sync()
 
     def replace(self, name: str, data: bytes, *, temp: str | None = None, like: os.stat_result | None = None) -> None:
-        """Put bytes in the place of a file, or of none, for its owner alone; until then they are in ``temp``.
+        """Write a file, private to its owner, over an existing one if any; the bytes are in ``temp`` until whole.
 
-        A file with the status ``like`` is somebody's own: it keeps its owner and who may read it, and is replaced only
-        while it is that very file, else FileExistsError.
+        ``like`` is the status of a file of a user's own: it keeps its owner and permissions, and is replaced only while
+        it is still that very file, else FileExistsError.
         """
         self.refuse_unfit(name)
         if temp is not None:
@@ -116,7 +116,7 @@ class Files(Directory):
                 self._make_like(temp, name, like)
             self.move(temp, self, name)
         except BaseException:
-            with contextlib.suppress(OSError):  # the first error is the one to tell
+            with contextlib.suppress(OSError):  # the first error is the one to report
                 self.clear(temp)
             raise
         self.sync()
@@ -124,29 +124,29 @@ class Files(Directory):
     def _make_like(self, temp: str, name: str, like: os.stat_result) -> None:
         descriptor = self.open_file(temp, write=True)
         try:
-            made = os.fstat(descriptor)
-            if hasattr(os, "fchown") and (made.st_uid, made.st_gid) != (like.st_uid, like.st_gid):
+            own = os.fstat(descriptor)
+            if hasattr(os, "fchown") and (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
                 try:
                     os.fchown(descriptor, like.st_uid, like.st_gid)
                 except PermissionError:
-                    if made.st_uid != like.st_uid:  # while a group that one is not in cannot be given
+                    if own.st_uid != like.st_uid:  # a group that this user is not in cannot be given
                         raise
             if hasattr(os, "fchmod"):
                 os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
         finally:
             os.close(descriptor)
-        there = self.look(name)
-        if there is None or _version(there) != _version(like):
+        current = self.look(name)
+        if current is None or _version(current) != _version(like):
             raise FileExistsError(errno.EEXIST, "was changed meanwhile", str(self.path / name))
 
     def remove(self, name: str) -> None:
         self.refuse_unfit(name)
-        at, where = self.address(name)
-        os.unlink(at, **where)
+        at, dir_fd = self.address(name)
+        os.unlink(at, **dir_fd)
         self.sync()
 
     def open_or_make(self, name: str) -> int:
-        """A descriptor to read and write a file that may be there, else an empty one. Nothing is synced."""
+        """A descriptor for reading and writing an existing file, else a new empty one. Nothing is synced."""
         while True:
             with contextlib.suppress(FileNotFoundError):
                 return self.open_file(name, write=True)
@@ -162,13 +162,13 @@ class Files(Directory):
 
 
 def open_files(path: Path, *, keep_owner: bool = False) -> Files:
-    """Open a directory, which the path may lead to by a link; see :class:`Directory` for ``keep_owner``."""
+    """Open a directory, also through a link; see :class:`Directory` for ``keep_owner``."""
     return Files.open(path, follow=True, keep_owner=keep_owner)
 
 
 def read_file(path: Path, limit: int, *, follow: bool = False) -> Contents | None:
     """:meth:`Files.read` by a path."""
-    # Read as it is named: to open its directory takes a right that a reader of the file may lack.
+    # By its path: to open its directory takes a right that a reader of the file may lack.
     return Files(path.parent).read(path.name, limit=limit, follow=follow)
 
 
@@ -185,29 +185,29 @@ def replace_file(path: Path, data: bytes, *, temp: str | None = None, like: os.s
 
 
 def make_directory(path: Path, *, keep_owner: bool = False) -> None:
-    """Make a directory for its owner alone, and those above it that are missing; they last when this returns."""
+    """Make a directory and its missing parents, private to their owner; on disk when this returns."""
     if path.is_dir():
         return
-    above = path.parents
-    known = next((depth for depth, directory in enumerate(above) if directory.is_dir()), 0)
-    owner = above[known].stat()
-    for made in reversed((path, *above[:known])):
-        made.mkdir(mode=0o700, exist_ok=True)
+    parents = path.parents
+    nearest = next((depth for depth, directory in enumerate(parents) if directory.is_dir()), 0)
+    owner = parents[nearest].stat()
+    for missing in reversed((path, *parents[:nearest])):
+        missing.mkdir(mode=0o700, exist_ok=True)
         if keep_owner and BY_DESCRIPTOR:
-            with Directory.open(made) as directory:
-                give(directory.descriptor or 0, owner, above[known])
-        # The new directory is an entry of the one above, and lasts only when that one is synced.
-        Directory(made.parent).sync()
+            with Directory.open(missing) as directory:
+                give(directory.descriptor or 0, owner, parents[nearest])
+        # The new directory is an entry of its parent, and lasts only once that is synced.
+        Directory(missing.parent).sync()
 
 
 def new_temp_name() -> str:
-    """A name that nobody has, under which bytes are written until they are whole."""
+    """A unique name for a file while its bytes are not whole yet."""
     return f"{TEMP_PREFIX}{os.urandom(8).hex()}"
 
 
 _PAUSE = 0.002
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOTTY})
-_LEFT_BEHIND = 20.0
+_STALE_AFTER = 20.0
 
 
 def locked(path: Path, *, patience: float = 30.0, brief: bool = False) -> contextlib.AbstractContextManager[int]:
@@ -217,9 +217,9 @@ def locked(path: Path, *, patience: float = 30.0, brief: bool = False) -> contex
 
 @contextlib.contextmanager
 def locked_in(directory: Files, name: str, *, patience: float = 30.0, brief: bool = False) -> Iterator[int]:
-    """Hold the lock of a file, which is made if need be; gives its descriptor. TimeoutError after ``patience`` seconds.
+    """Hold a file's lock, making the file if need be; gives its descriptor. TimeoutError after ``patience`` seconds.
 
-    Not reentrant. For a ``brief`` one, held for milliseconds, a file can stand where the file system has no locks.
+    Not reentrant. A ``brief`` lock, held for milliseconds, is replaced by a second file if the file system has none.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -230,18 +230,18 @@ def locked_in(directory: Files, name: str, *, patience: float = 30.0, brief: boo
             except OSError as error:
                 if not brief or error.errno not in _NO_LOCKS:
                     raise
-                with _held_by_name(directory, f"{name}-held", deadline, patience):
+                with _locked_by_name(directory, f"{name}-held", deadline, patience):
                     yield lock
                 return
             if is_ours:
                 try:
-                    # Whoever comes now locks what has the name now, which may be another file than was opened.
-                    found = directory.look(name)
-                    if found is not None and os.path.samestat(found, os.fstat(lock)):
+                    # Newcomers lock the file of that name, which may be another by now than the one opened here.
+                    current = directory.look(name)
+                    if current is not None and os.path.samestat(current, os.fstat(lock)):
                         yield lock
                         return
                 finally:
-                    # Closing alone would leave the lock with a child that was forked meanwhile.
+                    # Closing alone would leave the lock to a child forked meanwhile.
                     _release(lock)
         finally:
             os.close(lock)
@@ -249,19 +249,19 @@ def locked_in(directory: Files, name: str, *, patience: float = 30.0, brief: boo
 
 
 @contextlib.contextmanager
-def _held_by_name(directory: Files, name: str, deadline: float, patience: float) -> Iterator[None]:
-    """Hold a lock by having made a file."""
-    seen, since = None, time.monotonic()
+def _locked_by_name(directory: Files, name: str, deadline: float, patience: float) -> Iterator[None]:
+    """Hold a lock by the existence of a file."""
+    last, since = None, time.monotonic()
     while True:
         with contextlib.suppress(FileExistsError):
             os.close(directory.make_file(name))
             break
-        there, now = directory.look(name), time.monotonic()
-        facts = there and (there.st_ino, there.st_mtime_ns)
-        if facts != seen:
-            seen, since = facts, now
-        elif facts is not None and now - since > _LEFT_BEHIND:
-            _take_away(directory, name, facts)
+        status, now = directory.look(name), time.monotonic()
+        version = status and (status.st_ino, status.st_mtime_ns)
+        if version != last:
+            last, since = version, now
+        elif version is not None and now - since > _STALE_AFTER:
+            _remove_stale(directory, name, version)
             continue
         _wait(directory, name, deadline, patience)
     try:
@@ -270,23 +270,23 @@ def _held_by_name(directory: Files, name: str, deadline: float, patience: float)
         directory.clear(name)
 
 
-def _take_away(directory: Files, name: str, facts: tuple[int, int]) -> None:
-    """Remove what a crash left, unless another waiter was faster and holds it by now."""
+def _remove_stale(directory: Files, name: str, version: tuple[int, int]) -> None:
+    """Remove a lock that a crash left, unless another waiter was faster and holds it by now."""
     aside = new_temp_name()
     try:
         directory.move(name, directory, aside)
     except FileNotFoundError:
         return
-    taken = directory.look(aside)
-    if taken is not None and (taken.st_ino, taken.st_mtime_ns) != facts:
+    status = directory.look(aside)
+    if status is not None and (status.st_ino, status.st_mtime_ns) != version:
         directory.move(aside, directory, name)
     directory.clear(aside)
 
 
 def _wait(directory: Files, name: str, deadline: float, patience: float) -> None:
     if time.monotonic() > deadline:
-        what = f"locked by another process for {patience:.0f} s"
-        raise TimeoutError(errno.ETIMEDOUT, what, str(directory.path / name))
+        problem = f"locked by another process for {patience:.0f} s"
+        raise TimeoutError(errno.ETIMEDOUT, problem, str(directory.path / name))
     time.sleep(_PAUSE)
 
 

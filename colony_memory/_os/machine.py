@@ -1,4 +1,4 @@
-"""The machine, its memory, and the homes of a user's files, as the system tells them."""
+"""The machine, its memory, and the directories of a user's files, as the system reports them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _HEX = re.compile(rb"[0-9a-f]{32}")
 
 
 def origin_of(label: str, *more: str) -> str | None:
-    """16 hex digits for what this account of this machine saves under a label, from which neither can be told."""
+    """16 hex digits that identify this account on this machine for a label, and reveal neither of them."""
     key = machine_id()
-    if key is None:  # also in a container, whose id is of its image or drawn at each start
+    if key is None:  # also in a container, whose id is the image's or new at each start
         return None
     user = str(os.getuid()) if hasattr(os, "getuid") else ""
     text = "\0".join(("colony-memory", label, user, *more))
@@ -32,7 +32,7 @@ def origin_of(label: str, *more: str) -> str | None:
 
 
 def machine_id() -> bytes | None:
-    """The id that the system keeps of this machine, None in a container or without one."""
+    """The system's id of this machine; None in a container, or if it has none."""
     if sys.platform == "win32":  # pragma: no cover - chosen by the platform
         try:
             import winreg
@@ -62,7 +62,7 @@ def machine_id() -> bytes | None:
 
 
 def is_container() -> bool:
-    """In a container, as far as the system shows."""
+    """True in a container, as far as the system shows."""
     if os.environ.get("container") or os.environ.get("KUBERNETES_SERVICE_HOST"):  # noqa: SIM112 - it is spelt so
         return True
     if any(path.exists() for path in _IN_CONTAINER):
@@ -75,18 +75,18 @@ def is_container() -> bool:
 
 
 _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-#: Names, in the second version of control groups and in the first, of a limit, of what is in use, and of what of that
-#: is only files read, which the system takes back.
+#: Files of a control group with its limit and its use, in version 2 and in version 1; and the prefix in ``memory.stat``
+#: for the part of that use which is cached files, and which the system takes back.
 _NAMES = (("memory.max", "memory.current", ""), ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"))
 
 
 def free_memory() -> int | None:
-    """Bytes that the machine, the control groups of this process and its own limits leave, as far as they tell."""
-    told = _numbers(_PROC / "meminfo")
-    found = [_of_process(), *_of_groups()]
-    if "MemAvailable:" in told:
-        found.append((told["MemAvailable:"] + told.get("SwapFree:", 0)) * 1024)
-    return min((each for each in found if each is not None), default=None)
+    """Bytes of memory left by the machine, and by this process's control groups and limits; None if unknown."""
+    meminfo = _numbers(_PROC / "meminfo")
+    sizes = [_of_process(), *_of_groups()]
+    if "MemAvailable:" in meminfo:
+        sizes.append((meminfo["MemAvailable:"] + meminfo.get("SwapFree:", 0)) * 1024)
+    return min((size for size in sizes if size is not None), default=None)
 
 
 def _of_process() -> int | None:
@@ -94,8 +94,8 @@ def _of_process() -> int | None:
         import resource
     except ImportError:  # not on Windows
         return None
-    soft = [resource.getrlimit(each)[0] for each in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-    limits = [each for each in soft if each != resource.RLIM_INFINITY]
+    soft = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    limits = [limit for limit in soft if limit != resource.RLIM_INFINITY]
     if not limits:
         return None
     used = 0
@@ -113,21 +113,21 @@ def _of_groups() -> list[int | None]:
                 continue
             root = _GROUPS / kinds
             place = root / path.lstrip("/")
-            out += [_of_group(each) for each in (place, *place.parents) if each == root or root in each.parents]
+            out += [_of_group(group) for group in (place, *place.parents) if group == root or root in group.parents]
     return out
 
 
-def _of_group(place: Path) -> int | None:
+def _of_group(group: Path) -> int | None:
     for limit, current, total in _NAMES:
         with contextlib.suppress(OSError, ValueError):
-            most, used = (int((place / name).read_text()) for name in (limit, current))
-            files = _numbers(place / "memory.stat")
+            most, used = (int((group / name).read_text()) for name in (limit, current))
+            files = _numbers(group / "memory.stat")
             return max(0, most - used + sum(files.get(f"{total}{kind}_file", 0) for kind in ("active", "inactive")))
     return None
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """Of each line of a file that is a word and a number, the number."""
+    """The number in each line of a file that is a word and a number, by the word."""
     with contextlib.suppress(OSError):
         lines = [line.split() for line in path.read_text().splitlines()]
         return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdecimal()}
@@ -138,7 +138,7 @@ _NAME = "colony-memory"
 
 
 def data_directory() -> Path:
-    """The directory of this user's data, there or not, as the two below."""
+    """The directory of this user's data, existing or not, as the two below."""
     return _directory("XDG_DATA_HOME", ".local/share")
 
 
@@ -150,22 +150,22 @@ def config_directory() -> Path:
     return _directory("XDG_CONFIG_HOME", ".config")
 
 
-def _directory(variable: str, usual: str) -> Path:
-    given = Path(os.environ.get(variable, "").strip())
-    if given.is_absolute():
-        base = given
+def _directory(variable: str, default: str) -> Path:
+    path = Path(os.environ.get(variable, "").strip())
+    if path.is_absolute():
+        base = path
     elif sys.platform == "win32":  # pragma: no cover - chosen by the platform
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / _NAME
     else:
-        base = home_directory(variable) / ("Library/Application Support" if sys.platform == "darwin" else usual)
+        base = home_directory(variable) / ("Library/Application Support" if sys.platform == "darwin" else default)
     return base / _NAME
 
 
 def home_directory(instead: str = "HOME") -> Path:
-    """The user's home, also where ``HOME`` is empty or no path; an OSError names the variable to set ``instead``."""
-    given = Path(os.environ.get("HOME", ""))
-    if given.is_absolute():
-        return given
+    """The user's home, also if ``HOME`` is empty or relative; an OSError names the variable to set ``instead``."""
+    home = Path(os.environ.get("HOME", ""))
+    if home.is_absolute():
+        return home
     if sys.platform == "win32":  # pragma: no cover - chosen by the platform
         return Path.home()
     import pwd
@@ -177,12 +177,12 @@ def home_directory(instead: str = "HOME") -> Path:
 
 
 def expanded(path: str) -> str:
-    """The path with the home directory in the place of ``~``; any other is as it is."""
+    """The path, with the home directory in place of a leading ``~``."""
     return f"{home_directory()}{path[1:]}" if path == "~" or path.startswith("~/") else path
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that began a session of its own, with what it has started."""
+    """Kill a process that leads a session of its own, with all that it has started."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, or going
             os.killpg(process.pid, signal.SIGKILL)

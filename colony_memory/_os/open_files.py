@@ -1,9 +1,9 @@
-"""Who has a file open: this very process, whose locks on it must stay, and other processes.
+"""Processes that have a file open: this one, whose locks on it must stay, and others.
 
 POSIX drops every lock that a process has on a file as soon as the process closes any descriptor of it
-(https://www.sqlite.org/howtocorrupt.html, section 2.2). So what was read is closed only where nobody else in this
-process has the file open. Our lock on a database belongs to the open file where the system has such (Linux); elsewhere
-to the process, and is not taken where this process has the file open besides.
+(https://www.sqlite.org/howtocorrupt.html, section 2.2). So a file that was read is closed only while nothing else in
+this process has it open. Our lock on a database belongs to the open file where the system has such locks (Linux);
+elsewhere it belongs to the process, and is not taken while this process has the file open otherwise.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ if sys.platform != "win32":
     import fcntl
 _LISTINGS = ("/proc/self/fd", "/dev/fd")  # the second knows three descriptors only on some systems
 _TRIED_WITHOUT_LISTING = 1024
-_CLOSED_TOGETHER = 32  # the look at all descriptors of the process is shared by so many
+_CLOSED_TOGETHER = 32  # files closed at once, as each time all descriptors of the process are looked at
 _DROPS_LOCKS = os.name == "posix"
 
 
-class _Held(Record):
-    """Our descriptors of one file, for reading; mostly one, more where several threads opened it at once."""
+class _KeptFile(Record):
+    """Our descriptors for reading one file: mostly one, more if several threads opened it at once."""
 
     descriptors: list[int] = field(default_factory=list)
-    users: int = 0  # that are reading now
+    users: int = 0  # readers at the moment
 
 
-_kept: dict[Identity, _Held] = {}
+_kept: dict[Identity, _KeptFile] = {}
 _guard = threading.RLock()
 
 
 @contextlib.contextmanager
 def keeping_locks(expected: Identity, opener: Callable[[], int]) -> Iterator[int]:
-    """A descriptor of a file, at any position: of what ``opener`` opens, should that not be the one ``expected``."""
+    """A descriptor of a file, at any position: a kept one of the file ``expected``, else the one from ``opener``."""
     with _guard:
-        identity, one = expected, _kept.get(expected)
-        # One that is being read from may be locked through, which is no business of another reading.
-        is_kept = one is not None and not one.users and _identity(one.descriptors[0]) == expected
-        if one is not None and is_kept:
-            one.users += 1
-            descriptor = one.descriptors[0]
+        identity, file = expected, _kept.get(expected)
+        # A descriptor in use may carry its reader's lock, in which other readers have no part.
+        is_kept = file is not None and not file.users and _identity(file.descriptors[0]) == expected
+        if file is not None and is_kept:
+            file.users += 1
+            descriptor = file.descriptors[0]
     if not is_kept:
         descriptor = opener()
         try:
@@ -59,53 +59,53 @@ def keeping_locks(expected: Identity, opener: Callable[[], int]) -> Iterator[int
             os.close(descriptor)
             raise
         with _guard:
-            one = _kept.setdefault(identity, _Held())
-            one.descriptors.append(descriptor)
-            one.users += 1
+            file = _kept.setdefault(identity, _KeptFile())
+            file.descriptors.append(descriptor)
+            file.users += 1
     try:
         yield descriptor
     finally:
         with _guard:
             _kept[identity].users -= 1
-            idle = sum(not one.users for one in _kept.values())
+            idle = sum(not file.users for file in _kept.values())
             if not _DROPS_LOCKS or idle >= _CLOSED_TOGETHER:
-                settle()
+                close_unused()
 
 
 def is_open_elsewhere(identity: Identity) -> bool:
-    """Open in this process by another descriptor than ours."""
+    """True if this process has the file open by a descriptor other than ours."""
     with _guard:
         return identity in _foreign()
 
 
 @contextlib.contextmanager
 def settling() -> Iterator[None]:
-    """Call settle() when the block, or the function that bears this as a decorator, has ended."""
+    """Call close_unused() at the end of the block, or of the function that this decorates."""
     try:
         yield
     finally:
-        settle()
+        close_unused()
 
 
-def settle() -> None:
-    """Close what nobody reads any more and nobody else in this process has open."""
+def close_unused() -> None:
+    """Close files that are no longer read, and that nothing else in this process has open."""
     with _guard:
         foreign = _foreign() if _DROPS_LOCKS else set()
-        for identity, one in list(_kept.items()):
-            if one.users or identity in foreign:
+        for identity, file in list(_kept.items()):
+            if file.users or identity in foreign:
                 continue
             del _kept[identity]
-            for descriptor in one.descriptors:
-                # A program that closes what it did not open may have given the number to something else.
+            for descriptor in file.descriptors:
+                # A program that closes descriptors of others may have given the number to another file.
                 if not _DROPS_LOCKS or _identity(descriptor) == identity:
                     os.close(descriptor)
 
 
 def _foreign() -> set[Identity]:
     """The plain files that this process has open by descriptors other than ours."""
-    own = {descriptor for one in _kept.values() for descriptor in one.descriptors}
-    found = (_identity(descriptor) for descriptor in _descriptors() if descriptor not in own)
-    return {identity for identity in found if identity is not None}
+    own = {descriptor for file in _kept.values() for descriptor in file.descriptors}
+    identities = (_identity(descriptor) for descriptor in _descriptors() if descriptor not in own)
+    return {identity for identity in identities if identity is not None}
 
 
 def _descriptors() -> list[int]:
@@ -125,10 +125,10 @@ def _identity(descriptor: int) -> Identity | None:
     return Identity.of(status) if is_file(status) else None
 
 
-# --- other processes: Linux alone tells of them, and what one of another user has open stays unseen
+# --- other processes: only on Linux, and not the open files of another user's processes
 
 PROCESSES = "/proc"
-# Device, inode and path of a part of memory that is a file's.
+# Device, inode and path of a file that is mapped into memory.
 _MAPPED = pattern(rb"^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9][0-9]*) +(.*)$", re.MULTILINE)
 
 
@@ -136,7 +136,7 @@ OpenFiles = dict[tuple[int, "int | bytes"], int]
 
 
 def open_files() -> OpenFiles:
-    """One process, of all but this one, for each file that any has open to write or mapped, by device and inode."""
+    """One process for each file that any but this one has open for writing or mapped, by device and inode."""
     found = OpenFiles()
     for process in _listed(PROCESSES) if sys.platform == "linux" else ():
         if not process.name.isdigit() or int(process.name) == os.getpid():
@@ -149,21 +149,21 @@ def open_files() -> OpenFiles:
         with contextlib.suppress(OSError):  # it has ended, or is not ours to look at
             for major, minor, inode, path in set(_MAPPED.findall(Path(process.path, "maps").read_bytes())):
                 found.setdefault((os.makedev(int(major, 16), int(minor, 16)), int(inode)), int(process.name))
-                # Some file systems tell another device here.
+                # Some file systems show another device here.
                 found.setdefault((int(inode), path.rpartition(b"/")[2]), int(process.name))
     return found
 
 
 def holder_of(found: OpenFiles, name: str, status: os.stat_result) -> int | None:
-    """The process that has the file of that name and status, None where no other has."""
+    """Another process that has the file of this name and status open, None if there is none."""
     if not is_file(status):
         return None
     return found.get(Identity.of(status)) or found.get((status.st_ino, encode_name(name.rpartition("/")[2])))
 
 
 def name_process(number: int) -> str:
-    """A process as people know it: ``python3 (process 4711)``."""
-    if number <= 0:  # a lock of an open file tells none
+    """A process in words: ``python3 (process 4711)``."""
+    if number <= 0:  # the lock of an open file names none
         return "a program"
     if number == os.getpid():
         return "this process"
@@ -175,7 +175,7 @@ def name_process(number: int) -> str:
 
 
 def _listed(directory: str) -> list[os.DirEntry[str]]:
-    """The entries of a directory of the system's; none where it is not there, or another user's."""
+    """The entries of a directory of the system; none if it is missing, or another user's."""
     try:
         with os.scandir(directory) as entries:
             return [*entries]
@@ -196,12 +196,12 @@ _TAKEN = frozenset({errno.EACCES, errno.EAGAIN})
 
 
 class Locked(Exception):
-    """A writer is about to change the file, or does."""
+    """A writer is changing the file, or about to."""
 
 
 @contextlib.contextmanager
 def shared_lock(descriptor: int) -> Iterator[None]:
-    """Hold the lock that every reader takes, or go without where the file system knows no locks; Locked by a writer."""
+    """Hold a reader's lock, or none if the file system has no locks; Locked if a writer has the file."""
     if not _may_lock(descriptor):
         yield
         return
@@ -219,21 +219,21 @@ def shared_lock(descriptor: int) -> Iterator[None]:
     try:
         yield
     finally:
-        # Somebody in this process may have opened the file meanwhile: their locks are one with this.
+        # Other code of this process may have opened the file meanwhile: its locks are one with this.
         if _may_lock(descriptor):
             _set(descriptor, _SHARED, _SHARED_SIZE, free=True)
 
 
-def lock_holder(descriptor: int, where: tuple[int, int]) -> int | None:
-    """The process that holds a lock on a part of a file, None where no other does; -1 where it is of an open file."""
+def lock_holder(descriptor: int, part: tuple[int, int]) -> int | None:
+    """The other process that has a lock on a part of a file, or None; -1 for the lock of an open file."""
     if sys.platform == "win32" or struct.calcsize("P") != 8:
         return None
-    told = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack(fcntl.F_WRLCK, *where))
+    answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack(fcntl.F_WRLCK, *part))
     if sys.platform == "linux":
-        kind, _, _, _, by = struct.unpack("@hhqqi4x", told)
+        kind, _, _, _, holder = struct.unpack("@hhqqi4x", answer)
     else:  # pragma: no cover - chosen by the platform
-        _, _, by, kind, _ = struct.unpack("@qqihh", told)
-    return None if kind == fcntl.F_UNLCK else by
+        _, _, holder, kind, _ = struct.unpack("@qqihh", answer)
+    return None if kind == fcntl.F_UNLCK else holder
 
 
 def _may_lock(descriptor: int) -> bool:
@@ -248,7 +248,7 @@ def _pack(kind: int, start: int, length: int) -> bytes:
 
 
 def _set(descriptor: int, start: int, length: int, *, free: bool = False) -> None:
-    """Take the lock of a reader without waiting, or give it up."""
+    """Take a reader's lock without waiting, or release it (``free``)."""
     if _OF_OPEN_FILES and sys.platform == "linux":
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _pack(fcntl.F_UNLCK if free else fcntl.F_RDLCK, start, length))
     elif sys.platform != "win32":  # pragma: no branch - chosen by the platform

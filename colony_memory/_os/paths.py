@@ -1,4 +1,4 @@
-"""Names and paths as the system has them, and what stands under a name, told by its status."""
+"""Names and paths in the system's form, and the kinds of files by their status."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def encode_name(name: str) -> bytes:
 
 
 def local_bytes(name: str) -> bytes:
-    """The bytes that the system counts of a name; UnicodeEncodeError where surrogates in it stand for none."""
+    """A name's bytes as the system counts them; UnicodeEncodeError if surrogates in it stand for no bytes."""
     return os.fsencode(name) if os.name == "nt" else encode_name(name)
 
 
 def decode_name(name: str) -> str:
-    """A name as Python gives it, as it is saved."""
+    """The form in which a name is saved, of the one that Python gives."""
     return name if os.name == "nt" or name.isascii() else os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
 def local_name(name: str) -> str:
-    """The other way round, for what takes paths."""
+    """The reverse of :func:`decode_name`, for functions that take paths."""
     return name if os.name == "nt" else os.fsdecode(encode_name(name))
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
-    """The path without links, there or not. Python's own fails where a link goes between a look and the reading."""
+    """The path without links, existing or not. Tried again, as Python's own fails if a link vanishes meanwhile."""
     for _ in range(_TRIES - 1):
         try:
             return Path(os.path.realpath(path))
@@ -51,12 +51,12 @@ def real_path(path: str | os.PathLike[str]) -> Path:
 
 
 def user_id() -> int:
-    """The effective user of this process; on Windows 0, as files have for their owner there."""
+    """The effective user of this process; 0 on Windows, where all files have that owner."""
     return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 def is_empty(directory: str | os.PathLike[str]) -> bool:
-    """True if a directory is missing, or there is nothing in it. What cannot be read is for others to report."""
+    """True if a directory is missing or empty. An unreadable one is for others to report."""
     try:
         with os.scandir(directory) as entries:
             return next(entries, None) is None
@@ -67,7 +67,7 @@ def is_empty(directory: str | os.PathLike[str]) -> bool:
 
 
 class Identity(NamedTuple):
-    """A file or directory to its file system, whatever its name."""
+    """The identity of a file or directory, whatever its name."""
 
     device: int
     inode: int
@@ -78,7 +78,7 @@ class Identity(NamedTuple):
 
 
 class UnfitFile(OSError):
-    """No plain file is there, or a larger one than belongs there."""
+    """The name is no plain file, or the file is too large or others have access to it."""
 
 
 def is_file(status: os.stat_result | None) -> bool:
@@ -86,17 +86,17 @@ def is_file(status: os.stat_result | None) -> bool:
 
 
 def is_link(status: os.stat_result) -> bool:
-    """It leads elsewhere: a symbolic link, or what Windows has in its place."""
+    """True for a symbolic link, and for a directory junction of Windows."""
     return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION
 
 
 def is_directory(status: os.stat_result | None) -> bool:
-    """It is a directory, and not a link to one."""
+    """True for a directory, but not for a link to one."""
     return status is not None and stat.S_ISDIR(status.st_mode) and not is_link(status)
 
 
 def name_kind(mode: int) -> str | None:
-    """The kind of what is no plain file, in two words; None for one."""
+    """The kind of a file in two words, None if it is a plain one."""
     if stat.S_ISREG(mode):
         return None
     return next((kind for test, kind in _KINDS if test(mode)), "a device")

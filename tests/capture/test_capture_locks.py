@@ -102,7 +102,7 @@ def test_a_number_that_somebody_else_has_taken_is_left_alone(tmp_path):
         with other.open("rb") as taken:
             os.dup2(taken.fileno(), one.descriptors[0])
         assert read_folder(tmp_path).documents == {"a.md": "a", "other/b.md": "b"}
-    open_files.settle()
+    open_files.close_unused()
     assert os.fstat(one.descriptors[0]).st_ino == other.stat().st_ino
     os.close(one.descriptors[0])
     open_files._kept.clear()
@@ -127,7 +127,7 @@ def test_a_shared_lock_is_taken_and_given_back_and_none_of_this_process_is_touch
         with open_files.shared_lock(descriptor):
             assert not another_gets(exclusive, path)
         assert another_gets(exclusive, path)
-    open_files.settle()
+    open_files.close_unused()
 
 
 def test_a_file_system_without_locks_is_read_without(tmp_path, monkeypatch):

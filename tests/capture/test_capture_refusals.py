@@ -97,7 +97,7 @@ def try_out(function, error, number, act):
     if function == "fstat":  # by which it is told whose a descriptor is, before it is closed
         for left in descriptors() - before:
             os.close(left)
-        open_files.settle()
+        open_files.close_unused()
     assert descriptors() == before, (function, number)
     return raised is None, refusing.left <= 0
 

@@ -144,7 +144,7 @@ def without_locks(monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("colony_memory._os.files._try", refuse)
-    monkeypatch.setattr("colony_memory._os.files._LEFT_BEHIND", 0.05)
+    monkeypatch.setattr("colony_memory._os.files._STALE_AFTER", 0.05)
 
 
 def test_where_a_file_system_has_no_locks_a_file_stands_for_a_brief_one(lock, without_locks):
