@@ -1,1 +1,1 @@
-"""Backups along a time: in a block, in the background, from the command line."""
+"""Repeated backups: in a block, in the background, from the command line."""

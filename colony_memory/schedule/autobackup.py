@@ -28,7 +28,7 @@ __all__ = ["AsyncAutobackup", "Autobackup"]
 
 
 _logger = logging.getLogger(__name__)
-_PATIENCE = 0.1  # seconds, for the main thread to deal with a signal
+_PATIENCE = 0.1  # seconds for the main thread to handle a signal
 
 
 class AutobackupBase(Loop["SnapshotInfo"]):
@@ -59,14 +59,14 @@ class AutobackupBase(Loop["SnapshotInfo"]):
 
     @property
     def last_snapshot(self) -> SnapshotInfo | None:
-        """The snapshot that it saved or found unchanged, None before the first."""
+        """The snapshot that was saved or found unchanged last, None before the first."""
         return self._last_result
 
     def _check_documents(self, documents: Any) -> dict[str, str]:
         """A copy of what ``collect()`` returned."""
         if not isinstance(documents, dict) or not documents:
-            what = "an empty dict" if documents == {} else f"a {type(documents).__name__}"
-            raise ValueError(f"collect() must return a non-empty {{name: text}} dict, not {what}: nothing was saved")
+            kind = "an empty dict" if documents == {} else f"a {type(documents).__name__}"
+            raise ValueError(f"collect() must return a non-empty {{name: text}} dict, not {kind}: nothing was saved")
         if self._closed:
             raise TimeoutError("collect() returned only after the block was left: nothing was saved")
         return dict(documents)
@@ -78,7 +78,7 @@ class AutobackupBase(Loop["SnapshotInfo"]):
             raise RuntimeError("collect() must not call backup_now(): its result is being waited for")
         return self._post(LONGEST_ASKED, final=False)
 
-    def _hear(self, outcome: Outcome[SnapshotInfo]) -> None:
+    def _report(self, outcome: Outcome[SnapshotInfo]) -> None:
         failures, error, label = outcome.failures, outcome.error, self._label
         if error is None and failures:
             _logger.info("backups of label %r work again, after %d errors", label, failures)
@@ -98,8 +98,8 @@ class AutobackupBase(Loop["SnapshotInfo"]):
 
     # The end.
 
-    def _judge_final(self, request: Request[SnapshotInfo], *, why: str = "") -> None:
-        """Tell where the final backup is late, or was missed."""
+    def _check_final(self, request: Request[SnapshotInfo], *, why: str = "") -> None:
+        """Note and log a final backup that is late or was missed."""
         if not request.done:
             self._late = request
         if request.missed or not request.done:
@@ -111,10 +111,10 @@ class AutobackupBase(Loop["SnapshotInfo"]):
         """Have the thread make a backup, and wait for it. Safe in a signal handler."""
         request = self._post(self._final_timeout, end=end)
         request.wait()
-        self._judge_final(request)
+        self._check_final(request)
 
     def _must_go_on(self) -> bool:
-        """True if the final backup needs the main thread, so that it cannot be waited for there."""
+        """True if the final backup needs the main thread, which must not wait for it then."""
         session = getattr(self._memory, "_session", None)
         return session is not None and session.writers.get(self._label) == threading.get_ident()
 
@@ -122,14 +122,14 @@ class AutobackupBase(Loop["SnapshotInfo"]):
         if not self._is_own_process or self._saved_for == number:
             self._ending = self._saved_for = None
         elif self._ending is not None:
-            # A second one changes nothing, but whoever presses Ctrl-C again does not want to wait.
+            # A second signal changes nothing, but whoever presses Ctrl-C again does not want to wait.
             if number != signal.SIGINT:
                 return
         else:
             self._ending = number
             try:
                 if self._must_go_on():
-                    threading.Thread(target=self._end_apart, args=(number,), daemon=True).start()
+                    threading.Thread(target=self._end_in_thread, args=(number,), daemon=True).start()
                     return
                 self._make_final()
             except RuntimeError:  # no more threads
@@ -140,14 +140,14 @@ class AutobackupBase(Loop["SnapshotInfo"]):
             self._ending = None
         self._signals.pass_on(number, frame)
 
-    def _end_apart(self, number: int) -> None:
-        """Make the final backup while the main thread goes on, and then have it deal with the signal."""
+    def _end_in_thread(self, number: int) -> None:
+        """Make the final backup while the main thread goes on, then have that handle the signal."""
         try:
             self._make_final()
         finally:
             self._saved_for = number
             send_again(number)
-            # One that comes just before the main thread falls asleep does not wake it.
+            # A signal that comes just before the main thread falls asleep does not wake it.
             time.sleep(_PATIENCE)
             while self._saved_for == number and not self._closed and is_taken(number):
                 send_again(number)
@@ -157,23 +157,23 @@ class AutobackupBase(Loop["SnapshotInfo"]):
 class Autobackup(AutobackupBase):
     """Saves what ``collect()`` returns, every ``every`` seconds and once more at the end; made for one ``with``.
 
-    Nothing here raises into the agent but where no thread can be started. What goes wrong, another writer's conflict
-    included, is in :attr:`last_error` and in the log: a warning for the first error of a run, the second, the fourth,
-    the eighth and so on, and for every failed final backup.
+    Nothing here raises into the agent, unless no thread can be started. Errors, another writer's conflict included, are
+    in :attr:`last_error` and in the log: as a warning the first in a row, the second, the fourth, the eighth and so on,
+    and every failed final backup.
 
-    **When.** ``every`` seconds after the end of the one before; after an error after 30 s, doubled with each further
-    one up to ``every``, and never before a ``retry_after`` of the vault has passed (a day at most). Time that the
-    machine is suspended counts. The final one is made when the block is left, at the interpreter's exit, and on
-    SIGTERM, SIGINT and SIGHUP where the block is entered in the main thread, unless they are ignored, but not while a
-    rate limit holds. Then the former handler is called, or the process dies of the signal as ever (process 1 of a
-    container, which the system spares, goes on until it is killed). A second SIGINT does not wait. **Beware** that on a
-    signal the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock of the agent may wait
-    in vain, until ``final_timeout``. In a forked child the block does nothing.
+    **When.** ``every`` seconds after the end of the last backup; after an error in 30 s, doubled with each further one
+    up to ``every``, and never before a ``retry_after`` of the vault has passed (a day at most). Time that the machine
+    is suspended counts. The final backup is made when the block is left, at the interpreter's exit, and on SIGTERM,
+    SIGINT and SIGHUP if the block is entered in the main thread, unless they are ignored, but not while a rate limit
+    holds. Then the former handler is called, or the process dies of the signal as usual (process 1 of a container,
+    which the system spares, goes on until it is killed). A second SIGINT does not wait. **Beware** that a signal halts
+    the main thread, whatever locks it holds: a ``collect()`` that waits for a lock of the agent may wait in vain, until
+    ``final_timeout``. In a forked child the block does nothing.
 
     Args:
-        memory: Where to save.
+        memory: The memory to save to.
         collect: Returns the documents, a non-empty ``{name: text}``, which is copied at once. It is called in the
-            timer's thread, so it must be safe to run beside the agent.
+            timer's thread, so it must be safe to run alongside the agent.
         every: Seconds between backups; ``math.inf`` for the final one alone.
         label: Label to save under.
         final_timeout: Seconds that the final backup may take. A container is often killed 10 s after SIGTERM.
@@ -202,7 +202,7 @@ class Autobackup(AutobackupBase):
     def backup_now(self) -> SnapshotInfo | None:
         """Make a backup in the timer's thread, after one that is under way, and wait for it.
 
-        Whoever calls it must hold no lock that ``collect()`` waits for: neither would go on.
+        The caller must hold no lock that ``collect()`` waits for: neither would go on.
         """
         request = self._post_now(in_collect=threading.current_thread() is self._thread)
         request.wait()
@@ -222,7 +222,7 @@ class Autobackup(AutobackupBase):
 
 
 def _checked(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous: bool) -> dict[str, Any]:
-    """The options of each backup. What every one would refuse is refused here, where somebody sees it."""
+    """The options of each backup. Bad ones are refused here, where the caller sees it."""
     from colony_memory._engine.backup.job import check_arguments
 
     if not callable(collect):
@@ -234,12 +234,12 @@ def _checked(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous
         raise ValueError("collect is a coroutine function: use the autobackup() of an AsyncColonyMemory")
     inspect.signature(memory.backup).bind({}, label="default", **options)
     known = inspect.signature(check_arguments).parameters
-    _, _, facts = check_arguments(**{name: each for name, each in options.items() if name in known})
-    # What could be read but once is read.
-    return {name: facts[name] if name in ("tags", "incomplete") else each for name, each in options.items()}
+    _, _, facts = check_arguments(**{name: value for name, value in options.items() if name in known})
+    # Iterators, which can be read only once, have been read.
+    return {name: facts[name] if name in ("tags", "incomplete") else value for name, value in options.items()}
 
 
-# Seconds. An event loop that was closed does not say so, and a thread that is done wakes none.
+# Seconds between two looks: nothing tells a thread that an event loop was closed, nor a loop that a thread is done.
 _LOOK = 1.0
 _PAUSE = 0.02
 
@@ -248,10 +248,10 @@ class AsyncAutobackup(AutobackupBase):
     """:class:`~colony_memory.schedule.autobackup.Autobackup` for :class:`AsyncColonyMemory`; for one ``async with``.
 
     ``collect`` may be a coroutine function. Either kind is called in the event loop, between two steps of the agent;
-    a plain one that takes long holds the loop up (``asyncio.to_thread`` helps). **Cancelling** the task waits for the
-    final backup, ``final_timeout`` at most, and is then heeded. **On a signal** the loop goes on while the final backup
-    is made, and so does the agent. Nothing is saved at the interpreter's exit, or by an event loop that is closed
-    before the block is left.
+    a plain one that takes long holds the loop up (``asyncio.to_thread`` helps). **Cancelling** the task takes effect
+    after the final backup, for which it waits ``final_timeout`` at most. **On a signal** the loop goes on while the
+    final backup is made, and so does the agent. Nothing is saved at the interpreter's exit, or by an event loop that is
+    closed before the block is left.
     """
 
     _asynchronous = True
@@ -277,7 +277,7 @@ class AsyncAutobackup(AutobackupBase):
                 self._future.cancel()
 
     async def backup_now(self) -> SnapshotInfo | None:
-        """Make a backup, after one that is under way. To cancel this does not cancel the backup."""
+        """Make a backup, after one that is under way. Cancelling this does not cancel the backup."""
         request = self._post_now(in_collect=self._collecting is asyncio.current_task())
         while not request.done:  # noqa: ASYNC110 - no event of this loop
             await asyncio.sleep(_PAUSE)
@@ -292,32 +292,32 @@ class AsyncAutobackup(AutobackupBase):
             except asyncio.CancelledError as error:
                 cancelled = error
         thrown = "no final backup was made: the coroutine was closed, and nothing can be awaited any more"
-        self._judge_final(request, why=thrown if thrown_away else "")
+        self._check_final(request, why=thrown if thrown_away else "")
         if cancelled is not None:
             raise cancelled
 
     def _must_go_on(self) -> bool:
-        return True  # the loop, to make the backup
+        return True  # the loop makes the backup
 
     # In the thread.
 
     def _save(self) -> SnapshotInfo:
-        verb = self._collect_and_save()
+        coroutine = self._collect_and_save()
         try:
-            self._future = future = asyncio.run_coroutine_threadsafe(verb, self._event_loop)
+            self._future = future = asyncio.run_coroutine_threadsafe(coroutine, self._event_loop)
         except RuntimeError as error:
-            verb.close()
+            coroutine.close()
             raise ColonyMemoryError("the event loop is closed") from error
         while not concurrent.futures.wait([future], _LOOK).done:
             if self._event_loop.is_closed():
                 raise ColonyMemoryError("the event loop was closed before the backup was done")
         try:
-            saved = future.result()
+            result = future.result()
         except concurrent.futures.CancelledError as error:
             raise ColonyMemoryError("the backup was cancelled") from error
-        if isinstance(saved, SystemExit):
-            raise saved
-        return saved
+        if isinstance(result, SystemExit):
+            raise result
+        return result
 
     # In the event loop.
 

@@ -23,26 +23,26 @@ __all__ = ["Child", "CommandNotFound", "become_init", "find_command"]
 
 
 def _numbers(names: str) -> frozenset[int]:
-    """Those of the signals that this system has."""
+    """The numbers of the signals that this system has."""
     return frozenset(getattr(signal, f"SIG{name}") for name in names.split() if hasattr(signal, f"SIG{name}"))
 
 
 _ENDING = _numbers("TERM INT HUP")
 _ENDING_NOW = _numbers("TERM HUP QUIT")
-# What a terminal sends to every process in front of it when a key is pressed.
+# Sent by a terminal to every process in its foreground when a key is pressed.
 _KEYS = _numbers("INT QUIT")
-# Faults of this process itself, what a parent is told of its children, and job control, which a terminal does.
+# Faults of this process itself, news of its children, and job control, which the terminal does.
 _OWN = _numbers("SEGV BUS FPE ILL ABRT TRAP SYS EMT CHLD KILL STOP TSTP TTIN TTOU")
 
 
 def signals_for_a_child() -> frozenset[int]:
-    """Every signal that somebody may mean for a command when he sends it to the process in front of it."""
-    # On Windows a process can be sent no other than those.
+    """Signals that may be meant for the command though they are sent to this process in front of it."""
+    # On Windows no others can be sent to a process.
     return _ENDING if os.name == "nt" else frozenset(signal.valid_signals() - _OWN)
 
 
 class TakenSignals:
-    """Taken signals with their former handlers: none that is ignored or not Python's, none but in the main thread."""
+    """Signals taken over from their handlers; not ignored ones or those of C, and in the main thread only."""
 
     def __init__(self, handler: Callable[[int, FrameType | None], None], numbers: Iterable[int] = _ENDING) -> None:
         self._handler = handler
@@ -60,16 +60,16 @@ class TakenSignals:
                 signal.signal(number, self)
 
     def give_back(self) -> None:
-        """Put the former handlers back, but where another one was set meanwhile."""
+        """Restore the former handlers, except where another one was set meanwhile."""
         self._open = False
-        # In another thread they stay, and pass on.
+        # In another thread they stay, and pass signals on.
         for number in self._previous if threading.current_thread() is threading.main_thread() else ():
             ours = signal.getsignal(number) is self
             if ours:
                 signal.signal(number, self._before(number))
 
     def _before(self, number: int) -> Any:
-        """The handler before this one. Those that were given back meanwhile have nothing to do any more."""
+        """The handler before this one, past those that were given back meanwhile."""
         previous: Any = self._previous[number]
         if isinstance(previous, TakenSignals) and not previous._open:  # noqa: SLF001 - of this class
             return previous._before(number)  # noqa: SLF001
@@ -83,7 +83,7 @@ class TakenSignals:
             self.pass_on(number, frame)
 
     def pass_on(self, number: int, frame: FrameType | None) -> None:
-        """Do what would have been done without this: call the former handler, or let the process die."""
+        """Do as if this were not here: call the former handler, or let the process die."""
         previous = self._before(number)
         if callable(previous):
             previous(number, frame)
@@ -106,7 +106,7 @@ def send_again(number: int) -> None:
         os.kill(os.getpid(), number)
 
 
-# Seconds between two looks at what has ended.
+# Seconds between two looks for a process that has ended.
 _LOOK = 1.0
 _PAUSE = 0.05
 
@@ -131,10 +131,10 @@ def find_command(command: Sequence[str]) -> None:
 class Child:
     """A command that gets the signals of this process, from the ``with`` on.
 
-    Every signal that can be caught is sent on to it, one that comes before it is there as soon as it is; but for those
-    of job control and of faults of this process, and a SIGINT or SIGQUIT that the terminal has sent to both. Once it
-    has ended they do nothing but for SIGINT, which raises KeyboardInterrupt: whoever presses Ctrl-C then does not want
-    to wait. It is never killed: where this process dies, the command goes on.
+    Every signal that can be caught is sent on to it, an early one as soon as it has started; except those of job
+    control and of faults of this process, and a SIGINT or SIGQUIT that the terminal has sent to both. Once it has ended
+    they do nothing, except that SIGINT raises KeyboardInterrupt: whoever presses Ctrl-C then does not want to wait. It
+    is never killed: if this process dies, the command goes on.
     """
 
     def __init__(self, command: Sequence[str], *, on_end: Callable[[int], object] | None = None) -> None:
@@ -162,11 +162,11 @@ class Child:
             self._process.send_signal(self._early.pop(0))
 
     def wait(self, meanwhile: Callable[[], object] = bool) -> int:
-        """Wait for its end; its exit code, as a shell tells it: 128 and the number where a signal ended it."""
+        """Wait for its end; returns its exit code as in a shell: 128 plus the number if a signal ended it."""
         assert self._process is not None  # noqa: S101 - start() was called
         try:
             while True:
-                # A signal that comes right before a wait without end begins would be heard after the wait.
+                # A signal that comes right before a wait without end would be handled only after that.
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return shell_code(self._process.wait(_LOOK))
                 meanwhile()
@@ -178,11 +178,11 @@ class Child:
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
             return
-        if number in _KEYS and _terminal_tells_all():
+        if number in _KEYS and _is_foreground():
             return
         if number in _ENDING_NOW and self._on_end is not None:
-            tell, self._on_end = self._on_end, None
-            tell(number)
+            on_end, self._on_end = self._on_end, None
+            on_end(number)
         if self._process is None:
             self._early.append(number)
         else:
@@ -194,7 +194,7 @@ def shell_code(returncode: int) -> int:
     return returncode if returncode >= 0 else 128 - returncode
 
 
-def _terminal_tells_all() -> bool:
+def _is_foreground() -> bool:
     """True if this process's group is in the foreground of a terminal, so that all of it gets its Ctrl-C."""
     if not hasattr(os, "tcgetpgrp"):  # pragma: no cover - chosen by the platform
         return True  # Windows sends it to every process of the console
@@ -211,12 +211,12 @@ def _terminal_tells_all() -> bool:
 
 
 def become_init(tell: Callable[[str], object]) -> None:
-    """As process 1 of a container, do what that owes, and go on in a child; elsewhere, and in that child, nothing.
+    """As process 1 of a container, do its duties, and go on in a child; elsewhere, and in that child, do nothing.
 
-    Process 1 takes in every process whose parent has died, and has to wait for it, or it stays as a zombie. What goes
-    on here must not: it could not tell them from children of its own. So it goes on in a child, and this process passes
-    signals on, reaps, and ends with the child's exit code. Where the child is killed it waits for the others: they are
-    the command that goes on without it. To be called before there are threads.
+    Process 1 inherits every process whose parent has died, and has to wait for it, or it stays as a zombie. The program
+    must not do that: it could not tell orphans from its own children. So it goes on in a child, and this process passes
+    signals on, reaps, and ends with the child's exit code. If the child is killed it waits for the others: they are the
+    command, which goes on without it. To be called before there are threads.
     """
     if os.getpid() != 1:
         return
@@ -229,11 +229,11 @@ def become_init(tell: Callable[[str], object]) -> None:
 
 
 def _reap(worker: int, numbers: Iterable[int], tell: Callable[[str], object]) -> int:
-    """Wait for the worker, and for whoever else ends meanwhile; the worker's exit code."""
+    """Wait for the worker, and for all others that end meanwhile; returns the worker's exit code."""
     target = worker
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        if number not in _KEYS or not _terminal_tells_all():
+        if number not in _KEYS or not _is_foreground():
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.kill(target, number)
 
@@ -243,7 +243,7 @@ def _reap(worker: int, numbers: Iterable[int], tell: Callable[[str], object]) ->
     code = 1
     while True:
         try:
-            ended, status = os.waitpid(-1, os.WNOHANG)  # as in Child.wait(): signals are heard in between
+            ended, status = os.waitpid(-1, os.WNOHANG)  # as in Child.wait(): signals are handled in between
         except ChildProcessError:
             return code
         if not ended:
@@ -253,7 +253,7 @@ def _reap(worker: int, numbers: Iterable[int], tell: Callable[[str], object]) ->
         code = shell_code(os.waitstatus_to_exitcode(status))
         if not os.WIFSIGNALED(status):
             return code
-        target = -1  # everybody there is but this process
+        target = -1  # every process but this one
         tell(
             f"the process that makes the backups was ended by signal {code - 128}; the command goes on without backups"
         )

@@ -1,4 +1,4 @@
-"""A thread that makes a run every so often, again after errors, and once more at the end; and the clock it goes by."""
+"""A thread that makes runs at intervals, retries after errors, and runs once more at the end; and its clock."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultError
 
-#: Seconds. What a vault may ask for at most: a bad Retry-After must not end the backups for good.
+#: Seconds. The longest wait that a vault may ask for: a bad Retry-After must not end the backups for good.
 LONGEST_ASKED = 86_400.0
-#: Seconds. The longest sleep in one piece: what a sleep is measured by may stand still while the machine is suspended.
+#: Seconds. The longest sleep in one piece: the clock that measures it may stop while the machine is suspended.
 LOOK = 30.0
 # Seconds. The wait after the first of a run of errors; each further one doubles it.
 _FIRST_RETRY = 30.0
@@ -36,29 +36,29 @@ def require_seconds(name: str, value: object, *, most: float) -> float:
 
 
 class Clock:
-    """Seconds that go on while the machine is suspended, and never go back."""
+    """A clock that goes on while the machine is suspended, and never goes back."""
 
     def __init__(self) -> None:
         # One tuple, replaced whole: any thread and signal handler may look at any moment.
-        self._seen = (*self._read(), 0.0)
+        self._last = (*self._read(), 0.0)
 
     @staticmethod
     def _read() -> tuple[float, float]:
-        """The clock on the wall, and one that nobody sets but that may stand still in suspend."""
+        """The wall clock, and one that nobody sets but that may stop in suspend."""
         boottime = getattr(time, "CLOCK_BOOTTIME", None)  # of Linux; it counts the time in suspend
         return time.time(), time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
     def now(self) -> float:
-        """Seconds since this was made."""
-        (wall, steady, total), (wall_now, steady_now) = self._seen, self._read()
-        # After a suspend the wall clock may be the only one that knows; where it was set back, only the other does.
-        # Where it was set ahead, a run comes early, once.
+        """Seconds since this clock was made."""
+        (wall, steady, total), (wall_now, steady_now) = self._last, self._read()
+        # After a suspend the wall clock may be the only one that went on; if it was set back, only the other one did.
+        # If it was set ahead, one run comes early.
         total += max(0.0, wall_now - wall, steady_now - steady)
-        self._seen = (wall_now, steady_now, total)
+        self._last = (wall_now, steady_now, total)
         return total
 
     def get(self, inbox: queue.SimpleQueue[_M], timeout: float) -> _M | None:
-        """The next message, None where there is none in time."""
+        """The next message, or None if none comes in time."""
         try:
             # Windows cannot interrupt a sleep, and a signal has to wait for its end there.
             return inbox.get(timeout=min(timeout, 1.0) if os.name == "nt" else timeout)
@@ -72,46 +72,46 @@ class Outcome(Value, Generic[_R]):
     when: datetime  # when it ended, in UTC
     next_in: float = math.inf  # seconds from there to the next run
     result: _R | None = None  # what it returned
-    error: BaseException | None = None  # what it failed of
+    error: BaseException | None = None  # its failure
     failures: int = 0  # errors in a row: up to this one, or before this success
-    final: bool = False  # whether it was made because of the end
+    final: bool = False  # made because of the end
 
 
 class Request(Generic[_R]):
-    """A run asked for, which must begin before its time is over. Safe to wait for in a signal handler."""
+    """A request for a run, which must begin before a deadline. Safe to wait for in a signal handler."""
 
     def __init__(self, timeout: float, *, final: bool = True, end: bool = False) -> None:
         self.final = final
         self.end = end
         self.done = False
-        self.missed = False  # its time was over before it could begin
+        self.missed = False  # its deadline passed before it could begin
         self.outcome: Outcome[_R] | None = None
-        # Not the loop's clock: that one jumps where somebody sets the wall clock, and this is for seconds at work.
+        # Not by the loop's clock, which jumps if the wall clock is set: this is for seconds of work.
         self._deadline = time.monotonic() + timeout
         self._done = threading.Lock()
         self._done.acquire()
 
     def left(self) -> float:
-        """Seconds until then, not below 0."""
+        """Seconds until the deadline, not below 0."""
         return max(0.0, self._deadline - time.monotonic())
 
     def finish(self) -> None:
-        """Let go whoever waits."""
+        """Release the caller that waits."""
         self.done = True
         self._done.release()
 
     def wait(self) -> None:
-        """Wait until it is done, or its time is over; for one caller."""
+        """Wait until it is done or the deadline has passed; for one caller."""
         # In short pieces, as a signal that comes just before a sleep does not cut it short.
         while not self._done.acquire(timeout=min(self.left(), 0.2)) and self.left() > 0:
             pass
 
 
 class Loop(Generic[_R]):
-    """Saves when it is due, in a daemon thread, until told to end; whoever inherits it says what that is."""
+    """Saves when due, in a daemon thread, until the end; a subclass defines ``_save`` and ``_report``."""
 
     _save: Callable[[], _R]
-    _hear: Callable[[Outcome[_R]], object]
+    _report: Callable[[Outcome[_R]], object]
 
     def __init__(
         self,
@@ -132,16 +132,16 @@ class Loop(Generic[_R]):
         #: The error of the latest try, None after a success.
         self.last_error: BaseException | None = None
         self._last_result: _R | None = None
-        self._closed = False  # what comes later is not wanted any more
+        self._closed = False  # later results are not wanted any more
 
-        # A signal handler runs on top of whatever the main thread is doing, so what it shares with it must not be
-        # a lock that is waited for without end, nor an Event, which has one inside: SimpleQueue.put is reentrant.
+        # A signal handler interrupts the main thread anywhere, so they must not share a lock that is waited for without
+        # end, nor an Event, which has such a lock inside: SimpleQueue.put is reentrant.
         self._inbox: queue.SimpleQueue[Request[_R]] = queue.SimpleQueue()
-        self._began: float | None = None  # when the run under way did
+        self._began: float | None = None  # start of the run under way
         self._thread: threading.Thread | None = None
         self._pid = -1
-        self._finished = False  # the thread answers no more
-        self._late: Request[_R] | None = None  # what was waited for in vain
+        self._finished = False  # the thread answers no more requests
+        self._late: Request[_R] | None = None  # a request that was waited for in vain
 
     def _start(self) -> None:
         """Start the thread; once."""
@@ -149,7 +149,7 @@ class Loop(Generic[_R]):
             raise RuntimeError("this can be entered only once: make a new one")
         self._pid = os.getpid()
         self._due = self._clock.now() + self._every
-        # The thread also makes the final run: at the interpreter's exit none can be started any more.
+        # It also makes the final run, since no thread can be started at the interpreter's exit.
         thread = threading.Thread(target=self._work, name=self._name, daemon=True)
         try:
             thread.start()
@@ -164,24 +164,24 @@ class Loop(Generic[_R]):
 
     @property
     def _is_own_process(self) -> bool:
-        """True but in a forked child, which has no thread."""
+        """False in a forked child, which has no thread."""
         return os.getpid() == self._pid
 
     @property
     def next_run(self) -> datetime | None:
-        """When the next is due, in UTC; None outside of the block, and where only the final one is made."""
+        """Time of the next run, in UTC; None outside of the block, and if only the final one is made."""
         wait = self._due - self._clock.now()
         if not self.running or not wait < 1e9:
             return None
         return datetime.now(timezone.utc) + timedelta(seconds=max(0.0, wait))
 
     def _post(self, timeout: float, *, final: bool = True, end: bool = False) -> Request[_R]:
-        """Have the thread make a run within so many seconds, and with ``end`` none after it."""
+        """Have the thread begin a run within ``timeout`` seconds; with ``end``, its last one."""
         late = self._late is not None and not self._late.done
-        # It still hangs in what was waited for already: a handler that exits leads from a signal to the end.
+        # It hangs in a run that was waited for already, as when a signal handler exits and so leads to the end.
         request: Request[_R] = Request(0.0 if late else timeout, final=final, end=end)
         self._inbox.put(request)
-        if self._finished:  # in this order, since the thread answers whatever is there after it has said so
+        if self._finished:  # in this order, as the thread answers the rest of the inbox after it has set this
             self._answer_all()
         return request
 
@@ -225,31 +225,31 @@ class Loop(Generic[_R]):
             self._began = self._clock.now()
             try:
                 result = self._save()
-            except BaseException as caught:  # noqa: BLE001 - told, as everything in this thread
+            except BaseException as caught:  # noqa: BLE001 - reported, as all of this thread
                 error = caught
             self._began = None
             failures = self._note(result, error)
         now = datetime.now(timezone.utc)
         outcome = Outcome(now, self._due - self._clock.now(), result, error, failures, final)
         try:
-            self._hear(outcome)
-        except Exception:  # noqa: BLE001 - such as a handler's of the log: told as every thread's, but no end of this one
+            self._report(outcome)
+        except Exception:  # noqa: BLE001 - such as a log handler's: reported as any thread's, which goes on
             threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), threading.current_thread()]))
         return outcome
 
     def _note(self, result: _R | None, error: BaseException | None) -> int:
-        """Plan the next run; how many errors there were in a row."""
+        """Plan the next run, and return the number of errors in a row."""
         now, failures = self._clock.now(), self._failures
         self.last_error = error
         if error is None:
             self._due, self._failures = now + self._every, 0
             self._last_result, self.last_success = result, datetime.now(timezone.utc)
             return failures
-        asked = 0.0
+        pause = 0.0
         if isinstance(error, VaultError) and error.retry_after is not None:
-            asked = min(max(0.0, error.retry_after), LONGEST_ASKED)
+            pause = min(max(0.0, error.retry_after), LONGEST_ASKED)
         if isinstance(error, RateLimited):
-            self._barred_until = now + asked
+            self._barred_until = now + pause
         wait = min(self._longest_retry, _FIRST_RETRY * 2.0 ** min(failures, 20))
-        self._due, self._failures = now + max(wait * self._share(), asked), failures + 1
+        self._due, self._failures = now + max(wait * self._share(), pause), failures + 1
         return self._failures

@@ -1,4 +1,4 @@
-"""Backups every so often until the process is told to stop, for a process that does nothing else, or beside another."""
+"""Backups at intervals until the process is told to stop, in a process that does nothing else, or with a command."""
 
 from __future__ import annotations
 
@@ -53,26 +53,26 @@ __all__ = ["LastRun", "RunLog", "Watch", "last_run_path", "mends_itself", "read_
 _LONGEST_EVERY = 3650 * 86_400.0
 _LONGEST_RETRY = 3600.0
 _LEAST_PATIENCE = 60.0
-# A bad argument, a refused key or a bug stays until somebody does something about it; these may go by themselves.
+# A bad argument, a refused key or a bug stays until somebody acts; these errors may go away by themselves.
 _MENDING = (BackupUncertain, ConflictDetected, Passing, PruneIncomplete, QuotaExceeded, RateLimited, VaultUnavailable)
 
 
 def mends_itself(error: BaseException) -> bool:
-    """True if an error may be gone at the next try, without anybody doing something about it."""
+    """True if an error may be gone at the next try, without anybody doing anything about it."""
     return isinstance(error, _MENDING)
 
 
 class Watch(Loop["Backup"]):
     """Calls ``save()`` now, then ``every`` seconds after the end of each run, and once more when told to stop.
 
-    After an error it tries again in 30 s, then 60 s and so on, up to ``every`` or an hour, by chance up to half sooner,
-    and never before a ``retry_after`` of the vault has passed (a day at most). :meth:`run` raises what the very first
-    run fails of, unless it may mend itself, and stops by SIGTERM, SIGINT and SIGHUP where it was called in the main
-    thread, after one more run; a second SIGINT raises KeyboardInterrupt.
+    After an error it tries again in 30 s, then 60 s and so on, up to ``every`` or an hour, at random up to half sooner,
+    and never before a ``retry_after`` of the vault has passed (a day at most). :meth:`run` raises the error of the very
+    first run, unless that may go away by itself, and stops on SIGTERM, SIGINT and SIGHUP if called in the main thread,
+    after one more run; a second SIGINT raises KeyboardInterrupt.
 
-    Runs are made in a thread of their own, and ``on_run`` hears of each there. While one takes longer than ``every`` (a
-    minute at least), that is told as a failure. Beside something else it is entered by ``with``: :meth:`save_now`
-    begins, :meth:`look` is called now and then, :meth:`end` stops. Signals and the state's lock are the caller's then.
+    Runs are made in a thread of their own, which calls ``on_run`` with each. One that takes longer than ``every`` (a
+    minute at least) is reported as a failure meanwhile. To run alongside other work, enter it by ``with``, begin with
+    :meth:`save_now`, call :meth:`look` now and then, and :meth:`end`; signals and the state's lock are the caller's.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class Watch(Loop["Backup"]):
         clock: Clock | None = None,
     ) -> None:
         every = require_seconds("every", every, most=_LONGEST_EVERY)
-        self._patience = self._told_of = max(every, _LEAST_PATIENCE)
+        self._patience = self._alert_after = max(every, _LEAST_PATIENCE)
         self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
         self._state = state
         self._on_run = on_run
-        # Why to stop: a word, or an error that is raised.
+        # Reasons to stop: a word, or an error to raise.
         self._reasons: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
-        self._telling = threading.Lock()
-        self._first = False  # the first run, which may end it, is not done yet
+        self._publish_lock = threading.Lock()
+        self._first = False  # the first run, whose error may end it, is not done yet
         self._interrupted = False
         self._save = save
         super().__init__(
@@ -109,7 +109,7 @@ class Watch(Loop["Backup"]):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._post(0.0, end=True)  # however this ends: no run is begun after it
+        self._post(0.0, end=True)  # however the block ends, no run begins after it
 
     @property
     def busy(self) -> bool:
@@ -143,19 +143,19 @@ class Watch(Loop["Backup"]):
                 signals.give_back()
 
     def look(self) -> float:
-        """Tell of a run that takes too long; in how many seconds to look again."""
+        """Report a run that takes too long; returns the seconds until the next look."""
         began = self._began
         if began is None:
             return LOOK
-        taken = self._clock.now() - began
-        if taken >= self._told_of:
-            self._told_of = taken + self._patience
-            late = VaultUnavailable(f"not done after {taken:.0f} s, still waiting")
-            self._tell(run_of(datetime.now(timezone.utc), None, late), late)
-        return min(LOOK, max(0.0, self._told_of - taken))
+        elapsed = self._clock.now() - began
+        if elapsed >= self._alert_after:
+            self._alert_after = elapsed + self._patience
+            late = VaultUnavailable(f"not done after {elapsed:.0f} s, still waiting")
+            self._publish(run_of(datetime.now(timezone.utc), None, late), late)
+        return min(LOOK, max(0.0, self._alert_after - elapsed))
 
     def end(self, reason: str) -> LastRun:
-        """Have the last backup made, after one that is under way, which has read what was there when it began."""
+        """Have the last backup made, after one under way, which misses all changes since it began."""
         request = self._post(self._final_timeout, end=True)
         request.wait()
         late = VaultUnavailable(f"not done within {self._final_timeout:g} s")
@@ -163,7 +163,7 @@ class Watch(Loop["Backup"]):
         last = _run_of(outcome)
         last = replace(last, message=f"{last.message} (last backup, on {reason})", next_run=None)
         self.last_error = outcome.error
-        self._tell(last, outcome.error)
+        self._publish(last, outcome.error)
         return last
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
@@ -173,31 +173,31 @@ class Watch(Loop["Backup"]):
             self._interrupted = True
         self.stop(signal.Signals(number).name)
 
-    def _hear(self, outcome: Outcome[Backup]) -> None:
-        """Tell of a run, in the thread of the runs."""
-        self._told_of = self._patience
+    def _report(self, outcome: Outcome[Backup]) -> None:
+        """Report a run, in the thread of the runs."""
+        self._alert_after = self._patience
         if outcome.final:
             return
         first, self._first = self._first, False
         raised = outcome.error if first and outcome.error is not None and not mends_itself(outcome.error) else None
         run = _run_of(outcome)
         try:
-            self._tell(run if raised is None else replace(run, next_run=None), outcome.error, heard=raised is None)
-        except Exception as failed:  # noqa: BLE001 - raised where the watch is run
+            self._publish(run if raised is None else replace(run, next_run=None), outcome.error, call=raised is None)
+        except Exception as failed:  # noqa: BLE001 - raised by run()
             raised = raised or failed
         if raised is not None:
             self._reasons.put(raised)
 
-    def _tell(self, run: LastRun, error: BaseException | None, *, heard: bool = True) -> None:
-        """Write the state file, and tell whoever hears of runs unless it is raised to him."""
-        with self._telling:
+    def _publish(self, run: LastRun, error: BaseException | None, *, call: bool = True) -> None:
+        """Write the state file and ``call`` on_run, unless the error is raised in its place."""
+        with self._publish_lock:
             if self._state is not None:
                 try:
                     write_last_run(self._state, run)
                 except OSError as failed:
-                    noted = f"this could not be noted in {self._state}: {failed.strerror}"
-                    run = replace(run, message=f"{run.message}; {noted}")
-            if heard and self._on_run is not None:
+                    problem = f"this could not be noted in {self._state}: {failed.strerror}"
+                    run = replace(run, message=f"{run.message}; {problem}")
+            if call and self._on_run is not None:
                 self._on_run(run, error)
 
 

@@ -48,13 +48,13 @@ class BetweenRuns(TurningClock):
 
 @pytest.fixture
 def waits(monkeypatch):
-    happenings, tell = [], watch.Watch._tell
+    happenings, tell = [], watch.Watch._publish
 
     def tell_of_it(self, *args, **options):
         self._clock.told = True
         tell(self, *args, **options)
 
-    monkeypatch.setattr(watch.Watch, "_tell", tell_of_it)
+    monkeypatch.setattr(watch.Watch, "_publish", tell_of_it)
     monkeypatch.setattr(loop, "Clock", lambda: BetweenRuns(happenings))
     return happenings
 

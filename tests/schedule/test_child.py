@@ -40,7 +40,7 @@ def process(monkeypatch, request):
     if "once" in request.keywords:
         return
     monkeypatch.setattr(subprocess, "Popen", Process)
-    monkeypatch.setattr(module, "_terminal_tells_all", lambda: False)
+    monkeypatch.setattr(module, "_is_foreground", lambda: False)
     Process.starting, Process.life = None, lambda self: 0
 
 
@@ -66,7 +66,7 @@ def test_signals_are_sent_on(name):
 @POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, getattr(signal, "SIGQUIT", signal.SIGINT)])
 def test_an_interrupt_of_the_terminal_is_not_sent_twice(monkeypatch, number):
-    monkeypatch.setattr(module, "_terminal_tells_all", lambda: True)
+    monkeypatch.setattr(module, "_is_foreground", lambda: True)
     Process.life = lambda self: signal.raise_signal(number) or 130
     with Child(["agent"]) as child:
         child.start()
@@ -170,7 +170,7 @@ def test_process_1_reaps_and_passes_on_until_the_worker_ends(world, monkeypatch)
     here = world(TERM, (404, 0))  # it has just ended
     assert module._reap(404, NUMBERS, print) == 0
     assert here.sent == [(404, TERM)]
-    monkeypatch.setattr(module, "_terminal_tells_all", lambda: True)
+    monkeypatch.setattr(module, "_is_foreground", lambda: True)
     here = world(INT, (404, 0))
     assert (module._reap(404, NUMBERS, print), here.sent) == (0, [])
 
