@@ -106,7 +106,7 @@ __all__ = [
     "save_paths",
 ]
 
-# Loaded when they are first asked for: an agent that boots to restore does not wait for them.
+# Loaded on first use: an agent that boots to restore does not wait for them.
 _LATE = {
     **dict.fromkeys(["Change", "Event", "LifecycleEvent", "Merged", "SearchReport", "SnapshotDiff"], "reports"),
     **dict.fromkeys(["VaultMap", "VerifyReport"], "reports"),

@@ -20,17 +20,17 @@ from colony_memory.shell.words.errors import (
     warnings_as_lines,
 )
 
-_YOUNG = 50_000  # objects before the first look for cycles: modules and classes alone are more than Python's 700
+_YOUNG = 50_000  # objects before the first garbage collection: modules and classes alone exceed Python's 700
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line, of the process's arguments unless others are given, and give the exit code."""
+    """Run a command line, by default of this process's arguments, and return the exit code."""
     if argv is None:
         gc.set_threshold(_YOUNG)
     asked = Asked(sys.argv[1:] if argv is None else argv)
     with signals_raise():
         try:
-            if list(asked.argv) == ["--version"]:  # which needs nothing of what takes a command line apart
+            if list(asked.argv) == ["--version"]:  # without loading the parser
                 Output().answer(f"{PROGRAM} {__version__}")
                 return 0
             from colony_memory.shell.cli.app import COMPLETION, VERBS
@@ -50,11 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if argv is None and isinstance(error, KeyboardInterrupt):
                 ignore_signals()
             code = report_failure(error, asked)
-            # To the hosts that call hooks this one code means: keep me from going on.
+            # To the hosts that call hooks, this one code means to stop the agent.
             return FAILED if code == USAGE and asked.by_host else code
         finally:
             if argv is None:
-                gc.freeze()  # what ends with the process need not be looked through once more
+                gc.freeze()  # objects that end with the process need no further collection
 
 
 if __name__ == "__main__":

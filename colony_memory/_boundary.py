@@ -1,4 +1,4 @@
-"""The package's boundary: what callers pass, what backends raise, and a coroutine run to its end."""
+"""The package's boundary: callers' arguments, backends' errors, and coroutines run to their end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class Passing(ColonyMemoryError):
-    """What may be over at the next try, without anybody doing something about it."""
+    """A problem that may be over at the next try, without anybody doing anything about it."""
 
 
 def require_type(argument: str, value: object, kind: type[_T]) -> _T:
@@ -39,11 +39,11 @@ def require_text(argument: str, value: object) -> str:
 
 
 def require_named(path: object) -> None:
-    """Refuse an empty path: most likely a setting that nobody filled in, it would be the working directory."""
-    given = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(given, str):
-        raise ValueError(f"path must be a path, as text, not {given!r}")  # noqa: TRY004
-    if not given:
+    """Refuse an empty path: it is most likely a setting left blank, and would mean the working directory."""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise ValueError(f"path must be a path, as text, not {text!r}")  # noqa: TRY004
+    if not text:
         raise ValueError("an empty path")
 
 
@@ -53,27 +53,27 @@ def require_call(argument: str, value: object) -> None:
 
 
 def read_written(data: bytes) -> str:
-    """The text of a file that somebody has written: without a byte order mark, and with LF for line ends of Windows."""
+    """The text of a file that a user has written, without its byte order mark and with LF for line ends of Windows."""
     in_utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     return data.decode("utf-16" if in_utf_16 else "utf-8-sig").replace("\r\n", "\n")
 
 
 def require_as_meant(argument: str, value: str) -> str:
-    """The value, unless it bears what a file of settings has around it. It is not repeated: it may be a key."""
-    what = ""
+    """The value, unless it carries over syntax of a settings file. The error does not repeat it: it may be a key."""
+    excess = ""
     if len(value) > 1 and value[0] == value[-1] in "\"'":
-        what = "within quotes, which are taken for a part of it"
-    elif value.strip("\n") != value or any(sign < " " and sign not in "\n\t" for sign in value):
-        what = "with a line end or another control character"
+        excess = "within quotes, which are taken for a part of it"
+    elif value.strip("\n") != value or any(char < " " and char not in "\n\t" for char in value):
+        excess = "with a line end or another control character"
     elif "\ufeff" in value:
-        what = "with a byte order mark"
-    if what:
-        raise ValueError(f"{argument} is given {what}: give it without")
+        excess = "with a byte order mark"
+    if excess:
+        raise ValueError(f"{argument} is given {excess}: give it without")
     return value
 
 
 def several(argument: str, value: Any, *, one: tuple[type, ...] = (str,)) -> list[Any]:
-    """One text, or each of several; what each has to be is for the caller to see to."""
+    """A single value, or several, as a list; the caller checks the type of each."""
     if isinstance(value, one):
         return [value]
     if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
@@ -83,12 +83,12 @@ def several(argument: str, value: Any, *, one: tuple[type, ...] = (str,)) -> lis
 
 def texts(argument: str, value: Any) -> list[str]:
     """One text, or several."""
-    return [require_text(f"each of {argument}", each) for each in several(argument, value)]
+    return [require_text(f"each of {argument}", text) for text in several(argument, value)]
 
 
 @contextlib.contextmanager
 def corrupt(what: str, file: str | None) -> Iterator[None]:
-    """Raise a SnapshotCorrupt of that vault file where something in it is found wrong."""
+    """Turn a ValueError about the contents of a vault file into a SnapshotCorrupt."""
     try:
         yield
     except SnapshotCorrupt:
@@ -131,44 +131,44 @@ _LONGEST_WAIT = 366 * 86400
 
 
 def translate(error: Exception, doing: str) -> ColonyMemoryError:
-    """The error of this package that says the same."""
+    """The equivalent error of this package."""
     if isinstance(error, ColonyMemoryError) and getattr(error, "code", None) not in _FULL_CODES:
         return error
     status = getattr(error, "status", getattr(error, "status_code", None))
     status = status if type(status) is int and status > 0 else None
     code = getattr(error, "code", None)
     code = code if isinstance(code, str) else None
-    told: Any = {"status": status, "code": code}
-    text = f"{doing} failed: {_said(error)}"
+    details: Any = {"status": status, "code": code}
+    text = f"{doing} failed: {_describe(error)}"
     if status in (401, 403) or (status is None and isinstance(error, PermissionError)):
         help_ = _DENIED.get(code or "", "check the API key" if status == 401 else "this account may not do that")
-        return VaultDenied(f"{text}; {help_}", **told, hint=_HINTS.get(code or ""))
+        return VaultDenied(f"{text}; {help_}", **details, hint=_HINTS.get(code or ""))
     wait = _seconds(getattr(error, "retry_after", None))
     if status == 429:
         when = "later" if wait is None else f"in {wait:.0f} s"
-        return RateLimited(f"{text}; that is a rate limit: try again {when}", **told, retry_after=wait)
+        return RateLimited(f"{text}; that is a rate limit: try again {when}", **details, retry_after=wait)
     if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
         helps = getattr(error, "errno", None) != errno.EFBIG
         return QuotaExceeded(f"{text}; the vault is full or the file too large", hint=Hint("prune") if helps else None)
     if status is not None and 300 <= status < 400:
         text += "; redirects are not followed, so this says nothing about what is stored: is the vault's address right?"
-        return VaultUnavailable(text, **told, hint=Hint("open", "base_url"))
+        return VaultUnavailable(text, **details, hint=Hint("open", "base_url"))
     unanswered = any(kind.__name__ in _NO_ANSWER for kind in type(error).__mro__)
     if (status is not None and status >= 500) or (status is None and unanswered):
         text += "; this says nothing about what is stored, try again"
-        return VaultUnavailable(text, **told, retry_after=wait)
-    return VaultError(text, **told)
+        return VaultUnavailable(text, **details, retry_after=wait)
+    return VaultError(text, **details)
 
 
 def was_refused(error: VaultError) -> bool:
-    # 412 does not say so: a client that retried by itself meets its own write. A redirect is nobody's word.
+    # Not by 412: a client that retried by itself meets its own write. Nor by a redirect, which is no vault's answer.
     if isinstance(error, VaultDenied):
         return True
     return error.status is not None and error.status != 412 and not 300 <= error.status < 400 and error.status < 500
 
 
 def may_mean_absent(error: VaultError) -> bool:
-    """True if a read that failed without the vault's own word may have failed because the file is not there."""
+    """True if a read may have failed because the file is missing, though the vault did not say so."""
     if isinstance(error, (VaultDenied, RateLimited)) or error.status not in (None, 404):
         return False
     # A plain OSError may be a missing file, or an HTTP library's own way of telling of a 404.
@@ -185,14 +185,14 @@ def public_kind(error: Exception) -> type[Any]:
 
 
 def _seconds(wait: object) -> float | None:
-    """The wait that a backend tells, None where it is none that anybody could wait for."""
+    """The wait that a backend asks for, None if it is not a sensible one."""
     if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 <= wait <= _LONGEST_WAIT:
         return None
     return float(wait)
 
 
-def _said(error: Exception) -> str:
-    # Whoever answers chose these words, and they end on a terminal.
+def _describe(error: Exception) -> str:
+    # The server, whoever that is, chose these words, and they end up on a terminal.
     text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in " ".join(str(error).split()))
     if text and type(error).__module__.startswith("colony_memory."):
         return text[:300]

@@ -1,4 +1,4 @@
-"""Pure: what changed between two texts, in numbers and as git's patch. A line ends at a line feed, at nothing else."""
+"""Pure: the changes between two texts, in numbers and as git's patch. Only a line feed ends a line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from colony_memory._values import NamedTuple, Record, Value
 
 #: Lines and pairs of equal lines to look at in one comparison of two memories, which takes a few seconds at most.
 MAX_STEPS = 10_000_000
-#: Lines of two texts together that are looked at one by one. Each takes some hundred bytes, however short it is.
+#: Lines of two texts together that are compared one by one. Each takes some hundred bytes, however short it is.
 MOST_LINES = 1_000_000
 # Characters to compare at once.
 _PIECE = 1 << 16
-# No document takes more than this share of the steps that are left, so that there are some for those that come after.
+# The part of the steps left that one document may take, as a divisor, so that some remain for later ones.
 _SHARE = 4
-# Lines that stay and are shown around those that do not.
+# Unchanged lines shown around changed ones.
 _CONTEXT = 3
 
 
@@ -27,7 +27,7 @@ class Steps(Record):
 
 
 class Matcher(difflib.SequenceMatcher[str]):
-    """:mod:`difflib` for as long as there are steps; of too many equal lines some are only found beside others."""
+    """:mod:`difflib` within a budget of steps; lines that recur too often are only matched next to others."""
 
     a: Sequence[str]
     b: Sequence[str]
@@ -35,25 +35,25 @@ class Matcher(difflib.SequenceMatcher[str]):
     bpopular: set[str]
 
     def __init__(self, old: Sequence[str], new: Sequence[str], steps: Steps) -> None:
-        self._steps, self._left, self._spent = steps, max(steps.left, 0) // _SHARE, False
-        # Equal lines become one object, which is compared in no time however long it is.
-        known: dict[str, str] = {}
-        old, new = ([known.setdefault(line, line) for line in lines] for lines in (old, new))
-        there = Counter(new)
-        super().__init__(None, old, new, autojunk=sum(there[line] for line in old) > self._left)
+        self._steps, self._budget, self._spent = steps, max(steps.left, 0) // _SHARE, False
+        # Equal lines become one object, which compares in no time however long it is.
+        interned: dict[str, str] = {}
+        old, new = ([interned.setdefault(line, line) for line in lines] for lines in (old, new))
+        counts = Counter(new)
+        super().__init__(None, old, new, autojunk=sum(counts[line] for line in old) > self._budget)
 
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> difflib.Match:
         end = len(self.a) if ahi is None else ahi
         cost = sum(1 + len(self.b2j.get(self.a[at], ())) for at in range(alo, end))
-        self._spent = self._spent or cost > self._left
-        cost = self._left if self._spent else cost
-        self._left, self._steps.left = self._left - cost, self._steps.left - cost
+        self._spent = self._spent or cost > self._budget
+        cost = self._budget if self._spent else cost
+        self._budget, self._steps.left = self._budget - cost, self._steps.left - cost
         if self._spent:
             return difflib.Match(alo, blo, 0)
-        found: difflib.Match = super().find_longest_match(alo, ahi, blo, bhi)
-        return found
+        match: difflib.Match = super().find_longest_match(alo, ahi, blo, bhi)
+        return match
 
     @property
     def exact(self) -> bool:
@@ -61,16 +61,16 @@ class Matcher(difflib.SequenceMatcher[str]):
 
 
 class Part(NamedTuple):
-    """Where two texts differ: what is left between the lines that both begin with and those that both end with."""
+    """The differing part of two texts: all between the lines that both begin with and those that both end with."""
 
-    before: int  # how many lines come before lead
-    lead: list[str]  # the last lines that both begin with, as many as were asked for
-    old: str  # what the one text has there
-    new: str  # what the other has
-    rest: list[str]  # the first lines that both end with, as many as were asked for
+    before: int  # number of lines before lead
+    lead: list[str]  # the last lines of the common beginning, as many as requested
+    old: str  # the part in the old text
+    new: str  # the part in the new text
+    rest: list[str]  # the first lines of the common end, as many as requested
 
     def match(self, steps: Steps) -> Matcher | None:
-        """Hold its lines against each other, those around it included; None where they are too many."""
+        """The matcher of its lines, those around it included; None if there are too many."""
         if number_of_lines(self.old) + number_of_lines(self.new) > MOST_LINES:
             return None
         old, new = ([*self.lead, *split_lines(text), *self.rest] for text in (self.old, self.new))
@@ -78,7 +78,7 @@ class Part(NamedTuple):
 
 
 def changed_part(old: str, new: str, *, around: int = 0) -> Part:
-    """Where two texts differ, with so many lines around it that both have. Nothing else of them is split."""
+    """The differing part of two texts, with ``around`` common lines on each side. Nothing else is split."""
     most = min(len(old), len(new))
     head = _same(old, new, most)
     head = old.rfind("\n", 0, head) + 1
@@ -98,11 +98,11 @@ def changed_part(old: str, new: str, *, around: int = 0) -> Part:
 def _same(old: str, new: str, most: int, *, at_end: bool = False) -> int:
     at, size = 0, _PIECE
     while size and at < most:
-        here, there = (
+        old_piece, new_piece = (
             text[max(len(text) - at - size, 0) : len(text) - at] if at_end else text[at : at + size]
             for text in (old, new)
         )
-        if here == there:
+        if old_piece == new_piece:
             at += size
         else:
             size //= 2
@@ -124,8 +124,8 @@ def each_line(text: str) -> Iterator[str]:
 
 
 def split_lines(text: str) -> list[str]:
-    *whole, last = text.split("\n")
-    return [f"{line}\n" for line in whole] + ([last] if last else [])
+    *lines, last = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
 class DocumentChange(Value):
@@ -138,7 +138,7 @@ class DocumentChange(Value):
 
 
 class SnapshotDiff(Value):
-    """The difference between two memories; true if anything does."""
+    """The difference between two memories; true if there is any."""
 
     added: tuple[str, ...]  #: Names that only the second has.
     removed: tuple[str, ...]  #: Names that only the first has.
@@ -153,18 +153,18 @@ class SnapshotDiff(Value):
 def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff:
     """The changes from one memory to another. Where a great deal of a large document changed, ``exact`` is false."""
     both = [name for name in sorted(before) if name in after]
-    # The smallest first, so that no document takes the steps of those that need few.
-    differ = [name for name in both if before[name] != after[name]]
+    # The smallest first, so that large documents do not use up the steps of those that need few.
+    changed = [name for name in both if before[name] != after[name]]
     steps = Steps()
     counts = {
         name: count_lines(before[name], after[name], steps)
-        for name in sorted(differ, key=lambda name: len(before[name]) + len(after[name]))
+        for name in sorted(changed, key=lambda name: len(before[name]) + len(after[name]))
     }
     return SnapshotDiff(
         added=tuple(name for name in sorted(after) if name not in before),
         removed=tuple(name for name in sorted(before) if name not in after),
-        changed={name: counts[name] for name in differ},
-        unchanged=len(both) - len(differ),
+        changed={name: counts[name] for name in changed},
+        unchanged=len(both) - len(changed),
     )
 
 
@@ -179,14 +179,14 @@ def count_lines(before: str, after: str, steps: Steps) -> DocumentChange:
 
 PLAIN, EXECUTABLE, LINK = "100644", "100755", "120000"
 
-# git takes what has a NUL there for no text.
+# Characters at the start of a file that git searches for a NUL, which makes it no text.
 _LOOKED_AT = 8000
 _ESCAPES = dict(zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True))
 _NOWHERE = "/dev/null"
 
 
 class File(NamedTuple):
-    """One file: its text, bytes where it is none, and its kind as git has it, of a link what it points to."""
+    """One file: its text, its bytes if it is no text, or the target of a link; and its mode in git."""
 
     content: str | bytes
     mode: str = PLAIN
@@ -205,27 +205,27 @@ def patch(before: Mapping[str, File], after: Mapping[str, File]) -> str:
 
 
 def file_patch(name: str, before: File | None, after: File | None, steps: Steps | None = None) -> str:
-    """The patch of one file, empty where nothing changed; of what is no text a line that it differs."""
+    """The patch of one file, empty if nothing changed; if it is no text, a line that says that it differs."""
     if before == after:
         return ""
     if before and after and (before.mode == LINK) != (after.mode == LINK):
-        # To git, a file that becomes a link goes, and the link comes.
+        # To git, a file that becomes a link is deleted, and the link is new.
         return file_patch(name, before, None) + file_patch(name, None, after)
     old, new = (quoted(f"{side}/{name}") for side in "ab")
     from_, to = _NOWHERE if before is None else old, _NOWHERE if after is None else new
     head = [f"diff --git {old} {new}\n"]
-    was, is_now = (None if file is None else file.mode for file in (before, after))
-    if was is None:
-        head.append(f"new file mode {is_now}\n")
-    elif is_now is None:
-        head.append(f"deleted file mode {was}\n")
-    elif was != is_now:
-        head += [f"old mode {was}\n", f"new mode {is_now}\n"]
+    old_mode, new_mode = (None if file is None else file.mode for file in (before, after))
+    if old_mode is None:
+        head.append(f"new file mode {new_mode}\n")
+    elif new_mode is None:
+        head.append(f"deleted file mode {old_mode}\n")
+    elif old_mode != new_mode:
+        head += [f"old mode {old_mode}\n", f"new mode {new_mode}\n"]
     texts = ["" if file is None else file.text for file in (before, after)]
     if None in texts:
-        differ = before is None or after is None or before.content != after.content
-        line = [f"Binary files {from_} and {to} differ\n"] if differ else []
-        # Without its head: git would not apply the rest, for it cannot apply this.
+        changed = before is None or after is None or before.content != after.content
+        line = [f"Binary files {from_} and {to} differ\n"] if changed else []
+        # Without a head: git cannot apply this, and with a head would then refuse the rest as well.
         return "".join(line or head)
     part = changed_part(texts[0] or "", texts[1] or "", around=_CONTEXT)
     matcher = part.match(steps or Steps())
@@ -242,15 +242,15 @@ def file_patch(name: str, before: File | None, after: File | None, steps: Steps 
 def _hunks(matcher: Matcher, *, above: int) -> Iterator[str]:
     old, new = matcher.a, matcher.b
     for group in matcher.get_grouped_opcodes(_CONTEXT):
-        (_, start, _, here, _), (_, _, end, _, there) = group[0], group[-1]
-        yield f"@@ -{_range(start + above, end + above)} +{_range(here + above, there + above)} @@\n"
-        for kind, at, until, to, stop in group:
-            yield from (_line(" " if kind == "equal" else "-", line) for line in old[at:until])
-            yield from (_line("+", line) for line in new[to:stop] if kind != "equal")
+        (_, start, _, new_start, _), (_, _, end, _, new_end) = group[0], group[-1]
+        yield f"@@ -{_range(start + above, end + above)} +{_range(new_start + above, new_end + above)} @@\n"
+        for kind, old_from, old_to, new_from, new_to in group:
+            yield from (_line(" " if kind == "equal" else "-", line) for line in old[old_from:old_to])
+            yield from (_line("+", line) for line in new[new_from:new_to] if kind != "equal")
 
 
 def _range(start: int, end: int) -> str:
-    """Lines as a hunk counts them: from 1, a single one by its number alone, none by the one before."""
+    """A range of lines in a hunk: from 1; a single line as its number alone, none as the line before."""
     size = end - start
     return f"{start + 1}" if size == 1 else f"{start + 1 if size else start},{size}"
 
@@ -260,7 +260,7 @@ def _line(sign: str, line: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as git writes it: in C's quotes where it would not stay one on its line."""
+    """A name as git writes it: in quotes of C if it would not be read as one name on its line."""
     escaped = "".join(map(_escaped, name))
     return name if escaped == name else f'"{escaped}"'
 
@@ -274,5 +274,5 @@ def _escaped(char: str) -> str:
 
 
 def _ended(as_quoted: str, name: str) -> str:
-    """A name in the lines before the hunks: where it has blanks, a tab says where it ends."""
+    """A name in the lines before the hunks: if it has blanks, a tab marks its end."""
     return f"{as_quoted}\t" if " " in name and as_quoted != _NOWHERE and not as_quoted.startswith('"') else as_quoted

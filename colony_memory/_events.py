@@ -1,4 +1,4 @@
-"""Pure: what ``on_event`` is told."""
+"""Pure: the events that ``on_event`` is called with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Event(Value):
 
 
 class LifecycleEvent(Value):
-    """How a verb ended and what it cost, without any text of the memory, key or error message."""
+    """The outcome and the cost of a verb, without any text of the memory, key or error message."""
 
     #: ``created``, ``reused`` (unchanged memory) or ``merged`` for a backup or an import; ``restored``; ``verified``;
     #: ``pruned``, also for what a backup removed, whose cost is in the backup's own event; ``fault`` for a verb that
@@ -27,7 +27,7 @@ class LifecycleEvent(Value):
     label: str | None = None  #: Its label, or None.
     snapshot_id: str | None = None  #: The snapshot; None if it is about none or several.
     ok: bool = True  #: False for a fault, and for ``verified`` if something is wrong.
-    seconds: float = 0.0  #: How long it took, by a clock that never goes back.
+    seconds: float = 0.0  #: Its duration, by a clock that never goes back.
     reads: int = 0  #: Calls to the vault that read a file, a listing or the quota.
     writes: int = 0  #: Calls that wrote a file.
     deletes: int = 0  #: Calls that deleted a file.

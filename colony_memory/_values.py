@@ -1,4 +1,4 @@
-"""Substitutes for the standard library's, quick to load: records, patterns made late, a property unlocked."""
+"""Substitutes for parts of the standard library that load slowly: records, lazy patterns, a lock-free property."""
 
 # ruff: noqa: PLC0414 - an import under its own name is for others to import
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):  # noqa: N801 - takes the place of the one with this name
-        """Worked out twice at most where two threads are first at once."""
+        """Computed without a lock, and so more than once if several threads ask first at the same time."""
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
-            """The value; once worked out, it lies where it is found before this is asked."""
+            """The value; once computed it lies in the instance, where Python looks first."""
             if instance is None:
                 return self
             value = instance.__dict__[self.attrname] = self.func(instance)
@@ -35,15 +35,15 @@ _NONE = object()
 
 
 class _Late:
-    """The result of a call, made once something is asked of it."""
+    """The result of a call, which is made at the first access to an attribute of it."""
 
-    def __init__(self, make: Any, *given: Any) -> None:
-        self._make, self._given = make, given
+    def __init__(self, make: Any, *arguments: Any) -> None:
+        self._make, self._arguments = make, arguments
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._make(*self._given), name)
-        setattr(self, name, found)
-        return found
+        value = getattr(self._make(*self._arguments), name)
+        setattr(self, name, value)
+        return value
 
 
 class _Field:
@@ -55,7 +55,7 @@ class _Field:
 
 
 class _Standard:
-    """What a dataclass has beside its methods, seldom asked for."""
+    """An attribute of dataclasses that is seldom asked for, taken from the twin."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -65,15 +65,15 @@ class _Standard:
 
 
 class _Layout:
-    """Worked out for the first instance of a class, as of most there never is one."""
+    """The layout of a class, computed for its first instance, as most classes never have one."""
 
     def __get__(self, instance: Any, cls: Any) -> Any:
-        fields = {name: given for name, (_, given) in cls.__fields__.items()}
-        names = [name for name, given in fields.items() if given.init]
+        fields = {name: spec for name, (_, spec) in cls.__fields__.items()}
+        names = [name for name, spec in fields.items() if spec.init]
         required = [name for name in names if fields[name].default is _NONE and fields[name].factory is _NONE]
-        defaults = {name: given.default for name, given in fields.items()}
-        makers = [(name, given.factory) for name, given in fields.items() if given.factory is not _NONE]
-        compared = [name for name, given in fields.items() if given.options.get("compare", True)]
+        defaults = {name: spec.default for name, spec in fields.items()}
+        makers = [(name, spec.factory) for name, spec in fields.items() if spec.factory is not _NONE]
+        compared = [name for name, spec in fields.items() if spec.options.get("compare", True)]
         content = operator.attrgetter(*compared or ["__class__"])
         cls.__layout__ = names, frozenset(names), frozenset(required), defaults, makers, content
         return cls.__layout__
@@ -86,7 +86,7 @@ _muted = False
 
 
 def mute_log() -> None:
-    """Let nobody hear what this package logs, unless a handler of the program's own does."""
+    """Silence this package's log, except for handlers of the program's own."""
     global _muted  # noqa: PLW0603 - there is one log
     _muted = True
 
@@ -128,21 +128,21 @@ else:
             if not bases:
                 return super().__new__(cls, name, bases, space)
             names = [*space.get("__annotations__", ())]
-            defaults = [space.pop(each) for each in names if each in space]
+            defaults = [space.pop(key) for key in names if key in space]
             made = collections.namedtuple(name, names, defaults=defaults, module=space["__module__"])  # noqa: PYI024
             for key, value in space.items():
                 setattr(made, key, value)
             return made
 
     class NamedTuple(metaclass=_Named):
-        """That of typing, which compiles each annotation."""
+        """As in typing, where it is slow to make, since each annotation is compiled."""
 
     def asdict(instance: Any) -> dict[str, Any]:
         """The fields by name, and those of the records in them."""
         return {name: _plain(getattr(instance, name)) for name in instance.__fields__}
 
     def replace(instance: Any, /, **changes: Any) -> Any:
-        """One with other values in some fields."""
+        """A copy with other values in some fields."""
         return type(instance)(**{name: getattr(instance, name) for name in instance.__layout__[0]} | changes)
 
     class Value:
@@ -171,12 +171,12 @@ else:
             if not eq:
                 cls.__eq__, cls.__hash__ = object.__eq__, object.__hash__
 
-        def __init__(self, *given: Any, **named: Any) -> None:
+        def __init__(self, *positional: Any, **named: Any) -> None:
             names, allowed, required, defaults, makers, _ = self.__layout__
-            count = len(given) + len(named)
-            values = dict(zip(names, given, strict=False), **named) if given else named
+            count = len(positional) + len(named)
+            values = dict(zip(names, positional, strict=False), **named) if positional else named
             if not required <= values.keys() <= allowed or len(values) != count:
-                _twin(type(self)).__init__(self, *given, **named)  # which says what is wrong
+                _twin(type(self)).__init__(self, *positional, **named)  # which says what is wrong
             own = self.__dict__
             if count < len(defaults):
                 own.update(defaults)
@@ -187,7 +187,7 @@ else:
             self.__post_init__()
 
         def __post_init__(self) -> None:
-            """Check the fields, or work out more."""
+            """Check the fields, or compute more."""
 
         def __eq__(self, other: object) -> bool:
             if other.__class__ is not self.__class__:
@@ -199,7 +199,7 @@ else:
             return hash(self.__layout__[-1](self))
 
         def __repr__(self) -> str:
-            shown = [name for name, (_, given) in self.__fields__.items() if given.options.get("repr", True)]
+            shown = [name for name, (_, spec) in self.__fields__.items() if spec.options.get("repr", True)]
             return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
         def __replace__(self, /, **changes: Any) -> Any:
@@ -221,10 +221,10 @@ else:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        made = map(_plain, value)
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        items = map(_plain, value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     return asdict(value) if hasattr(type(value), "__fields__") else value
 
 
@@ -236,14 +236,14 @@ def _frozen(message: str) -> Exception:
 
 @functools.lru_cache(None)
 def _twin(cls: Any) -> Any:
-    """The dataclass that a class would be."""
+    """The equivalent dataclass of a class."""
     import dataclasses  # slow to import, as is the next
     import inspect
 
     space: dict[str, Any] = {"__annotations__": {}, "__qualname__": cls.__qualname__, "__module__": cls.__module__}
-    for name, (kind, given) in cls.__fields__.items():
+    for name, (kind, spec) in cls.__fields__.items():
         space["__annotations__"][name] = kind
-        options = {key: value for key, value in given.options.items() if value is not _NONE}
+        options = {key: value for key, value in spec.options.items() if value is not _NONE}
         space[name] = dataclasses.field(**options)
     frozen, eq = cls.__setattr__ is not object.__setattr__, cls.__eq__ is not object.__eq__
     twin: Any = dataclasses.dataclass(frozen=frozen, eq=eq)(type(cls.__name__, (), space))

@@ -1,4 +1,4 @@
-"""Whom memory is encrypted to, and what opens it again; needs the extra ``encrypt``."""
+"""The recipients of encrypted memory, and the identities that decrypt it; needs the extra ``encrypt``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Passphrase:
     >>> Passphrase("correct horse battery staple")
     Passphrase(…)
 
-    White space around the words and a byte order mark are left out; a ValueError where there are none.
+    White space around the words and a byte order mark are left out; a ValueError if nothing else is there.
     """
 
     __slots__ = ("_text",)
@@ -38,21 +38,21 @@ class Passphrase:
         return self._text
 
 
-_ONE = (str, os.PathLike, Passphrase)
+_SINGLE = (str, os.PathLike, Passphrase)
 
 
 def read_recipients(given: object) -> age.Recipients | None:
-    """The recipients of ``encrypt_to``, None for none; a ValueError names the one that is wrong."""
+    """The recipients in ``encrypt_to``, None for none; a ValueError names the one that is wrong."""
     if given is None:
         return None
-    names, wanted = list[str](), several("what to encrypt to", given, one=_ONE)
-    if not wanted:
+    names, recipients = list[str](), several("what to encrypt to", given, one=_SINGLE)
+    if not recipients:
         raise ValueError("there is nobody to encrypt to: give at least one recipient, or leave it out")
     age.require_age("encryption is asked for")
-    passphrases = [each.reveal() for each in wanted if isinstance(each, Passphrase)]
-    for at, each in enumerate(wanted, 1):
+    passphrases = [recipient.reveal() for recipient in recipients if isinstance(recipient, Passphrase)]
+    for at, recipient in enumerate(recipients, 1):
         try:
-            names += [] if isinstance(each, Passphrase) else [age.spell_recipient(require_text("it", each))]
+            names += [] if isinstance(recipient, Passphrase) else [age.spell_recipient(require_text("it", recipient))]
         except ValueError as error:
             raise ValueError(f"recipient {at} cannot be used: {error}") from None
     if len(passphrases) > 1:
@@ -63,51 +63,51 @@ def read_recipients(given: object) -> age.Recipients | None:
 
 
 def read_identities(given: object, recipients: age.Recipients | None = None) -> age.Identities | None:
-    """The keys of ``identities``, None for none; whoever encrypts with a passphrase has that"""
+    """The keys in ``identities``, None for none; a passphrase to encrypt with also decrypts."""
     own = () if recipients is None or recipients.passphrase is None else (recipients.passphrase,)
     if given is None:
         return age.Identities((), own, free_memory) if own else None
-    keys = several("identities", given, one=_ONE)
+    keys = several("identities", given, one=_SINGLE)
     if not keys:
         raise ValueError("identities is empty: give one, or leave it out")
     age.require_age("identities are given")
-    secrets, passphrases = list[str](), [*own, *(each.reveal() for each in keys if isinstance(each, Passphrase))]
-    for at, each in enumerate(keys):
+    secrets, passphrases = list[str](), [*own, *(key.reveal() for key in keys if isinstance(key, Passphrase))]
+    for at, key in enumerate(keys):
         try:
-            found = [] if isinstance(each, Passphrase) else _keys_of(each)
-            for key in found:
-                age.read_identity(key)
+            parsed = [] if isinstance(key, Passphrase) else _keys_of(key)
+            for secret in parsed:
+                age.read_identity(secret)
         except ValueError as error:
             raise ValueError(f"identities[{at}] cannot be used: {error}") from None
-        secrets += found
+        secrets += parsed
     return age.Identities(secrets, dict.fromkeys(passphrases), free_memory)
 
 
-def _keys_of(given: object) -> Sequence[str]:
-    if not isinstance(given, (str, os.PathLike)):
-        raise ValueError(f"it must be a string, a path or a Passphrase, not {type(given).__name__}")  # noqa: TRY004
-    if isinstance(given, str):
-        if age.looks_secret(given):
-            return age.split_identities(given.strip())
-        if not os.path.lexists(given):
+def _keys_of(source: object) -> Sequence[str]:
+    if not isinstance(source, (str, os.PathLike)):
+        raise ValueError(f"it must be a string, a path or a Passphrase, not {type(source).__name__}")  # noqa: TRY004
+    if isinstance(source, str):
+        if age.looks_secret(source):
+            return age.split_identities(source.strip())
+        if not os.path.lexists(source):
             # Not repeated: it may be a passphrase.
             raise ValueError(
                 "it is neither an AGE-SECRET-KEY-1…, an SSH private key, nor a key file that is there; a passphrase is "
                 "given as Passphrase(…)"
             )
-    data = read_key_file(given)
+    data = read_key_file(source)
     try:
         return age.split_identities(read_written(data).strip())
     except UnicodeDecodeError:
-        raise ValueError(f"key file {os.fspath(given)!r} is no text") from None
+        raise ValueError(f"key file {os.fspath(source)!r} is no text") from None
     except ValueError as error:
-        raise ValueError(f"key file {os.fspath(given)!r}: {error}") from None
+        raise ValueError(f"key file {os.fspath(source)!r}: {error}") from None
 
 
 def make_identity(path: str | os.PathLike[str]) -> str:
-    """Make an identity in a new file that its owner alone may read, and give its recipient, ``age1…``.
+    """Make an identity in a new file, private to its owner, and return its recipient, ``age1…``.
 
-    The file is as ``age-keygen`` writes one, and ``age -d -i FILE`` takes it.
+    The file has the form that ``age-keygen`` writes and ``age -d -i FILE`` takes.
     """
     age.require_age("an identity is to be made")
     secret, recipient = age.new_identity()

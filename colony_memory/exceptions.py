@@ -45,23 +45,23 @@ class Hint(Value):
     #: name of another function of the package, such as ``read_folder``.
     action: str
     option: str | None = None  #: Keyword argument to give, None for the call as it is.
-    value: str | bool | None = None  #: What to give there; None where only the caller can know.
-    label: str | None = None  #: The label to call it for, None for the default or where it takes none.
+    value: str | bool | None = None  #: Its value; None if only the caller can know it.
+    label: str | None = None  #: The label to call it for; None for the default, or if it takes none.
 
     def __str__(self) -> str:
         name = {"open": "ColonyMemory", "init": "open_vault"}.get(self.action, self.action)
-        given = [] if self.label in (None, "default") else [f"label={self.label!r}"]
+        arguments = [] if self.label in (None, "default") else [f"label={self.label!r}"]
         if self.option is not None:
-            given.append(f"{self.option}={'…' if self.value is None else repr(self.value)}")
-        return f"{name}({', '.join(given)})"
+            arguments.append(f"{self.option}={'…' if self.value is None else repr(self.value)}")
+        return f"{name}({', '.join(arguments)})"
 
 
 class _Hinted(Exception):
-    """The base of errors and warnings: a message that every face can print, and what to do next."""
+    """The base of errors and warnings: a message that every face can print, and a next step."""
 
     def __init__(self, message: str = "", *, hint: Hint | None = None) -> None:
         super().__init__(message)
-        self.hint = hint  #: What to do next, None where there is nothing to say beyond the message.
+        self.hint = hint  #: The next step, None if there is none beyond the message.
 
     @property
     def message(self) -> str:
@@ -72,7 +72,7 @@ class _Hinted(Exception):
         return self.message if self.hint is None else f"{self.message}; try {self.hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Attributes are keyword-only, which the way exceptions are pickled and copied by default does not know.
+        # Attributes are keyword-only, which the default way to pickle and copy exceptions does not support.
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
@@ -85,7 +85,7 @@ class _BadArgument(_Hinted, ValueError):
 
 
 def bad_argument(message: str, *, hint: Hint) -> ValueError:
-    """The ValueError of an argument that is wrong, where there is something to do about it."""
+    """The ValueError of a wrong argument, with a next step."""
     return _BadArgument(message, hint=hint)
 
 
@@ -107,7 +107,7 @@ class SnapshotCorrupt(ColonyMemoryError, ValueError):
 
     def __init__(self, message: str, *, file: str | None = None, hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
-        self.file = file  #: The vault file that is wrong, or None where it cannot be told.
+        self.file = file  #: The vault file that is wrong, or None if that cannot be known.
 
 
 class UnsupportedFormat(SnapshotCorrupt):
@@ -129,8 +129,8 @@ class QuotaExceeded(ColonyMemoryError):
         self, message: str, *, needed: int | None = None, available: int | None = None, hint: Hint | None = None
     ) -> None:
         super().__init__(message, hint=hint)
-        self.needed = needed  #: Bytes the snapshot takes, or None where the vault alone knows.
-        self.available = available  #: Bytes that are free, or None where the vault alone knows.
+        self.needed = needed  #: Bytes that the snapshot takes, or None if only the vault knows.
+        self.available = available  #: Bytes that are free, or None if only the vault knows.
 
 
 class ConflictDetected(ColonyMemoryError):
@@ -140,8 +140,8 @@ class ConflictDetected(ColonyMemoryError):
         self, message: str, *, theirs: str | None, snapshot_id: str | None = None, hint: Hint | None = None
     ) -> None:
         super().__init__(message, hint=hint)
-        self.theirs = theirs  #: Id of the snapshot that the pointer names now, or None where it was removed.
-        #: Id of this call's own snapshot, whole and listed, or None where none was made.
+        self.theirs = theirs  #: Id of the snapshot that the pointer names now, or None if it was removed.
+        #: Id of this call's own snapshot, whole and listed, or None if none was made.
         self.snapshot_id = snapshot_id
 
 
@@ -154,7 +154,7 @@ class BackupUncertain(ColonyMemoryError):
 
 
 class PruneIncomplete(ColonyMemoryError):
-    """Not everything that was to go could be deleted."""
+    """Some files that were to be deleted could not be."""
 
     def __init__(self, message: str, *, deleted: int, failed: Sequence[str], hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -168,9 +168,9 @@ class SecretFinding(Value):
     name: str  #: Name of the file, in which a secret of its own is masked; ``note`` or ``tag`` for those of a snapshot.
     #: Number of the line that it begins in, from 1; None in a file that is not text, in a name and in a link.
     line: int | None
-    kind: str  #: What it looks like, such as ``GitHub token``.
-    #: Names it for as long as it stands in that file, wherever there, such as ``notes.md:github-token:0a1b2c``. Of the
-    #: secret, which nobody can guess, it tells 24 bits of a digest.
+    kind: str  #: The kind of secret that it looks like, such as ``GitHub token``.
+    #: The same as long as the secret is in that file, on whatever line, such as ``notes.md:github-token:0a1b2c``. It
+    #: reveals 24 bits of a digest of the secret, which nobody can guess.
     id: str = field(default="", compare=False)
 
     def __str__(self) -> str:
@@ -198,11 +198,11 @@ class SecretsFound(ColonyMemoryError):
 
 
 class DecryptionError(ColonyMemoryError):
-    """The snapshot is encrypted, and nothing opens it that was given: it may well be intact."""
+    """The snapshot is encrypted, and no identity that was given decrypts it: it may well be intact."""
 
 
 class VaultError(ColonyMemoryError):
-    """The vault refused or failed in a way that has no name of its own here."""
+    """The vault refused or failed in a way that has no class of its own here."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class VaultError(ColonyMemoryError):
         hint: Hint | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
-        self.status = status  #: HTTP status, or None where there was no reply.
+        self.status = status  #: HTTP status, or None if there was no reply.
         self.code = code  #: The vault's machine-readable code, or None.
         self.retry_after = retry_after  #: Seconds to wait before the next try, or None.
 

@@ -20,8 +20,8 @@ EXPORT_FORMAT = "colony-memory/export/1"
 class Export(Value):
     """One snapshot's vault files, outside of a vault.
 
-    Names are checked, contents are not: see :class:`colony_memory.vaults.memory.ExportVault` for a vault of them,
-    which verifies and restores as any other.
+    Names are checked, contents are not: :class:`colony_memory.vaults.memory.ExportVault` makes a vault of them, which
+    verifies and restores like any other.
 
     Raises:
         SnapshotCorrupt: A file is not of this snapshot, or the manifest is missing; ``file`` names it.
@@ -37,10 +37,10 @@ class Export(Value):
             raise ValueError(f"label {self.label!r} is not spelled as file names spell it")
         require_id(self.snapshot_id)
         for name, text in self.files.items():
-            found = read_filename(name)
-            # Packs may be of snapshots before it.
-            own = found is not None and (found.snapshot_id == self.snapshot_id or found.kind == "pack")
-            if found is None or found.label != self.label or not own:
+            parsed = read_filename(name)
+            # Packs may belong to earlier snapshots.
+            own = parsed is not None and (parsed.snapshot_id == self.snapshot_id or parsed.kind == "pack")
+            if parsed is None or parsed.label != self.label or not own:
                 msg = f"{name[:300]!r} is not a file of snapshot {self.snapshot_id} of label {self.label!r}"
                 raise SnapshotCorrupt(msg, file=name)
             with corrupt(f"the content of {name} is not text", name):
@@ -51,9 +51,9 @@ class Export(Value):
 
     @property
     def info(self) -> SnapshotInfo:
-        """The manifest's account of the snapshot; ``UnsupportedFormat`` where a newer version wrote it."""
+        """The summary in the manifest; ``UnsupportedFormat`` if a newer version wrote it."""
         text = self.files[manifest_filename(self.label, self.snapshot_id)]
-        stored = sum(len(each.encode("utf-8")) for each in self.files.values())
+        stored = sum(len(content.encode("utf-8")) for content in self.files.values())
         info = read_manifest(text, label=self.label, snapshot_id=self.snapshot_id).info
         return replace(info, stored_bytes=stored)
 
@@ -69,7 +69,7 @@ def read_export(text: str) -> Export:
     """Read the text of an export file, which anyone may have made.
 
     Raises:
-    SnapshotCorrupt: It is no export, is cut short, or holds files of others; ``UnsupportedFormat``: it is newer.
+        SnapshotCorrupt: It is no export, is cut short, or has files of others; ``UnsupportedFormat``: it is newer.
     """
     with corrupt("not an exported snapshot", None):
         raw = load_object(text)

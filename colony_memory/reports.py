@@ -1,4 +1,4 @@
-"""Pure: what the verbs report, as frozen values; most are true if there is something good to say."""
+"""Pure: the reports of the verbs, as frozen values; most are true if all is well."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SnapshotCheck(Value):
     digest: Fact = "unchecked"  #: Its documents have the digest that the manifest gives.
     signature: Fact = "unchecked"  #: The signature verifies; ``missing`` if nobody signed.
     issuer: str | None = None  #: The did:key that the signature names.
-    problem: str | None = None  #: What is wrong, or None.
+    problem: str | None = None  #: Its problem, or None.
     #: The client accepts it; ``missing`` if nobody signed it and all that the client trusts is newer: it is older than
     #: signing, not believed and not read; ``unchecked`` if it pins nobody.
     trust: Fact = "unchecked"
@@ -57,10 +57,10 @@ class SnapshotCheck(Value):
     #: ``unchecked`` if the manifest names none.
     chain: Fact = "unchecked"
     previous: str | None = None  #: Id of the snapshot before it.
-    #: Why the text of an encrypted snapshot was not read: no identity here decrypts it. Else None.
+    #: The reason that the text of an encrypted snapshot was not read: no identity here decrypts it. Else None.
     closed: str | None = None
-    #: Of a damaged one, names of the documents whose text of that time may be lost with it: those that it had, or that
-    #: its intact neighbours have and do not have alike.
+    #: Names of the documents whose text of that time may be lost with a damaged snapshot: those that it had, or that
+    #: differ between its intact neighbours.
     costs: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -77,7 +77,7 @@ class SnapshotCheck(Value):
 
     @property
     def unsigned(self) -> bool:
-        """It is older than signing, and nothing is wrong with what of it was looked at."""
+        """It is older than signing, and all that was checked of it is right."""
         return self.trust == "missing" and (self.manifest, self.parts) == ("ok", "unchecked")
 
 
@@ -92,7 +92,7 @@ class VerifyReport(Value):
     label: str  #: The label.
     snapshots: tuple[SnapshotCheck, ...]  #: One check for each snapshot, newest first.
     latest: str | None = None  #: Id that the pointer names; None if it names none, or cannot be read.
-    problem: str | None = None  #: What is wrong with the pointer or the history, or None.
+    problem: str | None = None  #: The problem of the pointer or the history, or None.
     #: A trusted issuer signed the pointer; ``missing`` if nobody did; ``unchecked`` if the client pins nobody, or was
     #: asked for one snapshot only.
     pointer: Fact = "unchecked"
@@ -105,9 +105,9 @@ class VerifyReport(Value):
     gaps: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return self._held() and bool(self.snapshots) and all(self.snapshots)
+        return self._holds() and bool(self.snapshots) and all(self.snapshots)
 
-    def _held(self) -> bool:
+    def _holds(self) -> bool:
         bad = "bad" in (self.pointer, self.rollback)
         return self.problem is None and not bad and not self.removed and not self.forged
 
@@ -116,18 +116,18 @@ class VerifyReport(Value):
         """All that was checked holds, and not all was: some of the text is encrypted, which no identity here decrypts,
         or some snapshots, and not all, are older than signing.
         """
-        trusted = [each for each in self.snapshots if not each.unsigned]
-        return not self and self._held() and bool(trusted) and all(bool(each) or each.sealed for each in trusted)
+        trusted = [check for check in self.snapshots if not check.unsigned]
+        return not self and self._holds() and bool(trusted) and all(bool(check) or check.sealed for check in trusted)
 
     @property
     def sealed(self) -> bool:
         """All that was checked holds, and some of the text is encrypted, which no identity here decrypts."""
-        return self.limited and any(each.sealed for each in self.snapshots)
+        return self.limited and any(check.sealed for check in self.snapshots)
 
     @property
     def unsigned(self) -> tuple[str, ...]:
         """Ids of snapshots that are older than signing, newest first."""
-        return tuple(each.snapshot_id for each in self.snapshots if each.unsigned)
+        return tuple(check.snapshot_id for check in self.snapshots if check.unsigned)
 
 
 class Change(Value):
@@ -156,8 +156,8 @@ class Match(Value):
     first: SnapshotInfo  #: The oldest snapshot that has it.
     last: SnapshotInfo  #: The newest snapshot that has it.
     gone: SnapshotInfo | None  #: The snapshot after that, which no longer has it; None if no newer one could be read.
-    snapshots: int  #: How many snapshots have it.
-    #: Whether the latest snapshot, which ``restore`` returns, has it; None if that could not be read.
+    snapshots: int  #: Number of snapshots that have it.
+    #: The latest snapshot, which ``restore`` returns, has it; None if that could not be read.
     in_latest: bool | None
 
 
@@ -167,7 +167,7 @@ class SearchReport(Value):
     label: str  #: The label.
     #: The lines by document; within one, those that were there last come first, and of those the oldest.
     matches: tuple[Match, ...]
-    searched: int  #: How many snapshots were searched.
+    searched: int  #: Number of snapshots that were searched.
     #: Reasons why snapshots were not searched, by id: they could not be read, or are not trusted.
     passed_over: Mapping[str, str] = field(default_factory=dict)
     complete: bool = True  #: False if more lines were found than a report holds; the newest are in it.
@@ -187,7 +187,7 @@ class LabelMap(Value):
     stored_bytes: int  #: Bytes of all their files, 0 if the vault does not say.
     latest: str | None  #: Id that the pointer names, trusted or not; None if it names none.
     dangling: bool  #: The pointer is missing, unreadable, or names a snapshot that is gone.
-    #: What is wrong with each snapshot that does not restore, by manifest file.
+    #: The problem of each snapshot that does not restore, by manifest file.
     broken: Mapping[str, str] = field(default_factory=dict)
     orphans: tuple[str, ...] = ()  #: Part files without a manifest.
     next_operations: int = 3  #: Writes that the next backup takes, if the memory stays about the same.
@@ -195,11 +195,11 @@ class LabelMap(Value):
     untrusted: tuple[str, ...] = ()  #: Those of ``broken`` that may be whole, but that this client does not trust.
     removed: tuple[str, ...] = ()  #: Ids of snapshots that the pointer lists and that are gone.
     next_at_most: bool = False  #: ``next_bytes`` is an upper bound; nothing shows yet how much less it will be.
-    fits: int | None = None  #: How many more backups like the recent ones fit into the vault; None if that is unknown.
+    fits: int | None = None  #: Number of backups like the recent ones that still fit into the vault; None if unknown.
     #: Ids of snapshots that nobody signed and that are older than all which this client trusts, newest first: older
     #: than signing. They are not believed, and they are not broken.
     unsigned: tuple[str, ...] = ()
-    #: The newest snapshot that is kept because one of less than half of it followed; None where none is.
+    #: The newest snapshot that is kept because one of less than half of it followed, or None.
     shrunk: SnapshotInfo | None = None
     #: Snapshots that no latest is based on, oldest first: they met a conflict, or were overtaken.
     unmerged: tuple[SnapshotInfo, ...] = ()
@@ -219,7 +219,7 @@ class VaultMap(Value):
     used_bytes: int  #: Bytes in use.
     available_bytes: int | None  #: Bytes that are free; None before the first write, when the vault does not say.
     operations_left: int | None = None  #: Uploads and deletions left this hour; None if the vault does not say.
-    operations_reset_seconds: int | None = None  #: How long until all of them are back; None if the vault does not say.
+    operations_reset_seconds: int | None = None  #: Seconds until all of them are back; None if the vault does not say.
     #: Uploads of the last hour that the times of its files show, and there may be more; None where the vault counts
     #: none, or ``operations_left`` is known.
     operations_spent: int | None = None
@@ -229,17 +229,17 @@ class VaultMap(Value):
 
 
 class RewriteReport(Value):
-    """The result of a rewrite or of its dry run; true if nothing that was taken out is left in the vault."""
+    """The result of a rewrite or of its dry run; true if nothing that it takes out is left in the vault."""
 
     label: str  #: The label.
     rewritten: Mapping[str, str]  #: The id that each snapshot has now, by the one that it had; empty in a dry run.
-    unchanged: int  #: How many snapshots were as they were to be.
-    writes: int  #: Files that are written for it, the pointer's among them.
-    stored_bytes: int  #: Room that they take; what they stand for goes once all of them are there.
-    deleted: int = 0  #: How many snapshots were deleted.
+    unchanged: int  #: Number of snapshots that needed no rewriting.
+    writes: int  #: Number of files written for it, the pointer's included.
+    stored_bytes: int  #: Their bytes; the files that they replace are deleted once all of them are there.
+    deleted: int = 0  #: Number of snapshots that were deleted.
     #: Files that no snapshot needs and that the hour of grace holds back: they may hold what was taken out.
     left: tuple[str, ...] = ()
-    until: str | None = None  #: When a prune removes them, ``YYYY-MM-DDThh:mm:ssZ``; None where nothing is left.
+    until: str | None = None  #: Time from which a prune removes them, ``YYYY-MM-DDThh:mm:ssZ``; None if none is left.
     dry_run: bool = False  #: Nothing was changed.
 
     def __bool__(self) -> bool:
@@ -252,11 +252,11 @@ class Salvaged(Value):
     snapshot_id: str  #: The snapshot.
     documents: dict[str, str]  #: ``{name: text}``, of each the newest text that is proven.
     sources: dict[str, str]  #: For each document the id of the snapshot whose text it is.
-    #: Names of its documents that no text is proven of, as far as its manifest is whole and tells names, which in
-    #: format 2 none does.
+    #: Names of its documents without a proven text, as far as its manifest is intact and holds names, which in format
+    #: 2 it does not.
     missing: tuple[str, ...] = ()
-    damage: str | None = None  #: What is wrong with the snapshot, None where nothing is.
-    doc_count: int | None = None  #: How many documents it has; None where that is not known.
+    damage: str | None = None  #: The damage of the snapshot, or None.
+    doc_count: int | None = None  #: Number of its documents; None if unknown.
 
     def __bool__(self) -> bool:
         return not self.missing and all(source == self.snapshot_id for source in self.sources.values())

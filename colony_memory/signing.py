@@ -75,36 +75,36 @@ class Ed25519Signer:
 
     @classmethod
     def from_pem(cls, text: str) -> Self:
-        """The signer of a private key in PEM (PKCS#8), as ``openssl genpkey -algorithm ed25519`` writes it."""
+        """The signer of a private key in PEM (PKCS#8), as written by ``openssl genpkey -algorithm ed25519``."""
         return cls(_parse(_read_pem, text))
 
     @classmethod
     def from_env(cls, name: str = "COLONY_MEMORY_KEY") -> Self:
-        r"""The signer whose key an environment variable holds: the seed as 64 hex digits or in base64 or base64url, or
-        a PEM, in which a line end may be written as ``\n``.
+        r"""The signer of the key in an environment variable: the seed as 64 hex digits or in base64 or base64url, or a
+        PEM, in which a line end may be written as ``\n``.
         """
         value = os.environ.get(name, "")
         if not value.strip():
             raise ColonyMemoryError(
                 f"the environment variable {name} is not set: it should hold the seed as 64 hex digits, or a PEM"
             )
-        return cls(_parse(_read_text, value, where=f"the environment variable {name} holds no key"))
+        return cls(_parse(_read_text, value, prefix=f"the environment variable {name} holds no key"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The signer whose key a file holds: 32 raw bytes, or a text as :meth:`from_env` takes it.
+        """The signer of the key in a file: 32 raw bytes, or a text as :meth:`from_env` takes it.
 
-        A ColonyMemoryError where it is not there, holds no key, or anyone but its owner has access to it.
+        A ColonyMemoryError if it is missing, has no key in it, or anyone but its owner has access to it.
         """
         from colony_memory._ownfiles import read_key_file
 
-        return cls(_parse(_read_file, read_key_file(path), where=f"key file {os.fspath(path)}"))
+        return cls(_parse(_read_file, read_key_file(path), prefix=f"key file {os.fspath(path)}"))
 
     def save(self, path: str | os.PathLike[str], *, encoding: Literal["pem", "raw"] = "pem") -> None:
-        """Write the key to a new file that its owner alone may read (0600); it is on disk when this returns.
+        """Write the key to a new file, private to its owner (0600); it is on disk when this returns.
 
-        A directory that is missing is made (0700). What is there already is never overwritten. The encoding is
-        ``"pem"`` for PKCS#8 PEM, which ``openssl pkey`` reads, or ``"raw"`` for the 32 bytes of the seed.
+        A missing directory is made (0700). An existing file is never overwritten. The encoding is ``"pem"`` for PKCS#8
+        PEM, which ``openssl pkey`` reads, or ``"raw"`` for the 32 bytes of the seed.
         """
         from colony_memory._ownfiles import write_key_file
 
@@ -113,7 +113,7 @@ class Ed25519Signer:
         write_key_file(path, self.seed if encoding == "raw" else self.to_pem().encode("ascii"))
 
     def to_pem(self) -> str:
-        """The private key as PEM (PKCS#8), not encrypted: as secret as the seed."""
+        """The private key as PEM (PKCS#8), not encrypted, and so as secret as the seed."""
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
         return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
@@ -131,15 +131,15 @@ class Ed25519Signer:
         return f"Ed25519Signer({self.did_key!r})"
 
 
-def _parse(read: Callable[[_T], bytes], given: _T, *, where: str = "") -> bytes:
+def _parse(read: Callable[[_T], bytes], source: _T, *, prefix: str = "") -> bytes:
     try:
-        return read(given)
+        return read(source)
     except ImportError as error:
         raise ColonyMemoryError(_MISSING) from error
     except ValueError as error:
-        if not where:
+        if not prefix:
             raise
-        raise ColonyMemoryError(f"{where}: {error}") from error
+        raise ColonyMemoryError(f"{prefix}: {error}") from error
 
 
 def _read_pem(text: str) -> bytes:
@@ -155,7 +155,7 @@ def _read_pem(text: str) -> bytes:
     if f"{_PEM}PRIVATE KEY-----" not in text:
         raise ValueError(f"the PEM holds no private key of a kind that is read here; {_MAKE_ONE}")
     key: object = None
-    # Not a cause of what is raised below: it could quote what it could not read.
+    # Not the cause of the error below: it could quote the text that it could not read.
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = load_pem_private_key(text.encode("utf-8", "replace"), password=None)
     if key is None:
@@ -166,17 +166,17 @@ def _read_pem(text: str) -> bytes:
 
 
 def _read_text(text: str) -> bytes:
-    """The seed in a PEM, 64 hex digits, or base64 or base64url of 32 bytes; white space around it is passed over."""
+    """The seed in a PEM, 64 hex digits, or base64 or base64url of 32 bytes; white space around it is ignored."""
     text = text.strip()
     if _PEM in text:
-        # Files of settings have a line for each, and write a line end as \n.
+        # Settings files have one line for each setting, and write a line end as \n.
         return _read_pem(text.replace("\\n", "\n"))
     if _HEX.fullmatch(text):
         return bytes.fromhex(text)
     if _BASE64.fullmatch(text):
         spelled = text.rstrip("=").translate(str.maketrans("-_", "+/"))
         seed = base64.b64decode(f"{spelled}=")
-        # The last digit has two bits that say nothing: where they are set, something was changed.
+        # The last digit has two unused bits: if they are set, something was changed.
         if base64.b64encode(seed).decode("ascii") == f"{spelled}=":
             return seed
     raise ValueError("it is not a PEM private key, 64 hex digits, or 32 bytes in base64")
@@ -193,7 +193,7 @@ def _read_file(data: bytes) -> bytes:
 
 
 def encode_did_key(public_key: bytes) -> str:
-    """The did:key of 32 bytes of Ed25519 public key."""
+    """The did:key of an Ed25519 public key of 32 bytes."""
     number = int.from_bytes(_ED25519 + public_key, "big")
     digits = ""
     while number:
@@ -221,7 +221,7 @@ def decode_did_key(did_key: str) -> bytes:
 
 
 def did_key_of(signer: Signer) -> str:
-    """The did:key that a signer says it has; a ValueError where it has none."""
+    """The did:key that a signer states; a ValueError if it has none."""
     # 0.1.1 also took signers that call it key_id.
     key_id = getattr(signer, "did_key", None) or getattr(signer, "key_id", None)
     if not isinstance(key_id, str):
@@ -230,7 +230,7 @@ def did_key_of(signer: Signer) -> str:
 
 
 def require_cryptography(what_for: str) -> None:
-    """Raise a ColonyMemoryError that says what to install unless signatures can be checked here."""
+    """Raise a ColonyMemoryError with what to install, unless signatures can be checked here."""
     import importlib.util
 
     if importlib.util.find_spec("cryptography") is None:
@@ -238,7 +238,7 @@ def require_cryptography(what_for: str) -> None:
 
 
 def sign_manifest(manifest: Mapping[str, object], signer: Signer) -> dict[str, str]:
-    """The ``signature`` field for a manifest that has none yet; a ValueError where the signer gives none."""
+    """The ``signature`` field for a manifest without one; a ValueError if the signer gives none."""
     key_id = did_key_of(signer)
     raw = signer.sign(_message(manifest))
     if not isinstance(raw, bytes) or len(raw) != 64:
@@ -247,7 +247,7 @@ def sign_manifest(manifest: Mapping[str, object], signer: Signer) -> dict[str, s
 
 
 def verify_manifest(manifest: Mapping[str, Any]) -> str:
-    """Check the signature that a manifest carries, and give the did:key that made it; else an UntrustedSnapshot."""
+    """Check the signature of a manifest, and return the did:key that made it; else raise UntrustedSnapshot."""
     signature = manifest.get("signature")
     try:
         if not isinstance(signature, dict):
@@ -288,8 +288,8 @@ def _message(manifest: Mapping[str, Any]) -> bytes:
 
 
 def _decode_sig(sig: str) -> bytes:
-    """64 bytes of unpadded base64url, in its one canonical spelling."""
-    # What is of another alphabet is never decoded: Python is about to pass it over.
+    """The 64 bytes of an unpadded base64url text in its one canonical spelling."""
+    # Text of another alphabet is never decoded: Python would ignore the foreign characters.
     raw = base64.urlsafe_b64decode(f"{sig}==") if _SIG.fullmatch(sig) else b""
     if not raw or base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii") != sig:
         raise ValueError("sig is not 64 bytes of base64url without padding")

@@ -1,4 +1,4 @@
-"""Pure: snapshots as vault files. Builds those of format ``colony-memory/1``, and reads those of every format.
+"""Pure: snapshots as vault files: builds those of format ``colony-memory/1``, and reads those of every format.
 
 SNAPSHOT-FORMAT.md is the law. Ids and times are arguments; nothing here reads a clock or a vault.
 """
@@ -80,7 +80,7 @@ def build(
     snapshot_id: str,
     created_at: str,
     max_bytes: int = MAX_BYTES,
-    **beside: Unpack[Beside],
+    **fields: Unpack[Beside],
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
 
@@ -115,11 +115,11 @@ def build(
         "blob_chars": len(blob),
         "tree": tree_of(documents),
     }
-    return finish(raw, files, beside)
+    return finish(raw, files, fields)
 
 
 def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:
-    """Read the text of a manifest file, which has to be of the label and id in its name; else SnapshotCorrupt."""
+    """Read the text of a manifest file, which must be of the label and id in its name; else SnapshotCorrupt."""
     file = manifest_filename(label, snapshot_id)
     with corrupt(f"manifest {file} is not readable", file):
         raw = load_object(text)
@@ -127,7 +127,7 @@ def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:
 
 
 def info_from_manifest(manifest: dict[str, Any]) -> SnapshotInfo:
-    """The summary of a manifest that was read from JSON; SnapshotCorrupt where a field is missing or wrong."""
+    """The summary of a manifest that was read from JSON; SnapshotCorrupt if a field is missing or wrong."""
     return _checked(manifest, "").info
 
 
@@ -140,15 +140,15 @@ def parse(
     snapshot_id: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> dict[str, str]:
-    """The documents that a manifest, read from JSON, and its part files hold, whose texts are given by name.
+    """The documents in a manifest, read from JSON, and its part files, whose texts are given by name.
 
-    One that does not exist is left out, or None. ``label`` and ``snapshot_id`` are what the manifest must name; of a
-    signature that is there nothing is asked without ``verify_signature``.
+    A missing part is left out, or None. The manifest must be of this ``label`` and ``snapshot_id``, if given; its
+    signature, if there is one, is checked only with ``verify_signature``.
 
     Raises:
-    UnsupportedFormat: The manifest is of another format or codec.
-    SnapshotCorrupt: The bytes are not what the manifest says; ``file`` names the file at fault.
-    UntrustedSnapshot: The signature does not verify.
+        UnsupportedFormat: The manifest is of another format or codec.
+        SnapshotCorrupt: The bytes are not what the manifest says; ``file`` names the file at fault.
+        UntrustedSnapshot: The signature does not verify.
     """
     checked = _checked(manifest, "", label=label, snapshot_id=snapshot_id)
     OPEN.judge(manifest, verify=verify_signature)
@@ -167,10 +167,10 @@ def _checked(
 
         codecs = [CODEC, SEALED_CODEC]
     with corrupt(f"{name} is not a manifest of this snapshot", file):
-        for key, known in (("format", (FORMAT, FORMAT_2)), ("codec", codecs)):
-            if expect(raw, key, TEXT) not in known:
-                what = "snapshot format" if key == "format" else key
-                msg = f"unsupported {what}: {raw[key][:80]!r} in {name}; a newer colony-memory may read it"
+        for key, supported in (("format", (FORMAT, FORMAT_2)), ("codec", codecs)):
+            if expect(raw, key, TEXT) not in supported:
+                kind = "snapshot format" if key == "format" else key
+                msg = f"unsupported {kind}: {raw[key][:80]!r} in {name}; a newer colony-memory may read it"
                 raise UnsupportedFormat(msg, file=file)
         own_id, own_label = expect(raw, "snapshot_id", TEXT), expect(raw, "label", TEXT)
         if snapshot_id not in (None, own_id) or label not in (None, own_label):
@@ -181,6 +181,6 @@ def _checked(
 
 
 def created(info: SnapshotInfo) -> datetime:
-    """When the snapshot was made: ``created_at``, else the time in its id, else the beginning of time."""
+    """The time when a snapshot was made: ``created_at``, else the time in its id, else the beginning of time."""
     moment = read_stamp(info.created_at) or id_time(info.snapshot_id)
     return moment or datetime.min.replace(tzinfo=timezone.utc)

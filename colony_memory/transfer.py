@@ -1,4 +1,4 @@
-"""Snapshots from one place to another: into a file, out of a file, from vault to vault, byte for byte."""
+"""The transfer of snapshots, byte for byte: into a file, out of a file, from vault to vault."""
 
 from __future__ import annotations
 

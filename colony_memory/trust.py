@@ -1,6 +1,6 @@
-"""Pure: what a client accepts. Each rule takes what was read and returns, or raises :class:`UntrustedSnapshot`.
+"""Pure: the rules of trust of a client. Each takes data that was read; it raises :class:`UntrustedSnapshot` or returns.
 
-Binding to a label, an id and the parts is not a matter of trust: it is demanded of every snapshot.
+Binding to a label, an id and the parts is not a matter of trust: it is required of every snapshot.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from colony_memory._values import Value, field
 from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument
 from colony_memory.signing import decode_did_key, verify_manifest
 
-#: What helps where a snapshot is not signed.
+#: The next step if a snapshot is not signed.
 ACCEPT_UNSIGNED = Hint("open", "require_signature", value=False)
 
 
 class Trust(Value):
-    """The trust of a client; by default it accepts every snapshot that is intact, signed or not."""
+    """The trust of a client; by default it accepts every intact snapshot, signed or not."""
 
-    # did:key of each trusted signer, with the last snapshot that it is trusted for, None for all; empty pins nobody
+    # did:key of each trusted signer, with the last snapshot that it is trusted for, None for all; empty pins none
     issuers: Mapping[str, str | None] = field(default_factory=dict)
     require_signature: bool = False  # refuse what nobody signed
     accept_legacy_pointer: bool = False  # accept pointers without a signature for good, where 0.1.1 writes too
 
     @property
     def pins(self) -> bool:
-        """True if anything is refused beyond damage, so that the pointer too has to be proven."""
+        """True if more is refused than damage, so that the pointer too has to be proven."""
         return bool(self.issuers) or self.require_signature
 
     def judge(self, manifest: Mapping[str, Any], *, verify: bool = True) -> str | None:
-        """The issuer that is proven, None where nobody signed or nothing was checked; else an UntrustedSnapshot.
+        """The proven issuer, None if nobody signed or nothing was checked; else UntrustedSnapshot.
 
-        A signature that is there is checked, whoever made it, unless ``verify`` is false.
+        An existing signature is checked, whoever made it, unless ``verify`` is false.
         """
         if not verify:
             return None
-        named = f"snapshot {shown(manifest.get('snapshot_id'))} of label {shown(manifest.get('label'))}"
+        name = f"snapshot {shown(manifest.get('snapshot_id'))} of label {shown(manifest.get('label'))}"
         if manifest.get("signature") is None:
             if self.require_signature:
                 msg = (
-                    f"{named} is not signed, and this client accepts signed snapshots only; if it is yours, accept it "
+                    f"{name} is not signed, and this client accepts signed snapshots only; if it is yours, accept it "
                     "once, and back it up again"
                 )
                 raise UntrustedSnapshot(msg, hint=ACCEPT_UNSIGNED)
@@ -52,28 +52,28 @@ class Trust(Value):
             issuer = verify_manifest(manifest)
         except UntrustedSnapshot as error:
             msg = (
-                f"{named} is not as it was signed: {error.message}; restore an older one by its id, or fall back to "
+                f"{name} is not as it was signed: {error.message}; restore an older one by its id, or fall back to "
                 "the newest intact one"
             )
             raise UntrustedSnapshot(msg, hint=Hint("restore", "fallback", value=True)) from error
-        self.admit(issuer, manifest.get("snapshot_id"), what=named)
+        self.admit(issuer, manifest.get("snapshot_id"), what=name)
         return issuer
 
     def judge_pointer(self, pointer: Mapping[str, Any]) -> str | None:
         """Decide on a pointer as :meth:`judge` does on a manifest."""
-        named = f"the pointer of label {shown(pointer.get('label'))}"
+        name = f"the pointer of label {shown(pointer.get('label'))}"
         if pointer.get("signature") is None:
             if self.require_signature:
-                raise UntrustedSnapshot(f"{named} is not signed")
+                raise UntrustedSnapshot(f"{name} is not signed")
             return None
         try:
             issuer = verify_manifest(pointer)
         except UntrustedSnapshot as error:
-            raise UntrustedSnapshot(f"{named} is not as it was signed: {error.message}") from error
-        # A pointer that names nothing is no work of a key that is trusted up to a snapshot only.
-        self.admit(issuer, pointer.get("snapshot_id") or None, what=named)
+            raise UntrustedSnapshot(f"{name} is not as it was signed: {error.message}") from error
+        # A key that is trusted only up to a snapshot is not believed for a pointer that names nothing.
+        self.admit(issuer, pointer.get("snapshot_id") or None, what=name)
         if pointer.get("went_back_from") is not None:
-            self.admit(issuer, pointer["went_back_from"], what=named)
+            self.admit(issuer, pointer["went_back_from"], what=name)
         return issuer
 
     def admit(self, issuer: str, snapshot_id: object, *, what: str) -> None:
@@ -82,7 +82,7 @@ class Trust(Value):
             return
         if issuer not in self.issuers:
             known = ", ".join(self.issuers)
-            # No value in the hint: a command that trusts whoever signed must not be one paste away.
+            # No value in the hint: a command that trusts this signer must not be one paste away.
             msg = f"{what} is signed by {issuer}, and only {known} is trusted; if that key is yours, trust it too"
             raise UntrustedSnapshot(msg, hint=Hint("open", "trusted_issuers"))
         last = self.issuers[issuer]
@@ -90,7 +90,7 @@ class Trust(Value):
             raise UntrustedSnapshot(f"{what} is signed by {issuer}, which is trusted up to snapshot {last} only")
 
     def accepts(self, issuer: str | None, snapshot_id: str) -> bool:
-        """True if a snapshot of this id is accepted from this issuer, None where nobody signed it."""
+        """True if a snapshot of this id is accepted from this issuer, None if nobody signed it."""
         if issuer is None:
             return not self.require_signature
         try:
@@ -100,7 +100,7 @@ class Trust(Value):
         return True
 
     def check_signer(self, issuer: str | None) -> None:
-        """Raise a ValueError if what this signer is about to write would be refused by this very client."""
+        """Raise a ValueError if this very client would refuse the snapshot that this signer is about to write."""
         if issuer is None and self.require_signature:
             msg = "this client accepts signed snapshots only, and has no key to sign one with"
             raise bad_argument(msg, hint=Hint("open", "signer"))
@@ -118,7 +118,7 @@ def read_trust(
     accept_legacy_pointer: bool,
     signer: str | None,
 ) -> Trust:
-    """The policy that a client's arguments, and its signer's did:key, ask for; a ValueError where one is malformed."""
+    """The policy by a client's arguments and its signer's did:key; a ValueError if one is malformed."""
     if trusted_issuers is None:
         issuers: dict[str, str | None] = {} if signer is None else {signer: None}
     elif isinstance(trusted_issuers, Mapping):
@@ -139,18 +139,18 @@ def read_trust(
 
 
 def lacks_signature(error: Exception | None) -> bool:
-    """True if a snapshot is refused because nobody signed it, and for nothing else."""
+    """True if a snapshot is refused only because nobody signed it."""
     return isinstance(error, UntrustedSnapshot) and error.hint == ACCEPT_UNSIGNED
 
 
 def older_than_signing(label: str, unsigned: Sequence[str]) -> str:
-    """The warning of snapshots from before a label was signed, newest first."""
+    """The warning of snapshots, newest first, from before a label was signed."""
     what = f"snapshot {unsigned[0]} is" if len(unsigned) == 1 else f"{len(unsigned)} snapshots up to {unsigned[0]} are"
     return f"{what} older than signing in label {label!r}: not signed, and so not trusted"
 
 
 def follows_signed_pointer(manifest: Mapping[str, Any]) -> bool:
-    """True if a manifest is of the kind whose writer also signs pointers: it names the snapshot before it."""
+    """True if the writer of a manifest also signs pointers: such a manifest names the snapshot before it."""
     return manifest.get("previous") is not None
 
 
@@ -164,10 +164,10 @@ def previous_of(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, went_back_from: str | None) -> None:
-    """Judge a trusted manifest that is newer than what a proven pointer names, and that the pointer does not list.
+    """Judge a trusted manifest that a proven pointer does not list, and that is newer than the snapshot it names.
 
-    A writer that died before it moved the pointer leaves one; but what that saw as the latest cannot be newer than what
-    the pointer names now, or named before its owner deleted that: else the pointer is an older one that was put back.
+    A writer that died before it moved the pointer leaves one; but the latest that it saw cannot be newer than the one
+    that the pointer names now, or named before its owner deleted that: else an older pointer was put back.
     """
     before = previous_of(manifest)
     if before is not None and id_order(before[0]) > max(id_order(named or ""), id_order(went_back_from or "")):
@@ -182,10 +182,10 @@ def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, w
 def check_head(
     label: str, seen: str | int, *, head: str, stream: str | None, listed: Iterable[str] = (), conditional: bool = True
 ) -> bool:
-    """Compare a label's pointer with a head that was seen of it before; whether that says anything.
+    """Compare a label's pointer with a head seen before; False if the comparison proves nothing.
 
-    A pointer that lists what was seen tells the same history, whatever its stream. Where a vault does not write on
-    condition, two honest writers may both write one generation. An older or another pointer is RollbackDetected.
+    A pointer that lists the head seen before is of the same history, whatever its stream. In a vault without
+    conditional writes, two honest writers may write the same generation. RollbackDetected: it is older, or another.
     """
     before = read_head(seen)
     if not head:
@@ -193,11 +193,11 @@ def check_head(
         raise RollbackDetected(_rolled_back(label, what), hint=Hint("list_snapshots", label=label))
     now = read_head(head)
     forked = now.generation == before.generation and before.digest not in (None, now.digest)
-    elsewhere = before.stream is not None and stream is not None and before.stream != stream
-    elsewhere = elsewhere and not any(each.startswith(f"sha256:{before.digest}") for each in listed)
-    if forked and not conditional and not (elsewhere and now.generation > 1):
+    foreign = before.stream is not None and stream is not None and before.stream != stream
+    foreign = foreign and not any(digest.startswith(f"sha256:{before.digest}") for digest in listed)
+    if forked and not conditional and not (foreign and now.generation > 1):
         return False
-    if elsewhere:
+    if foreign:
         what = f"is of another history, begun as {stream}, and {before.stream} was seen before"
     elif forked:
         what = "holds a different snapshot from the one seen at this generation"
@@ -215,5 +215,5 @@ def _rolled_back(label: str, what: str) -> str:
     )
 
 
-#: Nobody is pinned.
+#: The trust that pins nobody.
 OPEN = Trust()

@@ -1,6 +1,6 @@
-"""Witnesses: what remembers, outside the vault, how far each label has come, by its *head*.
+"""Witnesses: records outside of the vault of how far each label has come, by its *head*.
 
-Whoever can write to a vault can put back what it held last month, signatures included: only a newer head shows it.
+Whoever can write to a vault can put back last month's files, signatures included: only a newer head shows it.
 """
 
 from __future__ import annotations
@@ -24,33 +24,32 @@ _MAX_BYTES = 2**22
 
 @runtime_checkable
 class Witness(Protocol):
-    """Anything that remembers the newest head of each label where the vault's keeper cannot change it.
+    """A memory of the newest head of each label, out of the reach of the vault's keeper.
 
     Both methods raise on any fault: a witness that cannot answer must never seem to have seen nothing.
     """
 
     def read(self, label: str) -> str | None:
-        """The newest head of the label, or None where none was seen yet."""
+        """The newest head of the label, or None if none was seen yet."""
 
     def record(self, label: str, head: str) -> None:
-        """Remember a head, unless one of a higher generation is remembered; it lasts when this returns."""
+        """Remember a head, unless one of a higher generation is remembered; it is durable when this returns."""
 
 
 class FileWitness:
-    """A witness in one JSON file, one a vault, that threads and processes may share.
+    """A witness in one JSON file for each vault, which threads and processes may share.
 
-    The file is replaced whole and synced, belongs to its owner alone (0600), and is made with the first record; so is
-    its directory (0700). A file that is not there has seen nothing. One that is there and cannot be read or
-    understood raises, since to begin again is to accept any older state. Keep it where those who can write to the
-    vault cannot write.
+    The file is replaced whole and synced, is private to its owner (0600), and is made with the first record; so is its
+    directory (0700). A missing file has seen nothing. An existing one that cannot be read or understood raises, since
+    to begin again is to accept any older state. Keep it where those who can write to the vault cannot write.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        given = os.fspath(path) if isinstance(path, os.PathLike) else path
-        if not isinstance(given, str) or not given or "\0" in given:
-            raise ValueError(f"not a path of a witness file: {given!r}")
+        text = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if not isinstance(text, str) or not text or "\0" in text:
+            raise ValueError(f"not a path of a witness file: {text!r}")
         # Absolute, so that a later change of the working directory does not move the file.
-        self.path = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would follow links
+        self.path = Path(os.path.abspath(text))  # noqa: PTH100 - resolve() would follow links
         if os.path.isdir(self.path):  # noqa: PTH112 - Path.is_dir() raises where a directory above is closed to us
             raise ValueError(f"{self.path} is a directory; a witness is a file")
 
@@ -58,17 +57,17 @@ class FileWitness:
         return f"FileWitness({str(self.path)!r})"
 
     def read(self, label: str) -> str | None:
-        """The newest head that was recorded for the label, or None."""
+        """The newest head that is recorded for the label, or None."""
         return self._load().get(require_label(label))
 
     def record(self, label: str, head: str) -> None:
-        """Remember a head; on disk when this returns. A lower generation than the one remembered is passed over."""
+        """Remember a head; on disk when this returns. A lower generation than the one remembered is ignored."""
         label = require_label(label)
         generation = _require_head(head)
-        # What is remembered never goes back, so that what is known without the lock stays known.
+        # The record never goes back, so a head that is superseded without the lock remains so.
         if _supersedes(self._load().get(label), head, generation):
             return
-        # Where the file is a link, what it leads to is replaced.
+        # If the file is a link, its target is replaced.
         target = real_path(self.path)
         try:
             make_directory(target.parent)
@@ -78,7 +77,7 @@ class FileWitness:
                     return
                 heads[label] = head
                 text = json.dumps({"format": _FORMAT, "heads": heads}, indent=2, sort_keys=True) + "\n"
-                # The lock is held, so that nobody else uses this name.
+                # Under the lock, nobody else uses this name.
                 replace_file(target, text.encode("ascii"), temp=f".{target.name}.tmp")
         except OSError as error:
             reason = error.strerror or type(error).__name__
@@ -89,13 +88,13 @@ class FileWitness:
 
     def _load(self) -> dict[str, str]:
         try:
-            found = read_file(self.path, _MAX_BYTES, follow=True)
+            contents = read_file(self.path, _MAX_BYTES, follow=True)
         except OSError as error:
             raise self._unusable(error.strerror or type(error).__name__) from error
-        if found is None:
+        if contents is None:
             return {}
         try:
-            return _parse(found.data)
+            return _parse(contents.data)
         except ValueError as error:
             raise self._unusable(f"it is not a witness file: {error}") from error
 
