@@ -19,13 +19,13 @@ __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBacke
 class AsyncColonyMemory(Awaiting):
     """:class:`ColonyMemory` as coroutines, over ``colony_sdk.AsyncColonyClient`` or any asynchronous vault.
 
-    A plain vault works too: its calls then run in threads. A cancelled verb leaves what a crash at that place leaves.
+    A plain vault works too: its calls then run in threads. A cancelled verb leaves the vault as a crash would leave it.
     Belongs to one event loop; ``async with`` closes the connection that it opened itself. Arguments and errors are
     those of :class:`ColonyMemory`. The hosted vault needs the extra ``async``.
     """
 
     async def aclose(self) -> None:
-        """Close the connection, where this client opened it."""
+        """Close the connection, if this client opened it."""
         if self._own is not None:
             await self._own.aclose()
 

@@ -1,4 +1,4 @@
-"""The part common to the faces: a session, how each face runs a verb of the engine, and what arguments mean."""
+"""The base of both faces: a session, the way each runs a verb of the engine, and the meaning of arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _P = ParamSpec("_P")
 
 
 class Memory:
-    """One session: what a client is opened with, and what is no verb."""
+    """One session: the arguments to open a client with, and all that is no verb."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Memory:
             if not hasattr(backend, name):
                 raise ValueError(f"{type(backend).__name__} is not a vault: it has no {name}()")
         vault = self._open(backend, key, base_url)
-        # First: the extra that encrypts brings what format 2 takes, and its name is the one to tell.
+        # First: the extra that encrypts includes the one for format 2, and is the one to name in an error.
         keys = dict[str, Any]()
         if encrypt_to is not None or identities is not None:
             from colony_memory.encryption import read_identities, read_recipients
@@ -107,7 +107,7 @@ class Memory:
 
 
 class Blocking(Memory):
-    """A face whose verbs return."""
+    """The face whose verbs block."""
 
     def _open(self, backend: Any, key: str, base_url: str | None) -> Vault:
         if backend is None:
@@ -137,7 +137,7 @@ class Blocking(Memory):
 
 
 class Awaiting(Memory):
-    """A face whose verbs are awaited."""
+    """The face whose verbs are awaited."""
 
     _own: Any = None
 
@@ -175,7 +175,7 @@ class Awaiting(Memory):
 
 
 def awaited(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
-    """A verb of the blocking face as that of the other, which has its own way to run what it asks of the engine."""
+    """A verb of the blocking face as a coroutine of the other, which runs the engine in its own way."""
     code, name = method.__code__, method.__name__
     own = FunctionType(code, method.__globals__, name, method.__defaults__)
     own.__kwdefaults__, own.__annotations__ = method.__kwdefaults__, method.__annotations__
@@ -186,11 +186,11 @@ def awaited(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[
         return await own(*arguments, **options)  # type: ignore[no-any-return]
 
     run.__doc__ = f"See :meth:`ColonyMemory.{name}`."
-    return run  # whose first argument is the client
+    return run  # its first argument is the client
 
 
 def wire_of(number: int | None, encrypt_to: object = None) -> str | None:
-    """The wire format of that number, None for what the vault is for. What is encrypted is of format 2."""
+    """The wire format of that number, None for the vault's default. Encryption takes format 2."""
     if number is None and encrypt_to is None:
         return None
     from colony_memory.vaults._files import check_format

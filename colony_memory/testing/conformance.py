@@ -1,4 +1,4 @@
-"""The conformance suite: every obligation of a vault, as a test that a new vault inherits.
+"""The conformance suite: every obligation of a vault, as a test that the test of a new vault inherits.
 
 ::
 
@@ -69,7 +69,7 @@ def check(condition: object, message: str) -> None:
 
 
 def skip_without(vault: Any, protocol: type) -> None:
-    """Skip the test where the vault lacks the optional protocol."""
+    """Skip the test if the vault lacks the optional protocol."""
     if not isinstance(vault, protocol):
         import pytest
 
@@ -99,7 +99,7 @@ def _read_etag(vault: Any, filename: str) -> str:
 
 
 def check_text(vault: Any, filename: str, expected: str, what: str) -> None:
-    """The file holds exactly this text; the message names the first difference, not the texts."""
+    """Check that a file has exactly this text; the message names the first difference, not the texts."""
     content = _read_text(vault, filename)
     check(isinstance(content, str), f"{what}: the content is {type(content).__name__}, not text")
     if content != expected:
@@ -109,25 +109,25 @@ def check_text(vault: Any, filename: str, expected: str, what: str) -> None:
 
 
 def check_refused(
-    what: str, wanted: int | type[Exception], call: Callable[..., Any], *given: Any, **options: Any
+    what: str, expected: int | type[Exception], call: Callable[..., Any], *arguments: Any, **options: Any
 ) -> None:
-    """The call raises an exception with this ``status``, or of this class."""
+    """Check that a call raises an exception with this ``status``, or of this class."""
     try:
-        call(*given, **options)
+        call(*arguments, **options)
     except Exception as error:
         status = getattr(error, "status", None)
-        if not (isinstance(error, wanted) if isinstance(wanted, type) else status == wanted):
-            said = f"{what} raised {type(error).__name__} with status {status}, not {wanted}"
-            raise AssertionError(said) from error
+        if not (isinstance(error, expected) if isinstance(expected, type) else status == expected):
+            message = f"{what} raised {type(error).__name__} with status {status}, not {expected}"
+            raise AssertionError(message) from error
     else:
-        raise AssertionError(f"{what} raised nothing; an exception of {wanted} was due")
+        raise AssertionError(f"{what} raised nothing; an exception of {expected} was due")
 
 
 def check_listed(reply: Any, sizes: Mapping[str, int]) -> None:
-    """The listing names exactly these files, each once, with these sizes where it gives any."""
+    """Check that a listing names exactly these files, each once, with these sizes if it gives any."""
     items, names, bare = listed_items(reply), _listed_names(reply), unwrap(reply)
-    told = bare if isinstance(bare, Mapping) else {}
-    cut = told.get("has_more") or told.get("next_cursor") or told.get("total", 0) > len(items)
+    envelope = bare if isinstance(bare, Mapping) else {}
+    cut = envelope.get("has_more") or envelope.get("next_cursor") or envelope.get("total", 0) > len(items)
     check(len(items) == len(names), "a file is listed twice")
     check(names <= set(sizes), f"listed, but not there: {sorted(names - set(sizes))}")
     check(names == set(sizes) or cut, f"there, but not listed: {sorted(set(sizes) - names)}")
@@ -138,7 +138,7 @@ def check_listed(reply: Any, sizes: Mapping[str, int]) -> None:
 
 
 def check_state(vault: Any, *, files: int, size: int) -> None:
-    """Status is four whole numbers that fit what is stored."""
+    """Check that the status is four whole numbers that fit the stored files."""
     state = unwrap(vault.vault_status())
     for key in ("quota_bytes", "used_bytes", "available_bytes", "file_count"):
         value = state.get(key)
@@ -149,7 +149,7 @@ def check_state(vault: Any, *, files: int, size: int) -> None:
 
 
 def run_in_threads(number: int, work: Callable[[int], None], *, refused: int | None = None) -> list[int]:
-    """Run ``work(0)`` to ``work(number - 1)`` at once; which went through. Errors of another status are raised."""
+    """Run ``work(0)`` to ``work(number - 1)`` at once, and return those not ``refused``; other errors are raised."""
     start = threading.Barrier(number)
 
     def run(index: int) -> None:
@@ -168,7 +168,7 @@ class VaultBackendTests:
     """The duties of every vault; see :mod:`colony_memory.vaults`. A subclass gives the fixture ``vault``.
 
     The fixture returns a new, empty vault with room for 4 MB, files of 1 MB and 300 uploads and deletes. Tests of
-    optional methods are skipped where the vault lacks them.
+    optional methods are skipped if the vault lacks them.
     """
 
     #: Threads in the tests of concurrent calls.
@@ -179,7 +179,7 @@ class VaultBackendTests:
         check(isinstance(vault, VaultBackend), f"{type(vault).__name__} lacks one of the five methods")
 
     def test_text_comes_back_exactly(self, vault: Any) -> None:
-        """Whatever the text, not one character of it changes."""
+        """No character of any text changes."""
         for number, text in enumerate(TEXTS.values()):
             vault.vault_upload_file(f"text{number}.md", text)
         for number, (what, text) in enumerate(TEXTS.items()):
@@ -210,7 +210,7 @@ class VaultBackendTests:
         check_listed(vault.vault_list_files(), {"replaced.md": len("long again " * 100)})
 
     def test_missing_file_is_a_404(self, vault: Any) -> None:
-        """Reading or deleting what is not there raises an exception with ``status`` 404."""
+        """Reading or deleting a missing file raises an exception with ``status`` 404."""
         vault.vault_upload_file("there.md", "x")
         check_refused("reading a missing file", 404, vault.vault_get_file, "missing.md")
         check_refused("deleting a missing file", 404, vault.vault_delete_file, "missing.md")
@@ -223,7 +223,7 @@ class VaultBackendTests:
             check_refused(f"reading {other!r}", 404, vault.vault_get_file, other)
 
     def test_odd_names(self, vault: Any) -> None:
-        """Names as snapshots have them, long ones, and ones that an address or a path could mistake."""
+        """Names of snapshot files, long ones, and ones that are special in addresses or paths."""
         sizes = {name: len(name.encode()) for name in NAMES}
         for name in NAMES:
             vault.vault_upload_file(name, name)
@@ -256,7 +256,7 @@ class VaultBackendTests:
         check_text(vault, "a.md", "new", "a file under a freed name")
 
     def test_status(self, vault: Any) -> None:
-        """Four whole numbers that are not negative and follow what is stored."""
+        """Four whole numbers that are not negative and follow the stored files."""
         check_state(vault, files=0, size=0)
         vault.vault_upload_file("a.md", "é" * 1000)
         vault.vault_upload_file("b.md", "x")
@@ -277,11 +277,11 @@ class VaultBackendTests:
             vault.vault_delete_file(f"thread{number}.0.json")
 
         run_in_threads(self.threads, work)
-        left = {f"thread{number}.{turn}.json" for number in range(self.threads) for turn in range(1, 4)}
-        check(_listed_names(vault.vault_list_files()) == left, "concurrent calls lost or left files")
+        remaining = {f"thread{number}.{turn}.json" for number in range(self.threads) for turn in range(1, 4)}
+        check(_listed_names(vault.vault_list_files()) == remaining, "concurrent calls lost or left files")
 
     def test_concurrent_writers_leave_one_text_whole(self, vault: Any) -> None:
-        """Writers to one name: whoever reads, then or later, gets one of the texts, never a mixture."""
+        """With several writers to one name, readers then and later get one of the texts, never a mixture."""
         texts = {str(number) * (20_000 + 7_000 * number) for number in range(self.threads)}
         vault.vault_upload_file("contested.md", min(texts))
 
@@ -346,14 +346,14 @@ class VaultBackendTests:
             check_listed(vault.vault_list_prefix(prefix), expected)
 
     def test_lookup_of_files(self, vault: Any) -> None:
-        """Of certain files it lists those that are there, as the full listing has them, and no others."""
+        """It lists those of certain files that exist, as the full listing has them, and no others."""
         skip_without(vault, FileLookup)
         sizes = {"cmem.a.1.json": 1, "cmem.a.2.json": 2, "cmem.ab.1.json": 3}
         for name, size in sizes.items():
             vault.vault_upload_file(name, "x" * size)
         for names in ([], ["cmem.a.1.json"], ["cmem.a.1.json", "cmem.ab.1.json"], ["cmem.a.", "cmem.*"]):
-            asked = [*names, "cmem.a.3.json"]
-            check_listed(vault.vault_look_up_files(asked), {name: sizes[name] for name in names if name in sizes})
+            requested = [*names, "cmem.a.3.json"]
+            check_listed(vault.vault_look_up_files(requested), {name: sizes[name] for name in names if name in sizes})
         vault.vault_delete_file("cmem.a.1.json")
         check_listed(vault.vault_look_up_files(["cmem.a.1.json", "cmem.a.2.json"]), {"cmem.a.2.json": 2})
 
@@ -367,7 +367,7 @@ class VaultBackendTests:
         check_listed(vault.vault_list_files(), {names[3]: 1})
 
     def test_free_space(self, vault: Any) -> None:
-        """It is a number of bytes, or the status has to be asked."""
+        """It is a number of bytes, or None if only the status tells."""
         skip_without(vault, FreeSpace)
         free = vault.vault_free_bytes()
         check(free is None or (type(free) is int and free >= 0), f"free space is a count of bytes, not {free!r}")

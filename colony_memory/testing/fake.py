@@ -31,14 +31,14 @@ class FakeVault(MemoryVault):
     does not count), 400 LIMIT_EXCEEDED (number of files, where the upload makes a new one), 429, 412; for a delete,
     which needs no karma, 429, 404.
 
-    Uploads and deletes share one bucket an hour, which begins with the first of them. What gets as far as the bucket
-    spends from it, even if a 404 or 412 follows. Status is all zeros until the first upload that succeeds.
+    Uploads and deletes share one bucket an hour, which begins with the first of them. Calls that get as far as the
+    bucket spend from it, even if a 404 or 412 follows. Status is all zeros until the first upload that succeeds.
 
     Args:
         quota_bytes: Bytes that all files together may take.
         max_file_bytes: Bytes that one file may take.
         max_files: Number of files, or None for no limit.
-        karma_ok: Whether the account may upload.
+        karma_ok: False if the account may not upload.
         operations_per_hour: Uploads and deletes an hour, or None for no limit.
         clock: Seconds since the epoch, for times and for the hour.
 
@@ -68,7 +68,7 @@ class FakeVault(MemoryVault):
         self._spent = 0
 
     def vault_operations_left(self) -> int | None:
-        """Uploads and deletes that this hour still has, or None where there is no limit."""
+        """Uploads and deletes left this hour, or None if there is no limit."""
         with self._lock:
             if self.operations_per_hour is None:
                 return None
@@ -76,7 +76,7 @@ class FakeVault(MemoryVault):
             return max(0, self.operations_per_hour - self._spent)
 
     def seconds_to_reset(self) -> float:
-        """Seconds until the bucket is full again; a whole hour where nothing has been spent."""
+        """Seconds until the bucket is full again; a whole hour if nothing has been spent."""
         with self._lock:
             self._turn_hour()
             return _HOUR if self._hour_began is None else self._hour_began + _HOUR - self.clock()
@@ -103,9 +103,9 @@ class FakeVault(MemoryVault):
         self._admit_length("a name", filename, _MAX_NAME_CHARS)
         return super()._encode(filename, content)
 
-    def _admit_length(self, what: str, text: str, most: int) -> None:
+    def _admit_length(self, kind: str, text: str, most: int) -> None:
         if len(text) > most:
-            raise self._refusal(422, None, f"{what} of {len(text)} characters, at most {most} are allowed")
+            raise self._refusal(422, None, f"{kind} of {len(text)} characters, at most {most} are allowed")
 
     def _admit_upload(self, filename: str, size: int) -> None:
         if not self.karma_ok:
@@ -136,7 +136,7 @@ class FakeVault(MemoryVault):
 
     def _turn_hour(self) -> None:
         began = self._hour_began
-        # A clock that was set back begins a new hour too; otherwise it would wait for the old one to come round.
+        # A clock that was set back begins a new hour too, rather than wait for the end of the old one.
         if began is not None and not began <= self.clock() < began + _HOUR:
             self._hour_began, self._spent = None, 0
 

@@ -25,7 +25,7 @@ VERBS = ("status", "list", "get", "upload", "delete")
 
 
 class ProcessDied(BaseException):
-    """The process ended at this vault ``call``. No ``except Exception`` may survive it, as none survives a kill."""
+    """The process ended at this vault ``call``. No ``except Exception`` catches it, as none survives a kill."""
 
     def __init__(self, call: int) -> None:
         super().__init__(f"the process died at vault call {call}")
@@ -33,21 +33,21 @@ class ProcessDied(BaseException):
 
 
 class Injection(Record, eq=False):
-    """One thing that was injected: on which calls, how often, and what."""
+    """One injected fault, hook or lie, the calls that it strikes, and how often."""
 
-    verb: str  # the calls that it strikes, "*" for every one
+    verb: str  # the calls that it strikes, "*" for all
     match: Match  # a part of the filename or a predicate on it; None for every file
-    times: int | None  # how often it still may strike, None for ever
-    skip: int  # how many fitting calls it still lets pass
+    times: int | None  # number of strikes left, None for no limit
+    skip: int  # number of fitting calls to let pass before
     what: Any
-    fired: int = 0  # how often it has struck
+    fired: int = 0  # number of strikes so far
 
     def __post_init__(self) -> None:
         if self.skip < 0 or (self.times is not None and self.times < 1):
             raise ValueError(f"times must be at least 1 and skip at least 0, not {self.times} and {self.skip}")
 
     def strike(self, verb: str, filename: str) -> bool:
-        """True if this call is hit, which counts."""
+        """True if this call is struck, which is then counted."""
         match = self.match
         if self.verb not in ("*", verb) or self.times == 0:
             return False
@@ -63,19 +63,19 @@ class Injection(Record, eq=False):
 
 
 def _counted(name: str, verb: str) -> Callable[..., Any]:
-    """The method of this name of the wrapped vault, counted as this verb, with what is injected on its way."""
+    """A method that calls the wrapped vault's of this name, counted as this verb, with the faults injected for it."""
 
     def call(self: FaultyVault, *args: Any, **options: Any) -> Any:
         first = args[0] if args else options.get("filename", options.get("prefix", ""))
-        named = first if isinstance(first, str) else common_start(first)
-        return self._call(verb, named, lambda: getattr(self.vault, name)(*args, **options))
+        filename = first if isinstance(first, str) else common_start(first)
+        return self._call(verb, filename, lambda: getattr(self.vault, name)(*args, **options))
 
     call.__name__ = name
     return call
 
 
 class FaultyVault:
-    """A vault that does as the wrapped one does, except where it was told to fail, to lie or to die.
+    """A vault that does as the wrapped one does, except when told to fail, to lie or to die.
 
     One call goes through: hooks, faults before it, the vault itself, faults after it, lies. The optional methods are
     there exactly when the wrapped vault has them; asking for the operations left is not counted. May be used from
@@ -110,8 +110,8 @@ class FaultyVault:
         """Raise instead of answering. Where several faults fit a call, the first one injected strikes.
 
         ``error`` is an exception, a class of them, called with a message, or something without arguments that returns
-        one. ``times`` says how often, None until :meth:`heal`; ``skip`` how many fitting calls pass first. With
-        ``after`` the vault does what it was asked for, and then the call fails, unless the vault itself refuses.
+        one. ``times`` is the number of failures, None until :meth:`heal`; ``skip`` fitting calls pass first. With
+        ``after`` the vault carries the call out, and then the call fails, unless the vault itself refuses.
         """
         return self._add("after" if after else "before", Injection(verb, match, times, skip, error))
 
@@ -124,7 +124,7 @@ class FaultyVault:
     def lie(
         self, verb: str, replace: Callable[[Any], Any], *, match: Match = None, times: int | None = None
     ) -> Injection:
-        """Give the reply to ``replace`` and answer with what that returns."""
+        """Answer with the result of ``replace``, called with the vault's reply."""
         return self._add("lie", Injection(verb, match, times, 0, replace))
 
     def stop_after(self, n: int, *, applied: bool) -> None:
@@ -185,7 +185,7 @@ class FaultyVault:
 
     def _struck(self, when: str, verb: str, filename: str, *, most: int | None = None) -> list[Injection]:
         with self._lock:
-            return [*islice((each for each in self._injected[when] if each.strike(verb, filename)), most)]
+            return [*islice((fault for fault in self._injected[when] if fault.strike(verb, filename)), most)]
 
 
 def vault_operations_left(self: FaultyVault) -> int | None:

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["VaultServer"]
 
 
-#: Where the API begins.
+#: The path at which the API begins.
 BASE = "/api/v1"
 
 _logger = logging.getLogger(__name__)
 
 
 class Reply(NamedTuple):
-    """A reply. ``body`` None: none at all; ``sent``: how many bytes of it really go out, None for all."""
+    """A reply. ``body``: None for none at all; ``sent``: bytes of it that really go out, None for all."""
 
     status: int
     body: bytes | None
@@ -53,19 +53,19 @@ class Listener(ThreadingHTTPServer):
         self.respond = respond
 
     def server_bind(self) -> None:
-        """Bind without looking the host's name up, which may wait for a name server."""
+        """Bind without looking up the host's name, which may wait for a name server."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Log what the request died of, at a lower level where the client went away; its connection is closed."""
+        """Log the error of a request, at a lower level if the client went away; its connection is closed."""
         error = sys.exc_info()
         level = logging.DEBUG if isinstance(error[1], ConnectionError) else logging.ERROR
         _logger.log(level, "a request was not answered", exc_info=error)
 
 
 class Request(BaseHTTPRequestHandler):
-    """A request; once it was read whole, ``path`` is decoded and begins after :data:`BASE`, "" outside it."""
+    """A request; once it was read, ``path`` is decoded and without :data:`BASE`, "" if it is outside of that."""
 
     protocol_version = "HTTP/1.1"
     timeout = 10.0  # so that a client that sends nothing cannot keep the server from closing
@@ -96,7 +96,7 @@ class Request(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815
 
     def field(self, name: str) -> Any:
-        """A field of its JSON object, None where the body is something else."""
+        """A field of its JSON object, None if the body is something else."""
         try:
             body = json.loads(self.body)
         except ValueError:
@@ -155,7 +155,7 @@ class VaultServer:
     tokens on disk.
 
     Args:
-        vault: What it serves; a new :class:`FakeVault` where it is not given.
+        vault: The vault to serve, by default a new :class:`FakeVault`.
         api_key: The key that ``/auth/token`` takes; any other gets a 401.
         clock: Seconds since the epoch, for the 24 hours of a token and for the vault made here.
     """
@@ -204,7 +204,7 @@ class VaultServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and wait for the requests under way. Does nothing where it is not running."""
+        """Stop, and wait for the requests under way. Does nothing if it is not running."""
         if self._listener is None or self._thread is None:
             return
         self._closing.set()
@@ -220,7 +220,7 @@ class VaultServer:
     def fault(
         self, method: str, kind: str, *, path: str | None = None, times: int | None = 1, skip: int = 0, **options: Any
     ) -> Injection:
-        """Make requests fail. Where several faults fit a request, the first one given strikes.
+        """Make requests fail. If several faults fit a request, the first one given strikes.
 
         ============  ====================================================================================
         kind          what happens, and the options with their defaults
@@ -240,19 +240,19 @@ class VaultServer:
             method: ``"GET"``, ``"PUT"``, ``"DELETE"``, ``"POST"`` (only ``/auth/token``) or ``"*"``.
             kind: One of :attr:`KINDS`.
             path: A part of the decoded path, such as a filename. None: every path, ``/auth/token`` included.
-            times: How many requests it strikes, or None for all from now on.
-            skip: How many fitting requests pass first.
+            times: Number of requests that it strikes, or None for all from now on.
+            skip: Number of fitting requests that pass first.
             options: See above.
 
         Raises:
             ValueError: Unknown method, kind or option.
         """
-        asked: list[tuple[str, Any, Iterable[str]]] = [("method", method, _METHODS), ("kind", kind, self.KINDS)]
-        asked += [("option", option, _OPTIONS.get(kind, ())) for option in options]
-        asked += [(option, options[option], values) for option, values in _CHOICES.items() if option in options]
-        for what, value, values in asked:
-            if value not in values:
-                raise ValueError(f"{what} must be one of {', '.join(values)}, not {value!r}")
+        choices: list[tuple[str, Any, Iterable[str]]] = [("method", method, _METHODS), ("kind", kind, self.KINDS)]
+        choices += [("option", option, _OPTIONS.get(kind, ())) for option in options]
+        choices += [(option, options[option], allowed) for option, allowed in _CHOICES.items() if option in options]
+        for name, value, allowed in choices:
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
         fault = Injection(method, path, times, skip, (kind, {**_OPTIONS[kind], **options}))
         with self._lock:
             self._faults.append(fault)
@@ -264,7 +264,7 @@ class VaultServer:
             self._faults.clear()
 
     def _respond(self, request: Request) -> Reply | None:
-        """The reply to a request, or None where the connection is closed without one."""
+        """The reply to a request, or None to close the connection without one."""
         with self._lock:
             self.calls.append((request.method, request.path))
             struck = next((f for f in self._faults if f.strike(request.method, request.path)), None)
@@ -342,7 +342,7 @@ class VaultServer:
         if if_none_match not in (None, "*"):
             return refuse(400, "INVALID_INPUT", "If-None-Match takes only *")
         if if_match is not None:
-            # An etag without its quotes is not one, and so fits no file.
+            # An etag without quotes is no etag, and so fits no file.
             quoted = len(if_match) > 1 and if_match[0] == if_match[-1] == '"'
             if_match = if_match[1:-1] if quoted else ""
         reply = vault.vault_upload_file_if(name, content, if_match=if_match, if_none_match=if_none_match)
