@@ -72,9 +72,9 @@ def require_as_meant(argument: str, value: str) -> str:
     return value
 
 
-def several(argument: str, value: Any, *, one: tuple[type, ...] = (str,)) -> list[Any]:
+def several(argument: str, value: Any, *, single: tuple[type, ...] = (str,)) -> list[Any]:
     """A single value, or several, as a list; the caller checks the type of each."""
-    if isinstance(value, one):
+    if isinstance(value, single):
         return [value]
     if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
         raise ValueError(f"{argument} must be a string or several, not {type(value).__name__}")  # noqa: TRY004

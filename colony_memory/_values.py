@@ -135,7 +135,7 @@ else:
             return made
 
     class NamedTuple(metaclass=_Named):
-        """As in typing, where it is slow to make, since each annotation is compiled."""
+        """:class:`typing.NamedTuple`, but quick to make: that one compiles each annotation."""
 
     def asdict(instance: Any) -> dict[str, Any]:
         """The fields by name, and those of the records in them."""
@@ -176,7 +176,7 @@ else:
             count = len(positional) + len(named)
             values = dict(zip(names, positional, strict=False), **named) if positional else named
             if not required <= values.keys() <= allowed or len(values) != count:
-                _twin(type(self)).__init__(self, *positional, **named)  # which says what is wrong
+                _twin(type(self)).__init__(self, *positional, **named)  # which names the error
             own = self.__dict__
             if count < len(defaults):
                 own.update(defaults)

@@ -45,7 +45,7 @@ def read_recipients(given: object) -> age.Recipients | None:
     """The recipients in ``encrypt_to``, None for none; a ValueError names the one that is wrong."""
     if given is None:
         return None
-    names, recipients = list[str](), several("what to encrypt to", given, one=_SINGLE)
+    names, recipients = list[str](), several("what to encrypt to", given, single=_SINGLE)
     if not recipients:
         raise ValueError("there is nobody to encrypt to: give at least one recipient, or leave it out")
     age.require_age("encryption is asked for")
@@ -67,7 +67,7 @@ def read_identities(given: object, recipients: age.Recipients | None = None) -> 
     own = () if recipients is None or recipients.passphrase is None else (recipients.passphrase,)
     if given is None:
         return age.Identities((), own, free_memory) if own else None
-    keys = several("identities", given, one=_SINGLE)
+    keys = several("identities", given, single=_SINGLE)
     if not keys:
         raise ValueError("identities is empty: give one, or leave it out")
     age.require_age("identities are given")

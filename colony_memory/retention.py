@@ -15,7 +15,7 @@ from colony_memory._format.names import id_order, is_count
 from colony_memory._values import Value, field, names_of
 from colony_memory.snapshot import SnapshotInfo, created
 
-#: How long a backup keeps a snapshot that a much smaller one followed.
+#: The time for which a backup keeps a snapshot that a much smaller one followed.
 SHRINK_GRACE = timedelta(days=30)
 # The least bytes of a document whose ruin is reported.
 _WORTHWHILE = 1000

@@ -25,7 +25,7 @@ class Trust(Value):
     # did:key of each trusted signer, with the last snapshot that it is trusted for, None for all; empty pins none
     issuers: Mapping[str, str | None] = field(default_factory=dict)
     require_signature: bool = False  # refuse what nobody signed
-    accept_legacy_pointer: bool = False  # accept pointers without a signature for good, where 0.1.1 writes too
+    accept_legacy_pointer: bool = False  # accept unsigned pointers permanently, where 0.1.1 writes too
 
     @property
     def pins(self) -> bool:
@@ -81,9 +81,9 @@ class Trust(Value):
         if not self.issuers:
             return
         if issuer not in self.issuers:
-            known = ", ".join(self.issuers)
+            trusted = ", ".join(self.issuers)
             # No value in the hint: a command that trusts this signer must not be one paste away.
-            msg = f"{what} is signed by {issuer}, and only {known} is trusted; if that key is yours, trust it too"
+            msg = f"{what} is signed by {issuer}, and only {trusted} is trusted; if that key is yours, trust it too"
             raise UntrustedSnapshot(msg, hint=Hint("open", "trusted_issuers"))
         last = self.issuers[issuer]
         if last is not None and not (isinstance(snapshot_id, str) and id_order(snapshot_id) <= id_order(last)):
@@ -163,16 +163,16 @@ def previous_of(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
     return (before, digest) if isinstance(before, str) and isinstance(digest, str) else None
 
 
-def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, went_back_from: str | None) -> None:
+def check_newer(label: str, latest: str | None, manifest: Mapping[str, Any], *, went_back_from: str | None) -> None:
     """Judge a trusted manifest that a proven pointer does not list, and that is newer than the snapshot it names.
 
     A writer that died before it moved the pointer leaves one; but the latest that it saw cannot be newer than the one
     that the pointer names now, or named before its owner deleted that: else an older pointer was put back.
     """
     before = previous_of(manifest)
-    if before is not None and id_order(before[0]) > max(id_order(named or ""), id_order(went_back_from or "")):
+    if before is not None and id_order(before[0]) > max(id_order(latest or ""), id_order(went_back_from or "")):
         msg = (
-            f"the pointer of label {label!r} is an older one: it names {'snapshot ' + named if named else 'nothing'}, "
+            f"the pointer of label {label!r} is an older one: it names {'snapshot ' + latest if latest else 'nothing'}, "
             f"and {manifest['snapshot_id']} was made when it named {before[0]}. Restore the right one by its id, and "
             "back it up again"
         )

@@ -119,8 +119,8 @@ def _parse(data: bytes) -> dict[str, str]:
     return heads
 
 
-def _supersedes(known: str | None, head: str, generation: int) -> bool:
-    return known is not None and (known == head or read_head(known)[0] > generation)
+def _supersedes(recorded: str | None, head: str, generation: int) -> bool:
+    return recorded is not None and (recorded == head or read_head(recorded)[0] > generation)
 
 
 def _require_head(head: object) -> int:

@@ -49,7 +49,7 @@ BY_DESCRIPTOR = (
     {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.symlink, os.readlink} <= os.supports_dir_fd
 ) and os.scandir in os.supports_fd
 _GROUP_BITS = stat.S_ISGID | stat.S_IRWXG
-_CLOSED = 2**31 - 1  # no system gives out this one; Python takes -1 for none, which is the current directory
+_CLOSED = 2**31 - 1  # no system gives out this number; Python takes -1 for none, which is the current directory
 #: Errors of opening a link without following it: on Linux and macOS; on FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
 #: A name, or a directory on the way to it, is missing, or is a link or something else by now.

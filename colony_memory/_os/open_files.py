@@ -26,7 +26,7 @@ if sys.platform != "win32":
     import fcntl
 _LISTINGS = ("/proc/self/fd", "/dev/fd")  # the second knows three descriptors only on some systems
 _TRIED_WITHOUT_LISTING = 1024
-_CLOSED_TOGETHER = 32  # files closed at once, as each time all descriptors of the process are looked at
+_CLOSED_TOGETHER = 32  # files to close at once, since each round looks at all descriptors of the process
 _DROPS_LOCKS = os.name == "posix"
 
 
@@ -137,7 +137,7 @@ OpenFiles = dict[tuple[int, "int | bytes"], int]
 
 def open_files() -> OpenFiles:
     """One process for each file that any but this one has open for writing or mapped, by device and inode."""
-    found = OpenFiles()
+    processes = OpenFiles()
     for process in _listed(PROCESSES) if sys.platform == "linux" else ():
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue
@@ -145,20 +145,20 @@ def open_files() -> OpenFiles:
             with contextlib.suppress(OSError):
                 # The link's own permissions tell how the file was opened.
                 if link.stat(follow_symlinks=False).st_mode & stat.S_IWUSR and is_file(status := link.stat()):
-                    found.setdefault(Identity.of(status), int(process.name))
+                    processes.setdefault(Identity.of(status), int(process.name))
         with contextlib.suppress(OSError):  # it has ended, or is not ours to look at
             for major, minor, inode, path in set(_MAPPED.findall(Path(process.path, "maps").read_bytes())):
-                found.setdefault((os.makedev(int(major, 16), int(minor, 16)), int(inode)), int(process.name))
+                processes.setdefault((os.makedev(int(major, 16), int(minor, 16)), int(inode)), int(process.name))
                 # Some file systems show another device here.
-                found.setdefault((int(inode), path.rpartition(b"/")[2]), int(process.name))
-    return found
+                processes.setdefault((int(inode), path.rpartition(b"/")[2]), int(process.name))
+    return processes
 
 
-def holder_of(found: OpenFiles, name: str, status: os.stat_result) -> int | None:
+def holder_of(processes: OpenFiles, name: str, status: os.stat_result) -> int | None:
     """Another process that has the file of this name and status open, None if there is none."""
     if not is_file(status):
         return None
-    return found.get(Identity.of(status)) or found.get((status.st_ino, encode_name(name.rpartition("/")[2])))
+    return processes.get(Identity.of(status)) or processes.get((status.st_ino, encode_name(name.rpartition("/")[2])))
 
 
 def name_process(number: int) -> str:

@@ -31,7 +31,7 @@ def local_bytes(name: str) -> bytes:
 
 
 def decode_name(name: str) -> str:
-    """The form in which a name is saved, of the one that Python gives."""
+    """The saved form of a name, from the form that Python gives."""
     return name if os.name == "nt" or name.isascii() else os.fsencode(name).decode("utf-8", "surrogateescape")
 
 

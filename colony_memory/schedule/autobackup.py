@@ -233,8 +233,8 @@ def _checked(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous
     if inspect.iscoroutinefunction(collect) and not asynchronous:
         raise ValueError("collect is a coroutine function: use the autobackup() of an AsyncColonyMemory")
     inspect.signature(memory.backup).bind({}, label="default", **options)
-    known = inspect.signature(check_arguments).parameters
-    _, _, facts = check_arguments(**{name: value for name, value in options.items() if name in known})
+    parameters = inspect.signature(check_arguments).parameters
+    _, _, facts = check_arguments(**{name: value for name, value in options.items() if name in parameters})
     # Iterators, which can be read only once, have been read.
     return {name: facts[name] if name in ("tags", "incomplete") else value for name, value in options.items()}
 
@@ -286,7 +286,7 @@ class AsyncAutobackup(AutobackupBase):
     async def _end(self, *, thrown_away: bool) -> None:
         request = self._post(0.0 if thrown_away else self._final_timeout, end=True)
         cancelled = None
-        while not thrown_away and not request.done and request.left() > 0:
+        while not thrown_away and not request.done and request.remaining() > 0:
             try:
                 await asyncio.sleep(_PAUSE)
             except asyncio.CancelledError as error:

@@ -210,7 +210,7 @@ def _is_foreground() -> bool:
         os.close(terminal)
 
 
-def become_init(tell: Callable[[str], object]) -> None:
+def become_init(report: Callable[[str], object]) -> None:
     """As process 1 of a container, do its duties, and go on in a child; elsewhere, and in that child, do nothing.
 
     Process 1 inherits every process whose parent has died, and has to wait for it, or it stays as a zombie. The program
@@ -224,11 +224,11 @@ def become_init(tell: Callable[[str], object]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     worker = os.fork()
     if worker:
-        os._exit(_reap(worker, numbers, tell))
+        os._exit(_reap(worker, numbers, report))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
 
-def _reap(worker: int, numbers: Iterable[int], tell: Callable[[str], object]) -> int:
+def _reap(worker: int, numbers: Iterable[int], report: Callable[[str], object]) -> int:
     """Wait for the worker, and for all others that end meanwhile; returns the worker's exit code."""
     target = worker
 
@@ -254,6 +254,6 @@ def _reap(worker: int, numbers: Iterable[int], tell: Callable[[str], object]) ->
         if not os.WIFSIGNALED(status):
             return code
         target = -1  # every process but this one
-        tell(
+        report(
             f"the process that makes the backups was ended by signal {code - 128}; the command goes on without backups"
         )

@@ -91,7 +91,7 @@ class Request(Generic[_R]):
         self._done = threading.Lock()
         self._done.acquire()
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds until the deadline, not below 0."""
         return max(0.0, self._deadline - time.monotonic())
 
@@ -103,7 +103,7 @@ class Request(Generic[_R]):
     def wait(self) -> None:
         """Wait until it is done or the deadline has passed; for one caller."""
         # In short pieces, as a signal that comes just before a sleep does not cut it short.
-        while not self._done.acquire(timeout=min(self.left(), 0.2)) and self.left() > 0:
+        while not self._done.acquire(timeout=min(self.remaining(), 0.2)) and self.remaining() > 0:
             pass
 
 
@@ -195,7 +195,7 @@ class Loop(Generic[_R]):
                     if self._wait() == 0:
                         self._perform()
                     continue
-                request.missed = request.left() == 0
+                request.missed = request.remaining() == 0
                 try:
                     if not request.missed:
                         request.outcome = self._perform(final=request.final)

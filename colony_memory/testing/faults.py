@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERBS", "FaultyVault", "Injection", "ProcessDied"]
 
-#: What a call is counted as. A conditional upload is an ``"upload"``, a prefix listing and a lookup a ``"list"``.
+#: Verbs that calls are counted by. A conditional upload is an ``"upload"``, a prefix listing and a lookup a ``"list"``.
 VERBS = ("status", "list", "get", "upload", "delete")
 
 
