@@ -235,7 +235,7 @@ class RewriteReport(Value):
     rewritten: Mapping[str, str]  #: The id that each snapshot has now, by the one that it had; empty in a dry run.
     unchanged: int  #: Number of snapshots that needed no rewriting.
     writes: int  #: Number of files written for it, the pointer's included.
-    stored_bytes: int  #: Their bytes; the files that they replace are deleted once all of them are there.
+    stored_bytes: int  #: Bytes of these files; the files that they replace are deleted once all of them are there.
     deleted: int = 0  #: Number of snapshots that were deleted.
     #: Files that no snapshot needs and that the hour of grace holds back: they may hold what was taken out.
     left: tuple[str, ...] = ()

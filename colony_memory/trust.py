@@ -163,16 +163,16 @@ def previous_of(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
     return (before, digest) if isinstance(before, str) and isinstance(digest, str) else None
 
 
-def check_newer(label: str, latest: str | None, manifest: Mapping[str, Any], *, went_back_from: str | None) -> None:
+def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, went_back_from: str | None) -> None:
     """Judge a trusted manifest that a proven pointer does not list, and that is newer than the snapshot it names.
 
     A writer that died before it moved the pointer leaves one; but the latest that it saw cannot be newer than the one
     that the pointer names now, or named before its owner deleted that: else an older pointer was put back.
     """
     before = previous_of(manifest)
-    if before is not None and id_order(before[0]) > max(id_order(latest or ""), id_order(went_back_from or "")):
+    if before is not None and id_order(before[0]) > max(id_order(named or ""), id_order(went_back_from or "")):
         msg = (
-            f"the pointer of label {label!r} is an older one: it names {'snapshot ' + latest if latest else 'nothing'}, "
+            f"the pointer of label {label!r} is an older one: it names {'snapshot ' + named if named else 'nothing'}, "
             f"and {manifest['snapshot_id']} was made when it named {before[0]}. Restore the right one by its id, and "
             "back it up again"
         )

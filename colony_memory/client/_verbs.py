@@ -56,7 +56,7 @@ class ColonyMemory(Blocking):
         trusted_issuers: did:key of each signer to accept, in place of the own one; for keys that were replaced a
             mapping of each to the id of the last snapshot that it is trusted for, None for all.
         require_signature: Refuse unsigned snapshots; by default if a signer or an issuer is given.
-        accept_legacy_pointer: Accept pointers without a signature for good, where 0.1.1 writes to the same label.
+        accept_legacy_pointer: Accept unsigned pointers permanently, where 0.1.1 writes to the same label.
         witness: A record outside of the vault of how far each label has come, such as :class:`FileWitness`, which shows
             that a vault was set back to an older state.
         format: The format to write, 1 or 2; by default the vault's: 2 in a new directory or object store, else 1. 2
@@ -106,8 +106,8 @@ class ColonyMemory(Blocking):
                 joined, by document and then by line; documents that cannot be joined are kept twice. If nothing is new,
                 nothing is written.
             note: A remark for people, of at most 1,000 characters.
-            incomplete: Reasons why something could not be saved, one line each. Such a snapshot never takes the place
-                of the newest complete one in a retention.
+            incomplete: Everything that could not be saved, with the reason, one line each. Such a snapshot never takes
+                the place of the newest complete one in a retention.
             tags: Tags to list it by: at most 20, each of 1 to 64 letters, digits or any of ``._:/@+=-``.
 
         Raises:
@@ -157,8 +157,8 @@ class ColonyMemory(Blocking):
         """Save what ``collect()`` returns every ``every`` seconds, and once more when the block is left.
 
         ``with mem.autobackup(collect, every=900):`` also saves at the interpreter's exit and on SIGTERM, SIGINT and
-        SIGHUP, never raises into the agent, and tells of itself in ``last_success`` and ``last_error``. The last backup
-        may take ``final_timeout`` seconds; ``backup_options`` are those of :meth:`backup`.
+        SIGHUP, never raises into the agent, and reports in ``last_success`` and ``last_error``. The last backup may
+        take ``final_timeout`` seconds; ``backup_options`` are those of :meth:`backup`.
         See :class:`colony_memory.schedule.autobackup.Autobackup`.
         """
         from colony_memory.schedule.autobackup import Autobackup
