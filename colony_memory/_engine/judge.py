@@ -231,7 +231,7 @@ def latest_without_pointer(state: State) -> State:
     distrusted = trust.require_signature or isinstance(state.refusal, UntrustedSnapshot)
     problem, state = state.problem, replace(state, refusal=None)
     state = mark_committed(state)
-    # Writers that name the previous snapshot sign the pointer too; without that, a newer one may have been removed.
+    # A snapshot that names the previous one was saved with a signed pointer: if that is gone, so may be newer ones.
     linked = [key for key, manifest in state.trusted.items() if follows_signed_pointer(manifest.raw)]
     state = _follow_newest(replace(state, signs=bool(linked)))
     if state.asked.pins and distrusted and linked and not trust.accept_legacy_pointer:

@@ -1,4 +1,4 @@
-"""What a label is, and looking at it: what a decision wants is read until it can be made."""
+"""The state of a label, and the look that finds it by reading whatever :func:`judge` wants until it can decide."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
     from colony_memory.trust import Trust
 
-# How often a label that other clients keep changing is looked at before what it shows then has to do.
+# Looks at a label that other clients keep changing; the last one counts, whatever it shows.
 _TRIES = 6
-# Manifests that are read at once; of others only what they say is kept.
+# Manifests read at once: only their parsed contents outlive the batch.
 _AT_ONCE = 256
-# Pins that are read: whoever can write to the vault can put as many there as they like, and of any size.
+# Pins that are read: whoever can write to the vault can put any number there, of any size.
 _MOST_PINS, _MOST_PIN_BYTES = 100, 10_000
-# Bytes of the page files of a catalogue: as many as one may have, of the size that writers give them.
+# Bytes of a catalogue's page files: the greatest number of them, at the size that writers give each.
 _MOST_PAGES = 16 * 2**20
 
 
 class Asked(Value):
     label: str
-    trust: Trust  # whom the client accepts
-    seen: tuple[str | int, ...]  # heads that were seen before the pointer was read, at_least of a restore included
-    now: datetime  # time of the host, for vaults that tell no times
-    everything: bool = False  # every snapshot has to be looked at, not only the latest
-    conditional: bool = True  # the vault writes on condition
-    verify: bool = True  # whether signatures are looked at
-    newer: bool = True  # where the pointer has to be proven, look for what is newer than the latest too
-    unremoved: frozenset[str] = frozenset()  # ids that are not removed, as this client's own pointer says in vain
+    trust: Trust  # issuers that the client accepts
+    seen: tuple[str | int, ...]  # heads seen before the pointer was read, a restore's at_least included
+    now: datetime  # the host's time, for vaults that tell none
+    everything: bool = False  # look at every snapshot, not only the latest
+    conditional: bool = True  # the vault offers conditional writes
+    verify: bool = True  # check signatures
+    newer: bool = True  # where the pointer has to be proven, look for snapshots newer than the latest too
+    unremoved: frozenset[str] = frozenset()  # ids still there, though this client's own pointer calls them removed
 
     @property
     def pins(self) -> bool:
@@ -58,41 +58,41 @@ class Asked(Value):
 
 
 class State(Value):
-    """A label: what was read of it, and what :func:`judge` concludes from that."""
+    """A label: its files as far as they were read, and the conclusions of :func:`judge`."""
 
     asked: Asked
-    text: str | None  # text of the pointer file, None where it is not there
-    pointer: Pointer  # what is believed of the pointer; blank, with generation 0, where nothing is
-    match: str = ABSENT  # the condition under which the text is still that, for Vault.put
+    text: str | None  # text of the pointer file, None where there is none
+    pointer: Pointer  # the pointer as far as it is believed; blank, with generation 0, where it is not
+    match: str = ABSENT  # condition for Vault.put under which the pointer file still has that text
     blind: str | None = None  # why the witness could not be asked, None where it could
-    files: LabelFiles | None = None  # its files, where they were listed
-    manifests: Mapping[str, Finding] = field(default_factory=dict)  # what was read of manifests, by id
-    latest_files: Mapping[str, StoredFile] = field(default_factory=dict)  # of newest manifests that were read for this
+    files: LabelFiles | None = None  # the label's files, None where they were not listed
+    manifests: Mapping[str, Finding] = field(default_factory=dict)  # results of reading manifests, by id
+    latest_files: Mapping[str, StoredFile] = field(default_factory=dict)  # files of the newest manifests read for this
     pages: Mapping[str, str | None] = field(default_factory=dict)  # texts of the catalogue's page files, as far as read
 
     follow: str | None = None  # id of the latest snapshot, None where there is none
-    # Id that the pointer file names, believed or not; empty where it names nothing, None where none can be read
+    # Id that the pointer file names, believed or not; empty where it names nothing, None where it is not readable
     written: str | None = None
-    signed: bool = False  # the pointer file carries a signature, of whatever worth
+    signed: bool = False  # the pointer file carries a signature, valid or not
     issuer: str | None = None  # the trusted issuer that signed the pointer, None where none is proven
-    # Identity of the label's history: by what was seen before, else by the pointer where it is believed, else by most
+    # Identity of the label's history: from the heads seen before, else from a believed pointer, else from most
     # snapshots
     stream: str | None = None
-    problem: str | None = None  # what is wrong with the pointer, None where nothing is
-    entries: tuple[Entry, ...] = ()  # every snapshot that is whole and not distrusted, newest first
-    # Those of them that the pointer names or lists; only on these anything is built
+    problem: str | None = None  # the fault of the pointer, None where it has none
+    entries: tuple[Entry, ...] = ()  # every whole snapshot that is not distrusted, newest first
+    # Ids of the entries that the pointer names or lists; only on these is anything built
     committed: frozenset[str] = frozenset()
-    waiting: frozenset[str] = frozenset()  # the others of them that may be the work of a backup under way
-    unproven: frozenset[str] = frozenset()  # and those that need what another client may be deleting
-    signs: bool = False  # a trusted manifest says that the pointer was signed when it was made
-    # What is wrong with each other manifest, by file name, those that are not trusted included
+    waiting: frozenset[str] = frozenset()  # ids of entries that may belong to a backup under way
+    unproven: frozenset[str] = frozenset()  # ids of entries that need files which another client may be deleting
+    signs: bool = False  # a trusted manifest shows that the pointer was signed when that was made
+    # Problems of all other manifests, untrusted ones included, by file name
     broken: Mapping[str, str] = field(default_factory=dict)
-    untrusted: Mapping[str, UntrustedSnapshot] = field(default_factory=dict)  # the errors of those, by id
+    untrusted: Mapping[str, UntrustedSnapshot] = field(default_factory=dict)  # errors of the untrusted ones, by id
     refusal: ColonyMemoryError | None = None  # why the latest cannot be given, None where it can
-    rollback: RollbackDetected | None = None  # why the label is taken to have been set back, None where it is not
-    compared: bool = False  # there was something to compare the pointer with, and it held
-    warnings: tuple[ColonyMemoryWarning, ...] = ()  # what was worked around
-    wants: Wants | None = None  # what has to be read first; everything else is provisional where there is anything
+    rollback: RollbackDetected | None = None  # why the label counts as rolled back, None where it does not
+    compared: bool = False  # the pointer was compared with a head seen before, and passed
+    warnings: tuple[ColonyMemoryWarning, ...] = ()  # faults that were worked around
+    wants: Wants | None = None  # what to read first, None where the state is final: else all the rest is provisional
 
     @property
     def label(self) -> str:
@@ -114,7 +114,7 @@ class State(Value):
 
     @property
     def doubt(self) -> UntrustedSnapshot | SnapshotCorrupt | ColonyMemoryError | None:
-        """Why nothing may be built upon this state, None where something may."""
+        """The error that forbids building on this state, else None."""
         return self.rollback or (None if isinstance(self.refusal, SnapshotCorrupt) else self.refusal)
 
     @property
@@ -129,17 +129,17 @@ class State(Value):
 
     @cached_property
     def counted(self) -> frozenset[str]:
-        """Ids of the restore points: what is committed, and what may be under way."""
+        """Ids of the restore points: committed snapshots, and those that may be under way."""
         return self.committed | self.waiting
 
     @cached_property
     def building(self) -> tuple[Entry, ...]:
-        """The rows of a catalogue: all that is committed, and nothing that may be under way or was removed."""
+        """The rows of a new catalogue: everything committed, nothing that may be under way or was removed."""
         return tuple(entry for entry in self.entries if entry.snapshot_id in self.committed)
 
     @property
     def rows(self) -> Sequence[Entry]:
-        """All that is listed, newest first, as far as it was looked at."""
+        """Listed snapshots, newest first: the committed ones if files were listed, else those of the pointer."""
         return self.building if self.files is not None else self.pointer.entries or ()
 
     @property
@@ -148,70 +148,70 @@ class State(Value):
 
     @property
     def ranked(self) -> tuple[Entry, ...]:
-        """Entries in the order in which they may become the latest: newest first, and last what was only refused."""
+        """Entries in the order in which they may become the latest: newest first, then those that were only refused."""
         refused = refused_only([entry.info for entry in self.entries])
         return tuple(sorted(self.entries, key=lambda entry: entry.snapshot_id in refused))
 
     @property
     def newest(self) -> Entry | None:
-        """The restore point that is the latest where no pointer says which is."""
+        """The restore point that is the latest where no pointer names one."""
         return next((entry for entry in self.ranked if entry.snapshot_id in self.counted), None)
 
     @property
     def trusted(self) -> dict[str, Manifest]:
-        read = ((each, self.manifests.get(each)) for each in self.listed.manifests if each not in self.untrusted)
-        return {each: manifest for each, manifest in read if isinstance(manifest, Manifest)}
+        findings = ((key, self.manifests.get(key)) for key in self.listed.manifests if key not in self.untrusted)
+        return {key: manifest for key, manifest in findings if isinstance(manifest, Manifest)}
 
     @cached_property
     def unsigned(self) -> tuple[str, ...]:
-        """Ids of what is older than signing, newest first: nobody signed it, and all that is trusted is newer."""
+        """Ids of unsigned snapshots older than any trusted one, newest first: they predate signing."""
         oldest = min((id_order(entry.snapshot_id) for entry in self.entries), default=(True, "~"))
-        found = [own for own, error in self.untrusted.items() if lacks_signature(error) and id_order(own) < oldest]
+        found = [key for key, error in self.untrusted.items() if lacks_signature(error) and id_order(key) < oldest]
         return tuple(sorted(found, key=id_order, reverse=True))
 
     @property
     def needs(self) -> dict[str, tuple[str, ...]]:
-        """Packs that each committed snapshot needs, none for one of format 1; what is not in it has to be read."""
+        """Packs that each committed snapshot needs, none for one of format 1; others' manifests have to be read."""
         rows = () if self.doubt is not None else self.building
         return {entry.snapshot_id: entry.packs for entry in rows if entry.packs or entry.info.format == FORMAT}
 
     @property
     def unmerged(self) -> tuple[Unmerged, ...]:
-        """The unmerged snapshots by our pointer, else, where an old client wrote it, by our newest manifest."""
+        """Unmerged snapshots by the pointer or, where an old client wrote that, by our newest manifest."""
         pointer, manifests = self.pointer, [m for m in self.manifests.values() if isinstance(m, Manifest)]
         if not pointer.generation:
             ours = [manifest for manifest in manifests if manifest.lineage.based_on is not None]
             newest = max(ours, key=lambda manifest: id_order(manifest.info.snapshot_id), default=None)
             return () if newest is None else newest.lineage.unmerged
-        known = {one.snapshot_id for one in pointer.unmerged}
-        # What met a conflict and is not listed lost its row to a pointer that another client wrote over it.
+        known = {item.snapshot_id for item in pointer.unmerged}
+        # A refused snapshot without a row lost it when another client overwrote the pointer.
         lost = [
-            one for manifest in manifests for one in manifest.lineage.unmerged
-            if one.snapshot_id == manifest.info.snapshot_id and one.refused and one.snapshot_id not in known
-            and pointer.entry(one.snapshot_id) is None and not pointer.took_out(one.snapshot_id)
+            item for manifest in manifests for item in manifest.lineage.unmerged
+            if item.snapshot_id == manifest.info.snapshot_id and item.refused and item.snapshot_id not in known
+            and pointer.entry(item.snapshot_id) is None and not pointer.took_out(item.snapshot_id)
         ]  # fmt: skip
         return (*pointer.unmerged, *lost)
 
     @property
     def shown(self) -> frozenset[str]:
-        """Ids of the newest snapshots that are listed, as many as it takes no further read to tell."""
+        """Ids of the newest listed snapshots, as many as are known without a further read."""
         rows = self.building if self.files is not None else self.pointer.catalog.front
         return frozenset((*(row.snapshot_id for row in rows), *filter(None, (self.follow,))))
 
     def lists(self, snapshot_id: str | None) -> bool:
-        own = snapshot_id or ""
+        key = snapshot_id or ""
         if self.files is not None:
-            return own in self.files.manifests and not self.pointer.took_out(own)
-        return self.pointer.entry(own) is not None
+            return key in self.files.manifests and not self.pointer.took_out(key)
+        return self.pointer.entry(key) is not None
 
     def entry(self, snapshot_id: str | None) -> Entry | None:
-        """The entry of a whole snapshot, else what the pointer lists of it, else None."""
-        own = next((entry for entry in self.entries if entry.snapshot_id == snapshot_id), None)
-        return own or (None if snapshot_id is None else self.pointer.entry(snapshot_id))
+        """The entry of a whole snapshot, else its row in the pointer, else None."""
+        found = next((entry for entry in self.entries if entry.snapshot_id == snapshot_id), None)
+        return found or (None if snapshot_id is None else self.pointer.entry(snapshot_id))
 
     @property
     def previous(self) -> dict[str, str] | None:
-        """A new manifest's word on the one before: what the pointer names, or nothing where that is not followed."""
+        """A new manifest's ``previous``: the snapshot that the pointer names, None where that is not followed."""
         named = self.pointer.snapshot_id
         entry = self.entry(named) if named == self.follow else None
         return None if entry is None else {"snapshot_id": entry.snapshot_id, "manifest_sha256": entry.manifest_sha256}
@@ -230,41 +230,41 @@ async def look(
     unremoved: frozenset[str] = frozenset(),
     files: LabelFiles | None = None,
 ) -> State:
-    """Read the pointer, and what else it takes to judge a label. What speaks against it counts only where the pointer
-    is still the same afterwards: other clients may have saved, or deleted, between the reads.
+    """Read the pointer, and all else it takes to judge a label. Objections count only if the pointer has not changed
+    since: other clients may have saved, or deleted, between the reads.
 
     ``everything`` looks at every snapshot, ``lenient`` goes on where the witness does not answer, ``newer`` looks for
-    what is newer than the latest where the pointer has to be proven: it may have been put back. ``files`` are of a
-    listing of an earlier moment, which stands only where nothing speaks against the label.
+    snapshots newer than the latest where the pointer has to be proven: it may have been put back. ``files`` are of an
+    earlier listing, which is used only if it raises no objection.
     """
-    for turn in range(_TRIES):
+    for attempt in range(_TRIES):
         seen, blind = () if at_least is None else (at_least,), None
-        try:  # before the pointer is read: others may move both
+        try:  # before the pointer is read, as other clients may move both
             seen = (*await session.seen(label), *seen)
         except ColonyMemoryError as error:
             if not lenient:
                 raise
             blind = message_of(error)
         text, match = await read_pointer_file(session, label)
-        how = (session.vault.conditional, verify, newer, unremoved)
-        asked = Asked(label, session.trust, seen, session.now(), everything, *how)
-        shown = files if turn == 0 else None
-        if shown is None and (listed or everything):
-            shown = await list_label(session, label)
-        state = await _decide(session, State(asked, text, Pointer(label, None), match, blind, shown))
-        against = bool(state.refusal or state.rollback or state.problem) or None in state.pages.values()
-        if turn == 0 and files is not None and (against or state.broken):
+        options = (session.vault.conditional, verify, newer, unremoved)
+        asked = Asked(label, session.trust, seen, session.now(), everything, *options)
+        label_files = files if attempt == 0 else None
+        if label_files is None and (listed or everything):
+            label_files = await list_label(session, label)
+        state = await _decide(session, State(asked, text, Pointer(label, None), match, blind, label_files))
+        disputed = bool(state.refusal or state.rollback or state.problem) or None in state.pages.values()
+        if attempt == 0 and files is not None and (disputed or state.broken):
             continue
-        if not against or state.first or (await read_pointer_file(session, label))[0] == text:
+        if not disputed or state.first or (await read_pointer_file(session, label))[0] == text:
             break
     if not state.rollback and not state.refusal and state.head:
-        # Whoever proves a pointer notes its head.
+        # Readers note a proven head too.
         await session.note(label, state.pointer, proven=state.proven)
     return state
 
 
 async def read_pointer_file(session: Session, label: str) -> tuple[str | None, str]:
-    """The text of the pointer, None where it is not there, and the condition under which that is still so."""
+    """The pointer's text, None if there is none, and the condition for a write under which it has not changed."""
     file = await session.vault.get(latest_filename(label))
     return (None, ABSENT) if file is None else (file.content, file.etag or ANY)
 
@@ -274,39 +274,39 @@ async def list_label(session: Session, label: str) -> LabelFiles:
 
 
 async def _decide(session: Session, state: State) -> State:
-    """Read what a decision on a label wants, until it is made."""
+    """Judge a label, reading whatever :func:`judge` wants until it decides."""
     label, manifests, newest, pages = state.label, dict[str, Finding](), dict[str, StoredFile](), dict(state.pages)
-    files = None if state.files is None else await _with_ends(session, state.files)
+    files = None if state.files is None else await _without_expired_pins(session, state.files)
     while True:
-        found = judge(replace(state, files=files, manifests=manifests, latest_files=newest, pages=pages))
-        if found.wants is None:
+        judged = judge(replace(state, files=files, manifests=manifests, latest_files=newest, pages=pages))
+        if judged.wants is None:
             break
-        if found.wants.listing:
-            files = await _with_ends(session, await list_label(session, label))
-        pages |= await _read_pages(session, found.wants.pages)
+        if judged.wants.listing:
+            files = await _without_expired_pins(session, await list_label(session, label))
+        pages |= await _read_pages(session, judged.wants.pages)
         manifests |= await read_manifests(
-            session, label, found.wants.manifests, verify=state.asked.verify, newest=newest
+            session, label, judged.wants.manifests, verify=state.asked.verify, newest=newest
         )
-    if found.files is None or found.text is None or found.refusal is not None or found.rollback is not None:
-        return found
-    return replace(found, files=replace(found.files, named=frozenset(found.pointer.catalog.files)))
+    if judged.files is None or judged.text is None or judged.refusal is not None or judged.rollback is not None:
+        return judged
+    return replace(judged, files=replace(judged.files, named=frozenset(judged.pointer.catalog.files)))
 
 
 async def _read_pages(session: Session, names: Sequence[str]) -> dict[str, str | None]:
-    """Page files of a catalogue, None for one that is not there or too large: the catalogue ends before it then."""
+    """Page files of a catalogue, None for a missing or too large one: the catalogue then ends before it."""
     try:
-        read = await session.vault.get_many(names, at_most=_MOST_PAGES)
+        files = await session.vault.get_many(names, at_most=_MOST_PAGES)
     except (SnapshotCorrupt, Unreadable):
         return dict.fromkeys(names)
-    left, found = most_held(session) // 2, dict[str, str | None]()
-    for name, file in read.items():
-        left -= 0 if file is None else weight_of_file(file.content)
-        found[name] = None if file is None or left < 0 else file.content
-    return found
+    budget, texts = most_held(session) // 2, dict[str, str | None]()
+    for name, file in files.items():
+        budget -= 0 if file is None else weight_of_file(file.content)
+        texts[name] = None if file is None or budget < 0 else file.content
+    return texts
 
 
 async def list_files(session: Session, state: State) -> State:
-    """The same label with its files, listed now, judged by the pointer that was read."""
+    """The state with the label's files, listed now and judged by the same pointer."""
     if state.files is not None:
         return state
     files = await list_label(session, state.label)
@@ -322,41 +322,41 @@ async def read_manifests(
     verify: bool = True,
     newest: dict[str, StoredFile] | None = None,
 ) -> dict[str, Finding]:
-    """Manifests by id, or what is wrong with each, None where it lacks; ``newest`` gets the newest one's file."""
-    names, found = {each: manifest_filename(label, each) for each in ids}, dict[str, Finding]()
+    """Manifests by id: each one, or its error, or None if it is missing. The newest one's file goes into ``newest``."""
+    names, found = {key: manifest_filename(label, key) for key in ids}, dict[str, Finding]()
     last = max(names, key=id_order, default="")
-    # Another verb of this client, in another thread or task, may forget one meanwhile.
-    known = {each: own for each, name in names.items() if (own := session.manifests.get(name)) is not None}
-    unread = [each for each in names if each not in known]
+    # A verb of this client in another thread or task may clear the cache meanwhile.
+    manifests = {key: cached for key, name in names.items() if (cached := session.manifests.get(name)) is not None}
+    unread = [key for key in names if key not in manifests]
     for start in range(0, len(unread), _AT_ONCE):
         batch = unread[start : start + _AT_ONCE]
         try:
-            files = await session.vault.get_many((names[each] for each in batch), at_most=most_held(session) // 4)
-        except SnapshotCorrupt as error:  # all of them take too much
-            for each in batch if len(batch) > 1 else ():
-                found |= await read_manifests(session, label, [each], verify=verify)
+            files = await session.vault.get_many((names[key] for key in batch), at_most=most_held(session) // 4)
+        except SnapshotCorrupt as error:  # together they are too large
+            for snapshot_id in batch if len(batch) > 1 else ():
+                found |= await read_manifests(session, label, [snapshot_id], verify=verify)
             found.setdefault(batch[0], error)
             continue
-        for each, file in zip(batch, files.values(), strict=True):
-            found[each] = None
+        for snapshot_id, file in zip(batch, files.values(), strict=True):
+            found[snapshot_id] = None
             if file is None:
                 continue
-            if each == last and newest is not None:
-                newest[names[each]] = file
+            if snapshot_id == last and newest is not None:
+                newest[names[snapshot_id]] = file
             try:
-                known[each] = session.read_manifest(file.content, label=label, snapshot_id=each)
-                session.manifests[names[each]] = known[each]
+                manifests[snapshot_id] = session.read_manifest(file.content, label=label, snapshot_id=snapshot_id)
+                session.manifests[names[snapshot_id]] = manifests[snapshot_id]
             except SnapshotCorrupt as error:
-                found[each] = error
-    for each, manifest in known.items():
-        found[each] = manifest
+                found[snapshot_id] = error
+    for snapshot_id, manifest in manifests.items():
+        found[snapshot_id] = manifest
         try:
             session.trust.judge(manifest.raw, verify=verify)
         except (SnapshotCorrupt, UntrustedSnapshot) as error:
-            found[each] = error
+            found[snapshot_id] = error
         except ColonyMemoryError:
-            # The extra that checks signatures is missing. Nobody is pinned, so nothing speaks against the snapshot.
-            log(f"the signature of snapshot {each} was not checked")
+            # The extra that checks signatures is not installed. No issuer is pinned, so this is no objection.
+            log(f"the signature of snapshot {snapshot_id} was not checked")
     return found
 
 
@@ -366,15 +366,15 @@ def tell(state: State) -> None:
 
 
 def require_sound(state: State) -> State:
-    """The state, where nothing speaks against following it."""
-    against = state.rollback or state.refusal
-    if against is not None:
-        raise against
+    """The state, if its latest may be followed; else raises why not."""
+    objection = state.rollback or state.refusal
+    if objection is not None:
+        raise objection
     return state
 
 
 def require_believed(state: State) -> State:
-    """The state, where something may be built upon it: damage alone is no hindrance."""
+    """The state, if snapshots may be built on it; else raises why not. Damage alone is no hindrance."""
     if state.doubt is not None:
         raise state.doubt
     return state
@@ -393,27 +393,27 @@ async def look_at_all(session: Session, label: str, doing: str) -> State:
 
 
 def forget(state: State, problems: Mapping[str, str]) -> State:
-    """The same with snapshots found broken: what is wrong with each, by id."""
+    """The state with snapshots moved from its entries to the broken ones; ``problems`` are by id."""
     if not problems:
         return state
     entries = tuple(entry for entry in state.entries if entry.snapshot_id not in problems)
-    broken = {manifest_filename(state.label, own): why for own, why in problems.items()}
+    broken = {manifest_filename(state.label, key): problem for key, problem in problems.items()}
     return replace(state, entries=entries, broken={**state.broken, **broken})
 
 
-async def _with_ends(session: Session, files: LabelFiles) -> LabelFiles:
-    """The label's files without the pins that have ended, by the clock of the vault or the host that is behind."""
-    names = {each: pin_filename(files.label, each) for each in sorted(files.pins & {*files.manifests}, key=id_order)}
-    sizes = ((each, files.files[name].size, len(pin_text(files.label, each))) for each, name in names.items())
-    ending = [each for each, size, lasting in sizes if size is None or lasting != size <= _MOST_PIN_BYTES]
+async def _without_expired_pins(session: Session, files: LabelFiles) -> LabelFiles:
+    """The label's files without expired pins, by the vault's clock or the host's, whichever is behind."""
+    names = {key: pin_filename(files.label, key) for key in sorted(files.pins & {*files.manifests}, key=id_order)}
+    sizes = ((key, files.files[name].size, len(pin_text(files.label, key))) for key, name in names.items())
+    ending = [key for key, size, endless in sizes if size is None or endless != size <= _MOST_PIN_BYTES]
     if not ending:
         return files
     try:
-        read = await session.vault.get_many(names[each] for each in ending[-_MOST_PINS:])
+        found = await session.vault.get_many(names[key] for key in ending[-_MOST_PINS:])
     except VaultError as error:
         log(f"whether pins of label {files.label!r} have ended is not known, so they count: {message_of(error)}")
         return files
     now = min(session.now(), (files.listing and files.listing.reached) or session.now())
-    ends = {each: end for each in ending if (file := read.get(names[each])) and (end := read_end(file.content))}
-    lasting = {each: end for each, end in ends.items() if end > now}
+    ends = {key: end for key in ending if (file := found.get(names[key])) and (end := read_end(file.content))}
+    lasting = {key: end for key, end in ends.items() if end > now}
     return replace(files, pins=files.pins - (ends.keys() - lasting.keys()), pin_ends=lasting)
