@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory._boundary import is_coroutine, require_call, require_text, several
 from colony_memory._engine.basis import BasisHome, MemoryHome
-from colony_memory._engine.observe import hold, most_held, outside_verbs, tally
+from colony_memory._engine.observe import charge_manifest, manifest_budget, outside_verbs, tally
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.json import printable, weight
 from colony_memory._format.names import manifest_filename, read_head, stamp
@@ -126,10 +126,10 @@ class Session(Record, eq=False):
 
     def read_manifest(self, text: str, *, label: str, snapshot_id: str) -> Manifest:
         """Read a manifest that is then to be remembered; where that becomes too much, all others are forgotten."""
-        hold(self, manifest_filename(label, snapshot_id), text)
+        charge_manifest(self, manifest_filename(label, snapshot_id), text)
         manifest, own = read_manifest(text, label=label, snapshot_id=snapshot_id), weight(text)
         self._weight += own
-        if self._weight > most_held(self):
+        if self._weight > manifest_budget(self):
             self.manifests.clear()
             self._weight = own
         return manifest

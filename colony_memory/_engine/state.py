@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge import Finding, judge
 from colony_memory._engine.label import LabelFiles, pin_text, read_end, read_label, require_complete
-from colony_memory._engine.observe import most_held
+from colony_memory._engine.observe import manifest_budget
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY, StoredFile, Unreadable
 from colony_memory._format import FORMAT
@@ -298,7 +298,7 @@ async def _read_pages(session: Session, names: Sequence[str]) -> dict[str, str |
         files = await session.vault.get_many(names, at_most=_MOST_PAGES)
     except (SnapshotCorrupt, Unreadable):
         return dict.fromkeys(names)
-    budget, texts = most_held(session) // 2, dict[str, str | None]()
+    budget, texts = manifest_budget(session) // 2, dict[str, str | None]()
     for name, file in files.items():
         budget -= 0 if file is None else weight_of_file(file.content)
         texts[name] = None if file is None or budget < 0 else file.content
@@ -331,7 +331,7 @@ async def read_manifests(
     for start in range(0, len(unread), _AT_ONCE):
         batch = unread[start : start + _AT_ONCE]
         try:
-            files = await session.vault.get_many((names[key] for key in batch), at_most=most_held(session) // 4)
+            files = await session.vault.get_many((names[key] for key in batch), at_most=manifest_budget(session) // 4)
         except SnapshotCorrupt as error:  # together they are too large
             for snapshot_id in batch if len(batch) > 1 else ():
                 found |= await read_manifests(session, label, [snapshot_id], verify=verify)

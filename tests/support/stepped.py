@@ -24,7 +24,7 @@ class Stepped(Vault):
     async def compute(self, function, *args, **kwargs):
         return function(*args, **kwargs)
 
-    async def gather(self, names, told=lambda name: None, read=None):
+    async def gather(self, names, on_read=lambda name: None, read=None):
         return [await (read or self.get)(name) for name in names]
 
 
