@@ -1,4 +1,4 @@
-"""The memory of one client, and its warnings."""
+"""The state of one client, and its warnings."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ if TYPE_CHECKING:
     from colony_memory.witness import Witness
 
 
-# A client says that stored bytes are good for so long without reading them again.
+# A client vouches for stored bytes for so long without reading them again.
 _PROOF_LASTS = timedelta(days=1)
-# Snapshots whose names a client remembers.
+# Snapshots whose document names a client remembers.
 _NAMES_OF = 16
 
 
 class Session(Record, eq=False):
-    vault: Vault  # where the snapshots are
-    signer: Signer | None  # signs what this client writes
-    max_bytes: int  # of plain text, to read or write at most
+    vault: Vault  # home of the snapshots
+    signer: Signer | None  # signs this client's snapshots and pointers, None to sign nothing
+    max_bytes: int  # of plain text, per snapshot read or written
     trusted_issuers: str | Iterable[str] | Mapping[str, str | None] | None = None
     require_signature: bool | None = None
     accept_legacy_pointer: bool = False
-    witness: Witness | None = None  # keeps outside of the vault how far each label has come
-    on_event: Callable[[Event | LifecycleEvent], None] | None = None  # told of files, and of how each verb ended
+    witness: Witness | None = None  # keeps the newest head of each label outside of the vault
+    on_event: Callable[[Event | LifecycleEvent], None] | None = None  # hears of files, and of the end of each verb
     wire: str | None = None
-    recipients: Recipients | None = None  # whom what it writes is encrypted to, None where it writes in the clear
-    identities: Identities | None = None  # what opens what is encrypted, None where there is nothing
+    recipients: Recipients | None = None  # of encrypted snapshots, None to write in the clear
+    identities: Identities | None = None  # keys that decrypt snapshots, None where there are none
     now: Callable[[], datetime] = partial(datetime.now, timezone.utc)
-    __repr__ = object.__repr__  # which shows no key
+    __repr__ = object.__repr__  # shows no key
 
     def __post_init__(self) -> None:
         require_call("on_event", self.on_event)
@@ -66,19 +66,19 @@ class Session(Record, eq=False):
         elif self.trusted_issuers is not None:
             self.trusted_issuers = several("trusted_issuers", self.trusted_issuers)  # it is read more than once
         self.manifests: dict[str, Manifest] = {}  # manifests that were read, by file name; they never change
-        self._weight = 0  # of these
-        self.good: dict[str, datetime] = {}  # when every byte of a snapshot was read or written last, likewise
-        self.newest: dict[str, str] = {}  # the newest id of its own, by label
-        self.heads: dict[str, str] = {}  # the newest head that was proven to this client, by label
-        self.homes: dict[str, BasisHome] = {}  # of the basis of each label: a folder's index, as long as that is locked
-        self.writers: dict[str, int] = {}  # threads that save or restore a label just now
+        self._weight = 0  # bytes of memory that these take
+        self.good: dict[str, datetime] = {}  # times at which a snapshot was last read or written in full, likewise
+        self.newest: dict[str, str] = {}  # newest id drawn by this client, by label
+        self.heads: dict[str, str] = {}  # newest head proven to this client, by label
+        self.homes: dict[str, BasisHome] = {}  # homes of the bases, by label: a folder's index while that is locked
+        self.writers: dict[str, int] = {}  # threads that are saving or restoring, by label
         self._locks: dict[tuple[int, str], threading.Lock] = {}
-        self.parents: dict[str, Parent] = {}  # what the next snapshot of format 2 goes on from, by label
-        self.notes = True  # the witness is told what was seen, and not only asked
-        self.opened: dict[str, Unsealed] = {}  # what it knows of encrypted snapshots, by the digest of the manifest
-        self.names: dict[str, tuple[str, ...]] = {}  # names of the documents that it saved or read last, likewise
-        self.attributes: dict[str, str] = {}  # of the folder that it saved last, by label, where no index keeps them
-        self.told_of_lock = False  # it was looked at whether this client opens what it writes
+        self.parents: dict[str, Parent] = {}  # parents of the next snapshots of format 2, by label
+        self.notes = True  # heads are recorded with the witness, not only read from it
+        self.opened: dict[str, Unsealed] = {}  # facts of encrypted snapshots, by digest of the manifest
+        self.names: dict[str, tuple[str, ...]] = {}  # document names of the snapshots saved or read last, likewise
+        self.attributes: dict[str, str] = {}  # of the folder saved last, by label, where no index keeps them
+        self.told_of_lock = False  # this client was checked for identities that open its own snapshots
         self._streams: dict[str, str] = {}
         self.origins: dict[str, str | None] = {}
         if self.trust.pins:
@@ -86,12 +86,12 @@ class Session(Record, eq=False):
 
     @property
     def format(self) -> str:
-        """Wire format of what this client writes; 1 without zstd: a backup of another kind is better than none."""
+        """Wire format of this client's snapshots; 1 without zstd: a backup of another kind is better than none."""
         return FORMAT if self.lacks_zstd else self.wire or self.vault.snapshot_format
 
     @property
     def lacks_zstd(self) -> bool:
-        """True if the vault is for another format than the one that this client can write."""
+        """True if the vault is for format 2 and this client cannot write that."""
         if self.wire is not None or self.vault.snapshot_format != FORMAT_2:
             return False
         from colony_memory._format.v2.zstd import is_installed
@@ -100,42 +100,42 @@ class Session(Record, eq=False):
 
     @property
     def trust(self) -> Trust:
-        """The issuers that this client accepts; the signer may be exchanged at any time."""
+        """The issuers that this client accepts; computed anew, as the signer may be exchanged at any time."""
         if self.signer is None and self.trusted_issuers is None and self.require_signature is None:
             return OPEN
-        own, legacy = None if self.signer is None else did_key_of(self.signer), self.accept_legacy_pointer
-        return read_trust(self.trusted_issuers, self.require_signature, accept_legacy_pointer=legacy, signer=own)
+        issuer, legacy = None if self.signer is None else did_key_of(self.signer), self.accept_legacy_pointer
+        return read_trust(self.trusted_issuers, self.require_signature, accept_legacy_pointer=legacy, signer=issuer)
 
     def open(self) -> Session:
-        """The same client, pinning nobody: for what is done to snapshots that it does not trust."""
-        other = copy.copy(self)
-        other.signer = other.witness = other.trusted_issuers = other.require_signature = None
-        other.good = {}
-        return other
+        """The same client without pinned issuers, for work on snapshots that it does not trust."""
+        session = copy.copy(self)
+        session.signer = session.witness = session.trusted_issuers = session.require_signature = None
+        session.good = {}
+        return session
 
     def unnoticed(self) -> Session:
-        """The same client for a look that leaves no trace, neither in it nor with the witness, whom it asks."""
-        other = copy.copy(self)
-        other.heads, other.newest, other.good = dict(self.heads), dict(self.newest), dict(self.good)
-        other.homes = {label: MemoryHome(home.read()) for label, home in self.homes.items()}
-        other.notes = False
-        return other
+        """The same client for a look that asks the witness, but leaves no trace there nor in this client."""
+        session = copy.copy(self)
+        session.heads, session.newest, session.good = dict(self.heads), dict(self.newest), dict(self.good)
+        session.homes = {label: MemoryHome(home.read()) for label, home in self.homes.items()}
+        session.notes = False
+        return session
 
     def proved(self, label: str, snapshot_id: str) -> None:
         self.good[manifest_filename(label, snapshot_id)] = self.now()
 
     def read_manifest(self, text: str, *, label: str, snapshot_id: str) -> Manifest:
-        """Read a manifest that is then to be remembered; where that becomes too much, all others are forgotten."""
+        """Read a manifest that the caller then caches; where the cache grows too large, all others are dropped."""
         charge_manifest(self, manifest_filename(label, snapshot_id), text)
-        manifest, own = read_manifest(text, label=label, snapshot_id=snapshot_id), weight(text)
-        self._weight += own
+        manifest, size = read_manifest(text, label=label, snapshot_id=snapshot_id), weight(text)
+        self._weight += size
         if self._weight > manifest_budget(self):
             self.manifests.clear()
-            self._weight = own
+            self._weight = size
         return manifest
 
     def learn(self, manifest_sha256: str, documents: Iterable[str]) -> None:
-        """Remember the names of a snapshot, which its manifest may not tell; of the last few alone."""
+        """Remember a snapshot's document names, which its manifest may lack; kept for the last few snapshots."""
         self.names[manifest_sha256] = tuple(printable(name) for name in sorted(documents))
         for old in [*self.names][:-_NAMES_OF]:
             self.names.pop(old, None)
@@ -145,7 +145,7 @@ class Session(Record, eq=False):
         return since is not None and abs(self.now() - since) < _PROOF_LASTS
 
     def known_info(self, entry: Entry, info: SnapshotInfo | None = None) -> SnapshotInfo:
-        """The summary with what was seen of the snapshot; ``info`` in place of the entry's own."""
+        """The summary of a snapshot, ``info`` or else the entry's, with all that this client learned of it."""
         opened, names = self.opened.get(entry.manifest_sha256), self.names.get(entry.manifest_sha256)
         info = info or entry.info
         if opened is not None:
@@ -157,10 +157,10 @@ class Session(Record, eq=False):
 
     @asynccontextmanager
     async def writing(self, label: str) -> AsyncIterator[BasisHome]:
-        """Save or restore a label as the only one in this client: its threads, tasks and timers are one writer. A verb
-        that the same thread begins meanwhile, as a signal's handler may, goes on at once.
+        """Hold the label's lock while it is saved or restored: a client's threads, tasks and timers are one writer. A
+        verb that the same thread begins meanwhile, as a signal handler may, does not wait.
         """
-        # By process: a lock that another thread has at a fork is never given back in the child.
+        # By process: a lock that another thread holds at a fork is never released in the child.
         lock = self._locks.setdefault((os.getpid(), label), self.vault.new_lock())
         await self.vault.acquire(lock)
         outer = self.writers.get(label)
@@ -173,7 +173,7 @@ class Session(Record, eq=False):
             lock.release()
 
     def origin(self, label: str) -> str | None:
-        """Whose a snapshot of this memory is: drawn for a folder, which its index keeps; of this host by value."""
+        """The origin of this memory's snapshots: drawn for a folder, and kept in its index; by value, the host's."""
         home = self.home(label)
         basis = home.read()
         if basis.origin is None and isinstance(home, MemoryHome):
@@ -193,7 +193,7 @@ class Session(Record, eq=False):
         return os.urandom(3).hex()
 
     def stream(self, label: str) -> str:
-        """Identity of the history that this client begins where a label has none, the same each time."""
+        """Identity of the history that this client begins for a label without one, the same each time."""
         return self._streams.setdefault(label, self.draw_stream())
 
     @staticmethod
@@ -201,17 +201,17 @@ class Session(Record, eq=False):
         return os.urandom(8).hex()
 
     def tell(self, action: Literal["upload", "download", "delete"], name: str, done: int, total: int) -> None:
-        """Tell ``on_event`` of a file; after one that fails, a verb tells of no more files."""
-        own = tally()
-        if self.on_event is None or (own is not None and own.muted):
+        """Report a file to ``on_event``; once that fails, the verb reports no more files."""
+        counts = tally()
+        if self.on_event is None or (counts is not None and counts.muted):
             return
         from colony_memory._events import Event
 
-        if not self.hand(Event(action, name, done, total)) and own is not None:
-            own.muted = True
+        if not self.hand(Event(action, name, done, total)) and counts is not None:
+            counts.muted = True
 
     def hand(self, event: Event | LifecycleEvent) -> bool:
-        """Hand an event to ``on_event``, whose failure is logged and concerns no verb; whether it took it."""
+        """Hand an event to ``on_event``; a failure is logged, and does not concern the verb. True if it succeeded."""
         if self.on_event is None:
             return True
         try:
@@ -226,7 +226,7 @@ class Session(Record, eq=False):
         return True
 
     async def seen(self, label: str) -> list[str]:
-        """Heads of the label that were seen before, to be asked for first, since others may move them."""
+        """Heads seen of the label before; to be read before the pointer, as other clients may move both."""
         head = None
         try:
             if self.witness is not None and (head := await self.vault.compute(self.witness.read, label)) is not None:
@@ -236,10 +236,10 @@ class Session(Record, eq=False):
         except Exception as error:
             what = f"the witness cannot say what was seen of label {label!r}, so a rollback could go unnoticed"
             raise ColonyMemoryError(f"{what}: {message_of(error)}") from error
-        return [each for each in (self.heads.get(label), head) if each]
+        return [known for known in (self.heads.get(label), head) if known]
 
     async def note(self, label: str, pointer: Pointer, *, proven: bool) -> None:
-        """Remember the head of a pointer that was just read or written; one without a generation tells nothing."""
+        """Remember the head of a pointer just read or written; one without a generation proves nothing."""
         head = f"{pointer.head}:{pointer.stream}" if pointer.head and pointer.stream else pointer.head
         known = self.heads.get(label)
         if not head or head == known:
@@ -248,12 +248,12 @@ class Session(Record, eq=False):
             if known is None or read_head(known).generation <= read_head(head).generation:
                 self.heads[label] = head
         elif self.trust.pins:
-            return  # anyone may have written it, and what a witness remembers never goes back
+            return  # anyone may have written it, and a witness never goes back
         if self.witness is None or not self.notes:
             return
         try:
             await self.vault.change(self.witness.record, label, head)
-        except Exception as error:  # noqa: BLE001 - what it did is done, and any witness may fail in its own way
+        except Exception as error:  # noqa: BLE001 - the verb's work is done, and any witness may fail in its own way
             warn(f"label {label!r} is at {head}, and the witness could not record it: {message_of(error)}")
 
 

@@ -205,7 +205,7 @@ class Vault:
     async def get_many(
         self, names: Iterable[str], tell: Tell | None = None, *, at_most: int | None = None, shelf: Shelf | None = None
     ) -> dict[str, StoredFile | None]:
-        """Files by name, packs by way of ``shelf``; ``tell`` hears of reads. Raises SnapshotCorrupt over ``at_most``."""
+        """Files by name, packs through ``shelf``; ``tell`` hears of reads. Raises SnapshotCorrupt over ``at_most``."""
         lock, left, names = threading.Lock(), at_most, dict.fromkeys(names)
 
         def charge(name: str, content: str = "") -> None:
