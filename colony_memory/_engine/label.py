@@ -1,4 +1,4 @@
-"""Pure: what a backend's replies say, checked, and the files of one label as a listing shows them."""
+"""Pure: a backend's replies, checked, and the files of one label as a listing shows them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from colony_memory.exceptions import VaultError, VaultUnavailable
 
 class ListedFile(NamedTuple):
     size: int | None  # bytes, None where the vault does not tell
-    time: datetime | object = None  # of the last write, as the vault tells it; of most files nobody asks for it
+    time: datetime | object = None  # of the last write, as the vault tells it; parsed on demand, as most are not used
 
     @property
     def updated(self) -> datetime | None:
@@ -34,40 +34,40 @@ class ListedFile(NamedTuple):
 
 
 class Listing(Value):
-    prefix: str  # what the names of all its files begin with
+    prefix: str  # common to the names of all its files
     files: Mapping[str, ListedFile]
     complete: bool = True  # the vault listed everything
-    clock: datetime | None = None  # when it was made, where the vault says so
-    written: datetime | None = None  # a later time at which a file is taken to be written
+    clock: datetime | None = None  # time of the listing, where the vault tells it
+    written: datetime | None = None  # a later time at which a write is assumed
 
     @cached_property
     def now(self) -> datetime | None:
-        """Newest time that the vault shows of any of them, None where it shows none."""
-        shown = (*(stored.updated for stored in self.files.values()), self.written)
-        return max(filter(None, shown), default=None) if any(shown[:-1]) else None
+        """Newest time of any file, or ``written``; None where the vault shows no times."""
+        times = (*(file.updated for file in self.files.values()), self.written)
+        return max(filter(None, times), default=None) if any(times[:-1]) else None
 
     @property
     def reached(self) -> datetime | None:
-        # But nothing that is still to come: one file of a wrong clock would make all others look old
+        # Capped at the vault's own time: one file with a time in the future would make all others look old.
         return self.now if None in (self.now, self.clock) else min(self.now, self.clock)  # type: ignore[type-var]
 
 
 def require_complete(listing: Listing | LabelFiles, what: str, doing: str) -> None:
-    """Raise a VaultError where the list is cut, since then nothing can be said of what it does not name."""
+    """Raises VaultError if the list is cut short: that a file is not in it then proves nothing."""
     if not listing.complete:
         raise VaultError(f"{doing} is refused: the vault's list of {what} is cut short, and may hide files that matter")
 
 
 def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None) -> Listing:
-    """A reply that lists files, of which those whose names start so are taken, or only certain ones of them."""
+    """The files of a listing reply that start with the prefix, and of these those in ``only`` if that is given."""
     reply = unwrap(reply)
-    told = reply if isinstance(reply, dict) else {"items": reply}
-    items = told["items"] if told.get("items") is not None else told.get("files")
+    fields = reply if isinstance(reply, dict) else {"items": reply}
+    items = fields["items"] if fields.get("items") is not None else fields.get("files")
     if not isinstance(items, list):
-        # An empty vault answers with an empty list; a torn reply must not read as one.
+        # An empty vault answers with an empty list; a torn reply must not pass for one.
         raise VaultUnavailable(f"listing {prefix}* failed: the reply has no list of files, try again")
-    total = told.get("total")
-    cut = told.get("has_more") or told.get("next_cursor") or (isinstance(total, int) and total > len(items))
+    total = fields.get("total")
+    is_cut = fields.get("has_more") or fields.get("next_cursor") or (isinstance(total, int) and total > len(items))
     files = {}
     for item in items:
         entry = item if isinstance(item, dict) else {"filename": item}
@@ -77,11 +77,11 @@ def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None)
         if name.startswith(prefix) and (only is None or name in only):
             size = entry.get("content_size")
             files[name] = ListedFile(size if isinstance(size, int) else None, entry.get("updated_at"))
-    return Listing(prefix, files, not cut, moment(told.get("now")))
+    return Listing(prefix, files, not is_cut, moment(fields.get("now")))
 
 
 def moment(text: object) -> datetime | None:
-    """A time as the vault writes it, or None. Without a zone it is UTC."""
+    """A time as the vault writes it, None if it is none. Without a zone it is UTC."""
     if not isinstance(text, str):
         return None
     try:
@@ -92,7 +92,7 @@ def moment(text: object) -> datetime | None:
 
 
 def proves(reply: Any, name: str, size: int, doing: str) -> bool:
-    """True if the reply to an upload names the file and its size."""
+    """True if the reply to an upload names the file and its size; a wrong name or size is a VaultError."""
     if not isinstance(reply, dict):
         return False
     named, stored = reply.get("filename", reply.get("name")), reply.get("content_size")
@@ -103,9 +103,9 @@ def proves(reply: Any, name: str, size: int, doing: str) -> bool:
     return isinstance(named, str) and type(stored) is int
 
 
-# So many names are in a message.
+# Names in a message, at most.
 _NAMED = 8
-#: What is younger may be the work of a backup, an import or a deletion that is under way.
+#: Files younger than this may belong to a backup, an import or a deletion that is under way.
 GRACE = timedelta(hours=1)
 
 
@@ -113,21 +113,21 @@ class LabelFiles(Value):
     label: str
     files: Mapping[str, ListedFile] = field(default_factory=dict)  # size and time of each, by name
     complete: bool = True  # the vault listed everything
-    manifests: tuple[str, ...] = ()  # ids of the snapshots whose manifest is there, newest first
+    manifests: tuple[str, ...] = ()  # ids of the snapshots that have a manifest, newest first
     parts: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # names of part files by id and number
-    packs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # the same of packs, whoever needs them
-    pins: frozenset[str] = frozenset()  # ids that are pinned
-    listing: Listing | None = None  # the listing, which may be of other labels too
+    packs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # names of pack files, likewise
+    pins: frozenset[str] = frozenset()  # ids of pinned snapshots
+    listing: Listing | None = None  # the listing, which may span other labels too
     pages: tuple[str, ...] = ()  # names of the page files of catalogues
-    named: frozenset[str] | None = None  # those of them that the believed pointer names, None where there is none
-    pin_ends: Mapping[str, datetime] = field(default_factory=dict)  # when those end that end by themselves
+    named: frozenset[str] | None = None  # the pages that the believed pointer names, None where none is believed
+    pin_ends: Mapping[str, datetime] = field(default_factory=dict)  # times at which pins expire, by id, if they do
 
     def pinned(self, snapshot_id: str) -> dict[str, Any]:
         end = self.pin_ends.get(snapshot_id)
         return {"pinned": snapshot_id in self.pins, "pinned_until": end and stamp(end)}
 
     def as_of(self, moment: datetime) -> LabelFiles:
-        """The same as a listing would show it after a file was written at a time, by which age is told."""
+        """The label as a listing would show it after a write at some time, by which ages are told."""
         return self if self.listing is None else replace(self, listing=replace(self.listing, written=moment))
 
     @cached_property
@@ -136,11 +136,11 @@ class LabelFiles(Value):
 
     @property
     def orphans(self) -> dict[str, tuple[str, ...]]:
-        there = set(self.manifests)
-        return {each: tuple(found.values()) for each, found in self.parts.items() if each not in there}
+        complete = set(self.manifests)
+        return {key: tuple(parts.values()) for key, parts in self.parts.items() if key not in complete}
 
     def owned(self, snapshot_id: str) -> list[str]:
-        """Every file that is there, is named after the snapshot and is of use to no other, its manifest first."""
+        """Listed files named after a snapshot that no other needs, so not its packs; its manifest comes first."""
         first = (manifest_filename(self.label, snapshot_id), pin_filename(self.label, snapshot_id))
         return [name for name in (*first, *self.parts.get(snapshot_id, {}).values()) if name in self.files]
 
@@ -149,7 +149,7 @@ class LabelFiles(Value):
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     def written(self, names: Iterable[str]) -> list[datetime] | None:
-        """When these files were written, by the vault's clock; None where it does not tell of each."""
+        """Times at which these files were written, by the vault's clock; None where it lacks any of them."""
         times = [self.files[name].updated for name in names]
         return [moment for moment in times if moment is not None] or None if None not in times else None
 
@@ -166,9 +166,9 @@ class LabelFiles(Value):
         return tuple(self.packs.get(pack_id, {}).values())
 
     def is_aged(self, snapshot_id: str, names: Sequence[str], *, now: datetime) -> bool:
-        # The vault's clock tells, by the newest time that it shows and that is not to come: a host's own may be ahead,
-        # and an upload of this minute would look old. Where the vault tells no times, ids do, and of those none later
-        # than the host's.
+        # By the vault's clock, which is at least at the newest time that it shows, future ones excepted: a host's may
+        # be ahead, so that an upload of this minute would look old. Where the vault tells no times, by those in ids:
+        # the newest one counts as the present, unless the host's clock is behind it.
         written = self.written(names)
         if written is not None and self.listing is not None and self.listing.reached is not None:
             return self.listing.reached - max(written) > GRACE
@@ -197,23 +197,23 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
 
     def numbered(label: str, kind: str) -> dict[str, dict[int, str]]:
         found = defaultdict[str, dict[int, str]](dict)
-        for seq, own, name in sorted(kinds[label, kind]):
-            found[own][seq] = name
+        for seq, key, name in sorted(kinds[label, kind]):
+            found[key][seq] = name
         return dict(found)
 
     return {
         label: LabelFiles(
             label,
-            there,
+            listed,
             listing.complete,
-            manifests=tuple(sorted((own for _, own, _ in kinds[label, "manifest"]), key=id_order, reverse=True)),
+            manifests=tuple(sorted((key for _, key, _ in kinds[label, "manifest"]), key=id_order, reverse=True)),
             parts=numbered(label, "part"),
             packs=numbered(label, "pack"),
-            pins=frozenset(own for _, own, _ in kinds[label, "pin"]),
+            pins=frozenset(key for _, key, _ in kinds[label, "pin"]),
             listing=listing,
             pages=tuple(name for _, _, name in kinds[label, "page"]),
         )
-        for label, there in sorted(files.items())
+        for label, listed in sorted(files.items())
     }
 
 
