@@ -1,4 +1,4 @@
-"""Pure: what a memory is based on, one value and five events: the snapshot whose whole text it held last."""
+"""Pure: the basis of a memory, the snapshot whose whole text it held last: one value, changed by five events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from colony_memory._values import Record, Value, replace
 
-# Own saves of each kind that are remembered. More pile up only where nothing succeeds for weeks.
+# Own saves of each kind to remember. More pile up only if nothing succeeds for weeks.
 _MOST = 64
 
 
@@ -15,35 +15,35 @@ class Basis(Value):
     """The basis of one label's memory; false where there is none."""
 
     snapshot_id: str | None = None  # the snapshot whose whole text the memory held, None where there is none
-    stream: str | None = None  # history that it is of, None where its manifest names none
-    tree: str = ""  # digest of that text, as the manifest has it; empty where it is not known
-    listed: frozenset[str] = frozenset()  # ids of the snapshots that were listed at that time
+    stream: str | None = None  # that snapshot's history, None where its manifest names none
+    tree: str = ""  # digest of that text, as in the manifest; empty where it is not known
+    listed: frozenset[str] = frozenset()  # ids of the snapshots listed at that time
     reverted: bool = False  # an older text was restored since: the next save becomes the latest all the same
-    not_held: bool = False  # snapshot_id is only the latest of the moment at which an older one was restored
-    pending: tuple[str, ...] = ()  # saves that are noted before the pointer moves, own ones if they are the latest
-    refused: tuple[str, ...] = ()  # own saves that met a conflict and were stored beside the latest
-    merged: tuple[str, ...] = ()  # merged into the memory by hand: the next save is based on them too
-    last: str | None = None  # the snapshot that was restored last, where it is another one
-    filled: tuple[str, ...] = ()  # snapshots from which what that one lacks was taken, when it was restored
-    origin: str | None = None  # 16 hex digits that were drawn for this memory, None where none were
+    not_held: bool = False  # the memory never held snapshot_id, the latest when an older one was restored
+    pending: tuple[str, ...] = ()  # saves noted before the pointer moves: own ones if one turns out to be the latest
+    refused: tuple[str, ...] = ()  # own saves that met a conflict and were stored without becoming the latest
+    merged: tuple[str, ...] = ()  # snapshots merged into the memory by hand: the next save is based on them too
+    last: str | None = None  # the snapshot restored last, where it is not the basis
+    filled: tuple[str, ...] = ()  # snapshots that supplied documents missing from that one, at its restore
+    origin: str | None = None  # 16 hex digits drawn for this memory, None where none were
 
     def __bool__(self) -> bool:
         return self.snapshot_id is not None
 
     @property
     def own(self) -> frozenset[str]:
-        """Snapshots that count as this memory's own where they are the latest: its basis, and what is pending."""
+        """Snapshots that count as this memory's own if they are the latest: its basis, and pending saves."""
         return frozenset((*filter(None, (self.snapshot_id,)), *self.pending))
 
     @property
     def known(self) -> frozenset[str]:
-        """Snapshots that this memory held or was saved in: :attr:`own`, and what met a conflict."""
-        held = () if self.not_held or self.snapshot_id is None else (self.snapshot_id,)
-        return frozenset((*held, *self.pending, *self.refused))
+        """Snapshots that this memory held or was saved in: :attr:`own`, and refused saves."""
+        base = () if self.not_held or self.snapshot_id is None else (self.snapshot_id,)
+        return frozenset((*base, *self.pending, *self.refused))
 
 
 class BasisHome(Protocol):
-    """Where a basis is kept, on disk where that is its home. Whoever calls holds the lock of the label."""
+    """Storage of a basis, which may be on disk. Callers hold the label's lock."""
 
     def read(self) -> Basis: ...
 
@@ -51,7 +51,7 @@ class BasisHome(Protocol):
 
 
 class MemoryHome(Record):
-    """The home of a memory that is given by value: it ends with the client."""
+    """The home for a memory given by value: it lasts as long as the client."""
 
     basis: Basis = Basis()
 
@@ -65,11 +65,11 @@ class MemoryHome(Record):
 def restored(
     basis: Basis, snapshot_id: str, *, stream: str | None = None, tree: str = "", listed: Iterable[str] = ()
 ) -> Basis:
-    """All of the latest is in this memory now."""
-    shown = frozenset(listed)
-    # What is not listed by now may still become the latest: a write may arrive late, or a deletion go back to it.
-    left = tuple(own for own in basis.pending if own != snapshot_id and own not in shown)
-    return Basis(snapshot_id, stream, tree, shown, pending=left, origin=basis.origin)
+    """The memory now holds all of the latest."""
+    ids = frozenset(listed)
+    # A save that is not listed yet may still become the latest: by a late write, or a deletion that goes back to it.
+    still_pending = tuple(key for key in basis.pending if key != snapshot_id and key not in ids)
+    return Basis(snapshot_id, stream, tree, ids, pending=still_pending, origin=basis.origin)
 
 
 #: The latest is exactly this memory; found equal counts.
@@ -79,7 +79,7 @@ saved = restored
 def reverted(
     basis: Basis, latest: str | None, *, last: str | None = None, stream: str | None = None, listed: Iterable[str] = ()
 ) -> Basis:
-    """An older snapshot, ``last``, was restored: the basis stays, marked; without one it is the latest, not held."""
+    """An older snapshot, ``last``, was restored: the basis stays, marked; without one, the latest is it, not held."""
     if not basis:
         basis = replace(basis, snapshot_id=latest, stream=stream, tree="", listed=frozenset(listed), not_held=True)
     return replace(basis, reverted=True, last=last)
@@ -87,16 +87,16 @@ def reverted(
 
 def pending(basis: Basis, snapshot_id: str) -> Basis:
     """The pointer is about to be moved to an own save."""
-    return replace(basis, pending=_with(basis.pending, snapshot_id))
+    return replace(basis, pending=_appended(basis.pending, snapshot_id))
 
 
 def lost(basis: Basis) -> Basis:  # noqa: ARG001 - an event like the others
-    """The folder is another one now, holds something else, or a restore of it could be neither finished nor undone."""
+    """The folder was made anew, holds foreign memory, or a restore of it could be neither finished nor undone."""
     return Basis()
 
 
 def settled(basis: Basis, latest: str | None, *, stream: str | None = None, listed: Iterable[str] = ()) -> Basis:
-    """The basis as a command finds it: the latest, where that is pending; none in another history of the label."""
+    """The basis as a command finds it: the latest if that was pending; none if the label's history is another one."""
     if stream is not None and basis.stream not in (None, stream):
         return lost(basis)
     if latest is None or latest not in basis.pending or latest == basis.snapshot_id:
@@ -105,38 +105,38 @@ def settled(basis: Basis, latest: str | None, *, stream: str | None = None, list
     return replace(basis, reverted=False, not_held=False, filled=())
 
 
-def stood_for(basis: Basis, instead: Mapping[str, str]) -> Basis:
+def substituted(basis: Basis, stand_ins: Mapping[str, str]) -> Basis:
+    # Rewritten snapshots by id: each is replaced by its last rewrite.
+    def mapped(ids: Iterable[str]) -> tuple[str, ...]:
+        return tuple(stand_ins.get(key, key) for key in ids)
 
-    def now(ids: Iterable[str]) -> tuple[str, ...]:
-        return tuple(instead.get(own, own) for own in ids)
-
-    own, listed = basis.snapshot_id, frozenset((*basis.listed, *now(basis.listed)))
-    basis = replace(basis, snapshot_id=instead.get(own or "", own), listed=listed)
-    return replace(basis, pending=now(basis.pending), refused=now(basis.refused), merged=now(basis.merged))
+    own, listed = basis.snapshot_id, frozenset((*basis.listed, *mapped(basis.listed)))
+    basis = replace(basis, snapshot_id=stand_ins.get(own or "", own), listed=listed)
+    return replace(basis, pending=mapped(basis.pending), refused=mapped(basis.refused), merged=mapped(basis.merged))
 
 
 def withdrawn(basis: Basis, snapshot_id: str) -> Basis:
-    """A save that was about to become the latest came to nothing: it was taken back, and is made anew."""
-    return replace(basis, pending=tuple(own for own in basis.pending if own != snapshot_id))
+    """A pending save came to nothing: it was taken back, and is made anew."""
+    return replace(basis, pending=tuple(key for key in basis.pending if key != snapshot_id))
 
 
 def with_refused(basis: Basis, snapshot_id: str) -> Basis:
-    """An own save met a conflict and is stored without being the latest, which changes nothing of the basis."""
-    return replace(withdrawn(basis, snapshot_id), refused=_with(basis.refused, snapshot_id))
+    """An own save met a conflict and is stored without being the latest; the basis itself stays."""
+    return replace(withdrawn(basis, snapshot_id), refused=_appended(basis.refused, snapshot_id))
 
 
 def with_merged(basis: Basis, snapshot_id: str) -> Basis:
-    """A snapshot was merged into the memory by hand, which changes nothing of the basis."""
-    return replace(basis, merged=_with(basis.merged, snapshot_id))
+    """A snapshot was merged into the memory by hand; the basis itself stays."""
+    return replace(basis, merged=_appended(basis.merged, snapshot_id))
 
 
 def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
-    """True if the latest is of another writer whose text this memory never held; none without a basis."""
+    """True if the latest is another writer's, whose text this memory never held; never without a basis."""
     if not basis or latest is None or latest in basis.own:
         return False
-    # Else somebody has deleted the newest: the basis is listed no more, and the latest was when it was noted.
+    # Unless somebody deleted the newest: the basis is no longer listed, and the latest was listed when it was noted.
     return listed or latest not in basis.listed
 
 
-def _with(ids: tuple[str, ...], snapshot_id: str) -> tuple[str, ...]:
+def _appended(ids: tuple[str, ...], snapshot_id: str) -> tuple[str, ...]:
     return (*(other for other in ids if other != snapshot_id), snapshot_id)[-_MOST:]

@@ -1,4 +1,4 @@
-"""The only writer of ``latest``: a change is a function of the label's state, applied anew where that has changed."""
+"""The only writer of ``latest``: a change is a function of the label's state, applied again after a lost race."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _TRIES = 8
 
 class Move(Value):
     latest: str | None  # the snapshot to name, None for none
-    entries: Iterable[Entry]  # the catalogue: all that is committed
-    removed: Sequence[str] = ()  # what is to be deleted, or was, and must not be listed again
-    above: int = 0  # generation to be above, beside the pointer's own
-    text: str | None = None  # the text of a pointer from elsewhere that says just this, to be written as it is
-    first: bool = False  # all that the label has is what is to be listed, so that the count of writes begins
-    stream: str | None = None  # the history that goes on here, where the label has none yet
-    coming: str | None = None  # about to be brought there; until it is listed, the pointer has gone back from it
-    doc_bytes: tuple[int, ...] | None = None  # of the snapshot to name, see Pointer; None where that is not known
-    unmerged: tuple[Unmerged, ...] | None = None  # what is unmerged from then on; None for what was
+    entries: Iterable[Entry]  # the catalogue: everything committed
+    removed: Sequence[str] = ()  # ids deleted or to be deleted, which must not be listed again
+    above: int = 0  # generation to exceed, besides the pointer's own
+    text: str | None = None  # a pointer from elsewhere that says just this, to be written as it is
+    first: bool = False  # the label has no other snapshots than these, so that generations start from one
+    stream: str | None = None  # history to continue, where the label has none yet
+    coming: str | None = None  # snapshot about to be copied here; until listed, the pointer counts as gone back from it
+    doc_bytes: tuple[int, ...] | None = None  # of the snapshot to name, see Pointer; None where not known
+    unmerged: tuple[Unmerged, ...] | None = None  # unmerged snapshots from now on; None to keep the present ones
 
 
 class Published(Value):
-    pointer: Pointer  # what it says
+    pointer: Pointer  # as written, or as found where there was nothing to write
     state: State  # the state that the change was applied to
 
 
@@ -58,11 +58,11 @@ async def publish(
     lenient: bool = False,
     doubted: bool = False,
 ) -> Published:
-    """Apply a change to a label: what to write over a state, None where that is nothing.
+    """Apply ``change`` to a label; it returns the move to write over a state, None for nothing to write.
 
-    No change is written over a pointer that a restore would refuse, which would hide for ever why, unless ``doubted``:
-    memory that was saved just now is not left out of it. None takes the label back behind the snapshot that the pointer
-    names, unless that is proven to be gone or is what is deleted. ``lenient`` goes on where no witness answers.
+    Nothing is written over a pointer that a restore would refuse, which would hide the reason for ever, unless
+    ``doubted``: a new save must not be left out of it. No move takes the label back behind the snapshot that the
+    pointer names, unless that is proven to be gone or is being deleted. ``lenient`` goes on without a witness's answer.
     """
     label = state.label
     for _ in range(_TRIES):
@@ -74,24 +74,24 @@ async def publish(
         await _require_gone(session, state, move)
         pointer, text = await _write(session, state, move, signer or session.signer)
         try:
-            # Without conditional upload it is read once more, but not for the first snapshot of a label, which nobody
-            # else has seen.
-            blind = not session.vault.conditional or not state.match
-            if blind and not state.first and (await read_pointer_file(session, label))[0] != state.text:
+            # Without conditional upload the pointer is read once more, except for the first snapshot of a label, which
+            # nobody else has seen.
+            reread = not session.vault.conditional or not state.match
+            if reread and not state.first and (await read_pointer_file(session, label))[0] != state.text:
                 raise Changed("the pointer was replaced meanwhile")
             await session.vault.put(latest_filename(label), text, match=state.match)
-            # It may have been deleted after the pointer was read once more: what it says is to be chosen anew then.
-            there = () if session.vault.conditional or state.files is None else state.files.manifests
+            # The snapshot may have been deleted after the pointer was read once more: the move is then made anew.
+            listed = () if session.vault.conditional or state.files is None else state.files.manifests
             name = manifest_filename(label, pointer.snapshot_id or "-")
-            if pointer.snapshot_id in there and await session.vault.get(name) is None:
+            if pointer.snapshot_id in listed and await session.vault.get(name) is None:
                 raise Changed("what the pointer names was deleted meanwhile")
         except Changed:
             state = await look(session, label, everything=True, lenient=lenient)
             if state.text == text:
-                # This client's own, which names what was deleted just then: nobody put it there instead of another, and
-                # what it took out is still there to take its place.
-                undone = frozenset(move.removed)
-                state = await look(session, label, everything=True, lenient=lenient, unremoved=undone)
+                # The pointer is this client's own, and names a snapshot deleted just then: nobody put it back, and the
+                # snapshots that it calls removed still exist to take that one's place.
+                unremoved = frozenset(move.removed)
+                state = await look(session, label, everything=True, lenient=lenient, unremoved=unremoved)
                 state = replace(state, rollback=None)
         else:
             await session.note(label, pointer, proven=session.trust.pins)
@@ -101,21 +101,21 @@ async def publish(
 
 
 async def _require_gone(session: Session, state: State, move: Move) -> None:
-    """Raise where the label would go back behind what is there: one listing may be of an earlier moment."""
-    pointer, label, there = state.pointer, state.label, state.files.manifests if state.files else ()
+    """Raises VaultUnavailable if a newer snapshot than the move's still exists: a listing may be out of date."""
+    pointer, label, listed = state.pointer, state.label, state.files.manifests if state.files else ()
     latest = id_order(move.latest or "")
     rows = takewhile(lambda row: id_order(row.snapshot_id) > latest, pointer.entries or ())
-    known = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *(row.snapshot_id for row in rows)))
-    shown = {*move.removed, *there}
-    lacks = [name for name in known if id_order(name) > latest and name not in shown]
-    for file, found in (await session.vault.get_many(manifest_filename(label, name) for name in lacks)).items():
+    newer = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *(row.snapshot_id for row in rows)))
+    accounted = {*move.removed, *listed}
+    missing = [key for key in newer if id_order(key) > latest and key not in accounted]
+    for file, found in (await session.vault.get_many(manifest_filename(label, key) for key in missing)).items():
         if found is not None:
             what = f"the vault's list of label {label!r} is out of date: it lacks {file}, which is there"
             raise VaultUnavailable(f"{what}; nothing was changed, try again")
 
 
 async def touch(session: Session, state: State) -> bool:
-    """Write the pointer as it is, so that the vault shows its time; whether it was still the same."""
+    """Write the pointer unchanged, so that the vault shows its present time. False if it has changed meanwhile."""
     if state.text is None:
         return False
     try:
@@ -128,7 +128,7 @@ async def touch(session: Session, state: State) -> bool:
 
 
 async def show_time(session: Session, state: State) -> str | None:
-    """The same; without a pointer by a part that stands alone, to any client a leftover, which is to be deleted."""
+    """Like :func:`touch`; without a pointer, write and return a lone part, a leftover to all clients, to be deleted."""
     if await touch(session, state) or state.text is not None:
         return None
     scratch = part_filename(state.label, new_id(session.now(), session.token(), ()), 0)
@@ -137,12 +137,12 @@ async def show_time(session: Session, state: State) -> str | None:
 
 
 def may_write(session: Session, state: State) -> bool:
-    """True if a pointer by this client is worth as much as the one that is there: signed, if that one is."""
+    """True if this client's pointer would be worth as much as the present one: signed, if that is."""
     return session.signer is not None or not (session.trust.require_signature or state.signed)
 
 
 def require_signer(session: Session, state: State, why: str, *, conflict: bool = False) -> None:
-    """Raise where the pointer is signed and this client signs none: who pins would take its own for a stranger's."""
+    """Raises if the pointer is signed and this client cannot sign: who pins would take its pointer for a stranger's."""
     if may_write(session, state):
         return
     msg = f"the pointer of label {state.label!r} is signed, and {why}, which only a client that signs may do"
@@ -151,27 +151,27 @@ def require_signer(session: Session, state: State, why: str, *, conflict: bool =
 
 
 async def _write(session: Session, state: State, move: Move, signer: Signer | None) -> tuple[Pointer, str]:
-    """The pointer and its text, once the page files that it names are there."""
+    """Write the page files of the next pointer; returns that pointer and its text."""
     if move.text is not None:
         return read_pointer(move.text, label=state.label), move.text
     before = state.pointer
     above = max((move.above, *(read_head(head).generation for head in state.asked.seen)))
     if not before.generation and not state.first and not move.first:
-        # A pointer without a generation, or none that is believed, ends the count. The time takes it up above every
-        # count before, so that the order of heads still holds.
+        # A pointer that has no generation or is not believed interrupts the count. The time continues it above every
+        # earlier generation, so that heads stay in order.
         above = max(above, int(session.now().timestamp()))
 
-    def is_gone(own: str) -> bool:  # a listing shows that nothing of it is left, so no catalogue need speak of it
-        return state.files is not None and state.files.complete and own not in state.files.ids
+    def is_gone(key: str) -> bool:  # a listing shows no file of it, so no catalogue need mention it
+        return state.files is not None and state.files.complete and key not in state.files.ids
 
     rows = move.entries
     if state.files is not None:
         rows = [row for row in rows if not is_gone(row.snapshot_id) or before.entry(row.snapshot_id) is None]
     catalog = before.catalog.following(rows)
-    # What was removed and has been imported since is listed again, and no longer removed.
-    removed = [own for own in {*before.removed, *move.removed} if not is_gone(own) and not catalog.knows(own)]
+    # A removed snapshot that was imported since is listed again, and no longer counts as removed.
+    removed = [key for key in {*before.removed, *move.removed} if not is_gone(key) and not catalog.knows(key)]
     unmerged = state.unmerged if move.unmerged is None else move.unmerged
-    gone = {one.snapshot_id for one in unmerged if one.snapshot_id in removed or is_gone(one.snapshot_id)}
+    gone = {item.snapshot_id for item in unmerged if item.snapshot_id in removed or is_gone(item.snapshot_id)}
     gone -= {move.latest, *(entry.snapshot_id for entry in catalog.front)}
     unmerged = still_unmerged(unmerged, now=session.now(), gone=gone)
     pointer = before.follow(
@@ -191,6 +191,6 @@ async def _write(session: Session, state: State, move: Move, signer: Signer | No
         for name, content in files.items():
             await session.vault.put(name, content, match=ABSENT)
         pointer = replace(pointer, entries=spilled)
-    except (VaultError, QuotaExceeded) as error:  # it names what there is room for, and the next one tries again
+    except (VaultError, QuotaExceeded) as error:  # it names the rows that fit, and the next write tries again
         log(f"the catalogue of label {state.label!r} was not put into page files: {message_of(error)}")
     return pointer, write_pointer(pointer, signer=signer)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._boundary import require_text, texts
 from colony_memory._engine import basis as events
-from colony_memory._engine.basis import Basis, MemoryHome, is_conflict, settled, stood_for, with_merged
+from colony_memory._engine.basis import Basis, MemoryHome, is_conflict, settled, substituted, with_merged
 from colony_memory._engine.keep import Planned, policy_of
 from colony_memory._engine.load import UNREADABLE, load, restores, unsealed_info, would_do
 from colony_memory._engine.observe import observed
@@ -199,7 +199,7 @@ async def compare(job: Job, state: State) -> State:
     if basis and state.follow not in basis.own:
         # Every page of the catalogue is opened for that, so not where the latest is the own one.
         newest = state.entry(state.follow)
-        basis = stood_for(basis, stand_ins([*state.infos, *([] if newest is None else [newest.info])]))
+        basis = substituted(basis, stand_ins([*state.infos, *([] if newest is None else [newest.info])]))
     if basis and state.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
