@@ -88,7 +88,7 @@ async def publish(
         except Changed:
             state = await look(session, label, everything=True, lenient=lenient)
             if state.text == text:
-                # The pointer is this client's own, and names a snapshot deleted just then: nobody put it back, and the
+                # The pointer is this client's own, and names a snapshot deleted just then: it hides no newer, and the
                 # snapshots that it calls removed still exist to take that one's place.
                 unremoved = frozenset(move.removed)
                 state = await look(session, label, everything=True, lenient=lenient, unremoved=unremoved)
@@ -105,9 +105,9 @@ async def _require_gone(session: Session, state: State, move: Move) -> None:
     pointer, label, listed = state.pointer, state.label, state.files.manifests if state.files else ()
     latest = id_order(move.latest or "")
     rows = takewhile(lambda row: id_order(row.snapshot_id) > latest, pointer.entries or ())
-    newer = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *(row.snapshot_id for row in rows)))
+    named = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *(row.snapshot_id for row in rows)))
     accounted = {*move.removed, *listed}
-    missing = [key for key in newer if id_order(key) > latest and key not in accounted]
+    missing = [key for key in named if id_order(key) > latest and key not in accounted]
     for file, found in (await session.vault.get_many(manifest_filename(label, key) for key in missing)).items():
         if found is not None:
             what = f"the vault's list of label {label!r} is out of date: it lacks {file}, which is there"

@@ -1,4 +1,4 @@
-"""backup: a memory as a new snapshot, unless the latest holds just that: parts, the manifest, then the pointer."""
+"""backup: save a memory as a new snapshot, parts, manifest, then pointer, unless the latest is equal to it."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ async def backup(
     signer: Signer | None = None,
     skip_unchanged: bool = True,
     tree: str = "",
-    **asked_for: Any,
+    **options: Any,
 ) -> SnapshotInfo:
-    """See :meth:`colony_memory.ColonyMemory.backup`; ``tree`` is the digest of the documents, where it is known."""
-    label, policy, facts = check_arguments(**asked_for)
+    """See :meth:`colony_memory.ColonyMemory.backup`; ``tree`` is the digest of the documents, if known."""
+    label, policy, facts = check_arguments(**options)
     unread = documents if isinstance(documents, Unread) else None
-    given = {} if isinstance(documents, Unread) else exact_documents(documents)
+    exact = {} if isinstance(documents, Unread) else exact_documents(documents)
     encrypts = session.recipients is not None
     if not session.vault.conditional and (encrypts or session.format == FORMAT_2):
         what = "an encrypted snapshot is of format 2, and that" if encrypts else "format 2"
         raise ColonyMemoryError(f"{what} needs a vault with conditional writes, and this one has none")
-    signer, on_conflict = signer or session.signer, asked_for.get("on_conflict", "raise")
+    signer, on_conflict = signer or session.signer, options.get("on_conflict", "raise")
     tree = tree if unread is None else unread.tree
-    job = Job(session, label, given, signer, policy, on_conflict, facts, tree=tree, unread=unread)
+    job = Job(session, label, exact, signer, policy, on_conflict, facts, tree=tree, unread=unread)
     session.trust.check_signer(job.issuer)
     async with session.writing(label):
         return await _backup(job, skip_unchanged=skip_unchanged)
@@ -75,11 +75,11 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
     session, label, policy = job.session, job.label, job.policy
     state = await look(session, label, everything=policy is not None, lenient=True, newer=False)
     if policy is None and state.pointer.entries is None and not state.first:
-        state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
-    _tell_doubt(job, state)
-    _tell_weaker(job, state)
+        state = await look(session, label, everything=True, lenient=True)  # the pointer has no catalogue
+    _warn_of_doubt(job, state)
+    _warn_if_weaker(job, state)
     if job.unread is not None:
-        state, same = await _as_it_was(job, state) if skip_unchanged else (state, None)
+        state, same = await _unchanged_tree(job, state) if skip_unchanged else (state, None)
         if same is not None:
             return replace(same, reused=True)
         parent = await parent_of(session, state) if job.unread.digests else None
@@ -105,8 +105,8 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
     raise VaultError(msg, hint=Hint("backup", label=label))
 
 
-async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
-    """The basis of a memory that was not read, where it is just that, and nothing is to be saved."""
+async def _unchanged_tree(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
+    """The basis, if an unread memory still has its tree, so that nothing is to be saved; and the state looked at."""
     basis, latest = job.session.home(job.label).read(), state.follow
     if not job.tree or job.tree != basis.tree or basis.reverted or state.doubt or latest is None:
         return state, None
@@ -114,16 +114,16 @@ async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None
         return await _unchanged(job, state)
     state = await list_files(job.session, state)
     listed, latest = state.lists(basis.snapshot_id), state.follow
-    own, other = state.entry(basis.snapshot_id), state.entry(latest)
-    if own is None or other is None or not listed or not is_conflict(basis, latest, listed=listed):
+    own, theirs = state.entry(basis.snapshot_id), state.entry(latest)
+    if own is None or theirs is None or not listed or not is_conflict(basis, latest, listed=listed):
         return state, None
-    if other.info.plaintext_sha256 in ("", own.info.plaintext_sha256):
-        return state, None  # it may be found equal
+    if theirs.info.plaintext_sha256 in ("", own.info.plaintext_sha256):
+        return state, None  # the latest may turn out equal
     return state, replace(job.session.known_info(own), diverged_from=latest)
 
 
 async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
-    """Store this memory, over which the next merge is made, then what both are merged to; None to do it anew."""
+    """Save this memory, as the ancestor for the next merge, then both merged into one; None to start over."""
     merged, equal = await merge_theirs(job, state)
     latest = state.entry(job.theirs)
     if merged is None:
@@ -131,7 +131,7 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
     if latest is not None and equal:
         return replace(job.session.known_info(latest), reused=True, diverged_from=job.theirs)
     known = {*job.known, str(job.theirs)}
-    if merged.documents == job.whole():
+    if merged.documents == job.all_documents():
         job.known = known
         return await save_snapshot(job, state)
     if job.stored is None:
@@ -146,25 +146,25 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
     return await save_snapshot(replace(both, combined=True, known={*known, job.stored}), state)
 
 
-def _tell_doubt(job: Job, state: State) -> None:
-    """Say what speaks against the label: memory that is not saved is lost, so it is saved all the same."""
+def _warn_of_doubt(job: Job, state: State) -> None:
+    """Warn of a doubt about the label; unsaved memory would be lost, so the backup goes on."""
     why = _doubt(job, state)
-    if why is not None:  # a rollback that goes unnoticed for one backup more loses nothing, as nothing is removed
+    if why is not None:  # one more backup onto a rollback loses nothing, as nothing is removed
         warn(f"{why}. The backup is made{', and nothing is removed' if job.policy else ''}")
         job.policy = None
     elif state.proven:
-        tell(state)  # the new pointer hides it
+        tell(state)  # now, as the new pointer hides the cause
 
 
 def _doubt(job: Job, state: State) -> str | None:
     doubt = state.doubt
     if state.blind is not None or doubt is not None:
-        return state.blind or message_of(doubt)  # type: ignore[arg-type] # one of them is there
+        return state.blind or message_of(doubt)  # type: ignore[arg-type] # one of them is set
     cut = job.policy is not None and not state.listed.complete
     return f"the vault's list of label {job.label!r} is cut short" if cut else None
 
 
-def _tell_weaker(job: Job, state: State) -> None:
+def _warn_if_weaker(job: Job, state: State) -> None:
     latest, until = state.entry(state.follow), f"label {job.label!r} was {{}} until now, and this snapshot is not: "
     if job.signer is None and state.signed:
         hint = Hint("backup", "signer", label=job.label)
@@ -174,7 +174,7 @@ def _tell_weaker(job: Job, state: State) -> None:
 
 
 async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
-    """The latest if it is whole and holds just this under the same trust; and the label, looked at for that."""
+    """The latest, if it is whole and equal to this memory under the same trust; and the state looked at for that."""
     session, latest = job.session, state.follow
     named = state.written if session.trust.accept_legacy_pointer else state.pointer.snapshot_id
     entry = state.entry(latest) if named == latest else None  # else the pointer has to be written anew
@@ -182,39 +182,37 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
         return state, None
     listed = await list_files(session, state)
     if listed.doubt is not None:
-        # What a restore refuses is not saved.
-        _tell_doubt(job, listed)
+        # A copy that a restore refuses does not count as saved.
+        _warn_of_doubt(job, listed)
         return listed, None
-    whole = next((info for info in listed.summaries if info.snapshot_id == latest), None)
-    if whole is None or not is_readable(whole.format):  # nobody here could say that it restores
+    summary = next((info for info in listed.summaries if info.snapshot_id == latest), None)
+    if summary is None or not is_readable(summary.format):  # this client cannot prove that it restores
         return state, None
     if not session.knows_good(job.label, latest):
         problem = await restores(session, job.label, latest)
         if problem is not None:
             warn(f"the memory is unchanged, but its stored copy is damaged, so it is saved anew: {problem}")
             return state, None
-    await job.note_saved(whole.snapshot_id, state)
-    return state, session.known_info(entry, whole)
+    await job.note_saved(summary.snapshot_id, state)
+    return state, session.known_info(entry, summary)
 
 
 class Plan(Value):
     info: SnapshotInfo  # the snapshot as it would be; its id is made up
-    unchanged: bool  # the latest holds the same, so that nothing would be written
+    unchanged: bool  # the latest is equal, so that nothing would be written
     needed_bytes: int  # bytes that it would take in the vault
-    available_bytes: int | None  # bytes that are free there, None where the vault does not tell
+    available_bytes: int | None  # free bytes in the vault, None where it does not tell
     problem: str | None = None  # why it would not fit, None where it would
-    removed: tuple[str, ...] = ()  # ids of the snapshots that the retention would give up then
+    removed: tuple[str, ...] = ()  # ids of the snapshots that the retention would remove
 
     def __bool__(self) -> bool:
         return self.problem is None
 
 
-async def plan_backup(
-    session: Session, /, documents: dict[str, str], *, damaged: bool = False, **asked_for: Any
-) -> Plan:
-    """Do all of a backup but the writing; ``damaged``, the latest cannot be read, and an equal one is saved anew."""
+async def plan_backup(session: Session, /, documents: dict[str, str], *, damaged: bool = False, **options: Any) -> Plan:
+    """Do all of a backup but the writing; ``damaged``: the latest cannot be read, so equal memory is saved anew."""
     session = session.unnoticed()
-    label, policy, facts = check_arguments(**asked_for)
+    label, policy, facts = check_arguments(**options)
     job = Job(session, label, exact_documents(documents), session.signer, policy, "raise", facts)
     session.trust.check_signer(job.issuer)
     state = await look(session, label, everything=True, lenient=True)
@@ -225,7 +223,7 @@ async def plan_backup(
     entry, free = state.entry(state.follow), await free_bytes(session)
     if entry is not None and state.doubt is None and not damaged and await job.holds(entry):
         return Plan(built.info, True, 0, free)
-    # What the pointer's next write shows of its age.
+    # Judge ages as the pointer's next write will make the vault show them.
     state = replace(state, files=state.listed.as_of(session.now()))
     await plan_retention(job, state, built)
     needed, victims, problem = needed_bytes(job, state, built), list[str](), None

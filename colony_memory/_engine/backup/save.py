@@ -1,4 +1,4 @@
-"""A backup's writing: room is made, the files are uploaded and seen to stay, the pointer follows, and old ones go."""
+"""The writes of a backup: make room, upload the files and prove that they stay, move the pointer, delete old ones."""
 
 from __future__ import annotations
 
@@ -55,25 +55,25 @@ if TYPE_CHECKING:
     from colony_memory._format.v2.chain import Chain
     from colony_memory._format.v2.state import State as Memory
 
-# Documents whose sizes a pointer tells; it is a file of bounded size.
-_MOST = 5_000
+# Documents whose sizes a pointer lists, at most: its file has a bounded size.
+_MOST_SIZES = 5_000
 
-# What a signature adds to a pointer, at most.
+# Characters that a signature adds to a pointer, at most.
 _SIGNATURE_CHARS = 300
 
 
 async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
-    """Write the snapshot and publish it; None where it has to be made anew."""
+    """Write the snapshot and publish it; None if it was given up and has to be made anew."""
     session, label = job.session, job.label
     stream = state.stream or session.stream(label)
     parent = None if job.as_base else await parent_of(session, state)
     built = await session.vault.compute(build, job, state, stream, parent)
     inherited = [*built.inherited]
-    if parent is not None and inherited:  # without whose manifest nothing keeps its packs
+    if parent is not None and inherited:  # the parent's manifest is all that keeps its packs
         inherited.append(manifest_filename(label, parent.snapshot_id))
     require_sizes(built.files, f"a snapshot of label {label!r}")
     state = await _make_room(job, state, built)
-    # Before its manifest is there: where a pointer is missing, that alone may make it the latest.
+    # Before the manifest is uploaded: without a pointer, that alone may make it the latest.
     job.note(events.pending, built.info.snapshot_id)
     names = job.documents if job.memory is None else job.memory.names
     written = await write_files(session, built, inherited, names)
@@ -91,7 +91,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     info = replace(info, head=head, diverged_from=job.theirs or job.passed_over, merged=job.merged)
     if not head:
         job.note(events.with_refused, info.snapshot_id)
-        await _retire(job, done)  # what the pointer lists no more would pile up unseen
+        await _retire(job, done)  # unlisted snapshots would pile up unseen
         return replace(info, refused=True, diverged_from=done.pointer.snapshot_id)
     job.tree = job.tree or built.tree
     await job.note_saved(info.snapshot_id, done.state)
@@ -99,30 +99,30 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     lost = _find_lost(job, done.state, built)
     if lost is None:
         return info
-    whole = lost[0].snapshot_id
+    complete = lost[0].snapshot_id
     if is_much_smaller(built.info, session.known_info(lost[0])):
-        return replace(info, shrunk_from=whole)
+        return replace(info, shrunk_from=complete)
     warn(
         f"label {job.label!r}: hardly anything is left of {few(job.ruined)}: empty, NUL bytes or less than a tenth. It "
-        f"is saved as it is; snapshot {whole} has all of it, and backups keep that for 30 days",
-        hint=Hint("restore", "snapshot_id", whole, label=job.label),
+        f"is saved as it is; snapshot {complete} has all of it, and backups keep that for 30 days",
+        hint=Hint("restore", "snapshot_id", complete, label=job.label),
     )
     return info
 
 
 async def write_files(session: Session, built: BuiltSnapshot, inherited: Sequence[str], names: Iterable[str]) -> bool:
-    """Upload a snapshot, which needs what others have written too; false where some of it may have been removed."""
-    began, label = session.now(), built.info.label
+    """Upload a snapshot that may need inherited files of others; False if any of all these may have been removed."""
+    begin, label = session.now(), built.info.label
     written = await upload(session, built)
     if built.info.format == FORMAT_2 and not inherited:
         try:
-            await read_back(session, built)  # so much will stand on it
+            await read_back(session, built)  # later snapshots will build on this base
         except ColonyMemoryError:
             await give_up(session, built)
             raise
     session.proved(label, built.info.snapshot_id)
     remember(session, built, names)
-    if not inherited and not took_long(session, began, written):
+    if not inherited and not took_long(session, begin, written):
         return True
     return await prove(session, label, [*built.files, *inherited], own=built.files)
 
@@ -130,27 +130,27 @@ async def write_files(session: Session, built: BuiltSnapshot, inherited: Sequenc
 class Parent(Value):
     snapshot_id: str
     manifest_sha256: str
-    chain: Chain  # what it holds, as it was read or written by this client
-    lock: Lock | None  # what it is encrypted with, None where it is not
+    chain: Chain  # its contents, as this client read or wrote them
+    lock: Lock | None  # its encryption, None where it is not encrypted
 
 
 async def parent_of(session: Session, state: State) -> Parent | None:
-    """The newest committed chain, every byte of it read; None, for a base, where that is damaged or not trusted."""
+    """The newest committed chain, read in full; None, so that a base is written, if it is damaged or not trusted."""
     encrypted = session.recipients is not None
     if session.format != FORMAT_2 or (encrypted and session.identities is None):
-        return None  # whoever cannot open what is below cannot go on from it
+        return None  # a parent that this client cannot decrypt cannot be built on
     label = state.label
-    kept: Parent | None = session.parents.get(label)
-    like = (row for row in state.rows if row.info.format == FORMAT_2 and row.info.encrypted == encrypted)
-    entry = next(like, None) if state.doubt is None else None
+    known: Parent | None = session.parents.get(label)
+    candidates = (row for row in state.rows if row.info.format == FORMAT_2 and row.info.encrypted == encrypted)
+    entry = next(candidates, None) if state.doubt is None else None
     if entry is None:
         return None
-    if kept is not None and (kept.snapshot_id, kept.manifest_sha256) == (entry.snapshot_id, entry.manifest_sha256):
-        return kept
+    if known is not None and (known.snapshot_id, known.manifest_sha256) == (entry.snapshot_id, entry.manifest_sha256):
+        return known
     chains: list[Chain] = []
 
     def read(manifest: Manifest, texts: dict[str, str | None], **bounds: Any) -> None:
-        # No documents are made: beside the chain they would be the whole memory once more.
+        # No documents are made: besides the chain, they would take the whole memory a second time.
         if isinstance(manifest, ChainManifest):
             chains.append(read_chain(manifest, texts, by_tree=True, **bounds))
 
@@ -160,7 +160,7 @@ async def parent_of(session: Session, state: State) -> Parent | None:
             return None
         lock = (await open_manifest(session, manifest)).lock if encrypted else None
         if encrypted and lock is None:
-            return None  # whoever is to read the next one could not read what is below
+            return None  # the recipients of the next snapshot could not read this parent
         session.proved(label, entry.snapshot_id)
     except VaultError:
         raise
@@ -173,21 +173,21 @@ async def parent_of(session: Session, state: State) -> Parent | None:
 def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSnapshot:
     session = job.session
     seen = {session.newest.get(job.label), state.follow}
-    # Anyone can put an id of any time into a vault, and ours must not follow it.
+    # Ids from untrusted sources do not count: anyone can put one of any time into a vault, and ours must not follow it.
     believed = not session.trust.pins or state.proven
     if believed:
         seen |= {state.written, state.pointer.went_back_from}
         seen |= {entry.snapshot_id for entry in state.pointer.catalog.front}
     if state.files is not None:
         seen |= {entry.snapshot_id for entry in state.entries} if session.trust.pins else state.files.ids
-    # What a believed pointer names, or nothing: else a pointer that was garbled once would look like one put back.
+    # Only from a believed pointer: else one that was garbled once would look like an older one put back.
     previous = state.previous if believed else None
     job.ruined, job.ruined_since = _ruined_in(job, state, parent), state.follow
     chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
     write = builder(session, session.format, chain, lock)
     mine = new_id(session.now(), session.token(), filter(None, seen))
     built = write(
-        job.memory if job.memory is not None and write is not build_parts else job.whole(),
+        job.memory if job.memory is not None and write is not build_parts else job.all_documents(),
         label=job.label,
         snapshot_id=mine,
         created_at=session.stamp(),
@@ -206,19 +206,19 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
 async def _publish(
     job: Job, state: State, built: BuiltSnapshot, stream: str, inherited: Sequence[str]
 ) -> Published | None:
-    """A row in the catalogue, and the latest, unless another client's is that; None where it has to be made anew."""
+    """List the snapshot, and make it the latest unless another client's is; None if it has to be made anew."""
     session, mine = job.session, built.info.snapshot_id
     before, given_up = state, False
 
     async def change(now: State) -> Move | None:
         nonlocal given_up
         if now is not before:
-            # Others may have taken it for a leftover meanwhile, or have begun the label at the same moment.
+            # Other clients may have removed it as a leftover, or have begun the label at the same moment.
             given_up = not still_there(now, mine, [*built.files, *inherited])
             if given_up:
                 return None
             follow = now.follow
-            # An older one that was there before is what a deletion of the latest leaves.
+            # A snapshot that existed before became the latest by a deletion, which is no conflict.
             if (
                 follow is not None
                 and follow not in (job.latest, mine, *job.basis.own, *session.home(job.label).read().own)
@@ -258,13 +258,13 @@ async def _publish(
         msg = f"{error.message}: snapshot {mine} is stored, but it is not the latest"
         raise ConflictDetected(msg, theirs=error.theirs, snapshot_id=mine) from error
     except VaultError as error:
-        more = f"snapshot {mine} is stored, but the pointer of label {job.label!r} was not moved to it"
-        raise to_public(error, more) from error
+        failure = f"snapshot {mine} is stored, but the pointer of label {job.label!r} was not moved to it"
+        raise to_public(error, failure) from error
     return None if given_up else done
 
 
 async def give_up(session: Session, built: BuiltSnapshot, why: ColonyMemoryError | None = None) -> None:
-    """Take back a snapshot that others may have seen: a chain, built on perhaps, is deleted as any other."""
+    """Take back a snapshot that others may have seen; others may have built on a chain, so it is properly deleted."""
     if built.info.format == FORMAT:
         await discard(session, built, why)
         return
@@ -277,7 +277,7 @@ async def give_up(session: Session, built: BuiltSnapshot, why: ColonyMemoryError
 
 
 def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]:
-    """Documents of the latest that are ruined in the memory to save, as far as that can be told without reading it."""
+    """Documents of the latest that are ruined in the memory to save, as far as known without reading the latest."""
     pointer, latest = state.pointer, state.follow
     entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
     if parent is not None and parent.snapshot_id == latest:
@@ -290,34 +290,34 @@ def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]
         memory = job.memory
         hollow = [printable(name) for name in memory.names if memory.contents[name] and memory.is_empty(name)]
         return find_ruined(before, _bytes_in(memory), hollow)
-    texts = {printable(name): text for name, text in job.whole().items()}
+    texts = {printable(name): text for name, text in job.all_documents().items()}
     now = {name: document_bytes(text, before.get(name)) for name, text in texts.items()}
     return find_ruined(before, now, [name for name in now if not now[name] and texts[name]])
 
 
 def _bytes_in(memory: Memory) -> dict[str, int]:
-    """Bytes of each document by its printable name, 0 where there is nothing in it but NUL."""
+    """Bytes of each document by printable name, 0 if it holds only NUL."""
     return {printable(name): 0 if memory.is_empty(name) else size for name, size in memory.sizes.items()}
 
 
 def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
-    """Sizes of documents for the pointer, for whoever saves next without reading this snapshot."""
+    """Document sizes for the pointer, so that the next save need not read this snapshot; None if there are too many."""
     names = built.listed.doc_names
-    if not names or len(names) > _MOST:
+    if not names or len(names) > _MOST_SIZES:
         return None
-    sizes = {printable(name): document_bytes(text) for name, text in job.whole().items()}
+    sizes = {printable(name): document_bytes(text) for name, text in job.all_documents().items()}
     return tuple(sizes[name] for name in names)
 
 
 def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> tuple[Entry, Shrink] | None:
-    """The latest, where this one lacks most of it, or has documents of it ruined beside whole ones."""
-    before = state.entry(state.follow)
-    if before is None or before.snapshot_id == built.info.snapshot_id:
+    """The latest, if this snapshot lost most of it, or documents of it are ruined while others are whole; else None."""
+    latest = state.entry(state.follow)
+    if latest is None or latest.snapshot_id == built.info.snapshot_id:
         return None
-    ruined = bool(job.ruined) and job.ruined_since == before.snapshot_id
-    if not ruined and not is_much_smaller(built.info, job.session.known_info(before)):
+    ruined = bool(job.ruined) and job.ruined_since == latest.snapshot_id
+    if not ruined and not is_much_smaller(built.info, job.session.known_info(latest)):
         return None
-    return before, Shrink(created(built.info), ruined)
+    return latest, Shrink(created(built.info), ruined)
 
 
 async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
@@ -325,7 +325,7 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
     if job.policy is None or state.doubt is not None:
         return
     if built.info.incomplete:
-        # It does not count as good, so the newest that does has to be seen to restore.
+        # An incomplete snapshot does not count as good, so the newest that does must be proven to restore.
         state, _ = await newest_good(job.session, state)
     job.planned = await plan_for(
         job.session,
@@ -341,46 +341,46 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
 def _rows_with(
     job: Job, state: State, built: BuiltSnapshot, *, lost: tuple[Entry, Shrink] | None = None, refused: bool = False
 ) -> Iterable[Entry]:
-    """The catalogue with the new snapshot, without what the retention gives up; it notes what was lost."""
+    """The catalogue with the new snapshot and a note of what it lost, without those that the retention removes."""
     info = replace(built.listed, refused=True) if refused else built.listed
-    own = Entry(info, built.manifest_sha256, packs=built.packs, base_files=built.base_files)
+    row = Entry(info, built.manifest_sha256, packs=built.packs, base_files=built.base_files)
     if state.files is None:
-        grown = state.pointer.catalog.adding(own)
+        grown = state.pointer.catalog.adding(row)
         return grown if lost is None else grown.adding(note_shrink(*lost))
-    followed = {} if lost is None else {lost[0].snapshot_id: lost[1]}
-    others = (entry for entry in state.building if entry.snapshot_id != own.snapshot_id)
-    rows = [*(note_shrink(entry, followed.get(entry.snapshot_id)) for entry in others), own]
+    shrinks = {} if lost is None else {lost[0].snapshot_id: lost[1]}
+    others = (entry for entry in state.building if entry.snapshot_id != row.snapshot_id)
+    rows = [*(note_shrink(entry, shrinks.get(entry.snapshot_id)) for entry in others), row]
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
 def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
-    moved = state.pointer.follow(
+    pointer = state.pointer.follow(
         built.info.snapshot_id,
         updated_at=job.session.stamp(),
         entries=_rows_with(job, state, built),
         stream="0" * 16,
         doc_bytes=_doc_bytes(job, built),
     )
-    size = len(write_pointer(moved)) + (_SIGNATURE_CHARS if job.signer else 0)
+    size = len(write_pointer(pointer)) + (_SIGNATURE_CHARS if job.signer else 0)
     return built.info.stored_bytes + max(0, size - len(state.text or ""))
 
 
 async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
-    """Refuse before the first write what cannot fit; with a retention, let go what has to, and give the label then."""
+    """Refuse before the first write what cannot fit; with a retention, first delete to make room. Returns the state."""
     session, label = job.session, job.label
     await plan_retention(job, state, built)
-    # Old leftovers go first, then what the retention gives up, then the oldest of what it would keep, no more than
-    # needed. Age is told by the vault's clock: where nothing newer fits to show it, the pointer is written anew.
+    # Old leftovers go first, then snapshots that the retention removes, then the oldest that it keeps, no more than
+    # needed. Age is told by the vault's clock: where no newer file shows it, the pointer is rewritten, which fits.
     free = await free_bytes(session)
     if free is None or (need := needed_bytes(job, state, built)) <= free:
         return state
     if job.policy is not None and ages(session, state) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
     planned, victims = await choose_victims(job, state, built, need, free)
-    told = {own: "the latest is not based on it" for own in planned.unmerged if own in victims}
-    told |= {own: "a much smaller one followed" for own in victims if own in planned.shrunk}
-    for own, why in told.items():
-        warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though {why}")
+    reasons = {key: "the latest is not based on it" for key in planned.unmerged if key in victims}
+    reasons |= {key: "a much smaller one followed" for key in victims if key in planned.shrunk}
+    for key, why in reasons.items():
+        warn(f"the vault is full: snapshot {key} of label {label!r} is removed, though {why}")
 
     async def withdraw(now: State) -> Move:
         return Move(now.follow, [row for row in now.building if row.snapshot_id not in victims], victims)
@@ -388,14 +388,14 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
     if victims:
         state = (await publish(session, state, withdraw, lenient=True)).state
     await remove_snapshots(session, state.listed, victims, needs=state.needs)
-    left = await free_bytes(session)
-    if left is not None and need > left:
-        raise no_room(need, left, f"a snapshot of label {label!r}", label, gain=0)
+    free_now = await free_bytes(session)
+    if free_now is not None and need > free_now:
+        raise no_room(need, free_now, f"a snapshot of label {label!r}", label, gain=0)
     state = await look(session, label, everything=True, lenient=True)
     await plan_retention(job, state, built)
-    asked, kept = len(planned.plan.keep), 0 if job.planned is None else len(job.planned.plan.keep)
-    if victims and asked > kept > 0:
-        what = f"of the {asked} snapshots of label {label!r} that the retention keeps, only {kept} fit"
+    wanted, kept = len(planned.plan.keep), 0 if job.planned is None else len(job.planned.plan.keep)
+    if victims and wanted > kept > 0:
+        what = f"of the {wanted} snapshots of label {label!r} that the retention keeps, only {kept} fit"
         warn(f"the vault is full: {what}", hint=Hint("status"))
     return state
 
@@ -403,10 +403,10 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
 async def choose_victims(
     job: Job, state: State, built: BuiltSnapshot, need: int, free: int
 ) -> tuple[Planned, list[str]]:
-    """The plan, and what goes to make room beside old leftovers; a QuotaExceeded where nothing is enough."""
+    """The plan, and the snapshots to delete for room besides old leftovers. Raises QuotaExceeded if all are too few."""
     session, what = job.session, f"a snapshot of label {job.label!r}"
     if job.policy is None:
-        # A prune frees all of the label at most, and nothing where there is no snapshot.
+        # A prune frees at most the bytes in use, and nothing where there is no snapshot.
         used = 0 if state.follow is None else (await session.vault.status()).get("used_bytes")
         raise no_room(need, free, what, job.label, gain=used if isinstance(used, int) else None)
     planned = await plan_for(session, state, job.policy, new=built.info, spoils=bool(job.ruined))
@@ -418,12 +418,12 @@ async def choose_victims(
 
 
 async def _retire(job: Job, done: Published) -> None:
-    """Delete what the retention gave up, as far as the hour's operations allow; the backup itself is done."""
+    """Delete snapshots that the retention removed, as far as the hour's operations allow; the backup itself is done."""
     if job.planned is None:
         return
-    removed, left = job.planned.removed, await job.session.vault.number("operations_left")
-    # What the next backup needs is not spent on deleting.
-    spare = None if left is None else max(0, left - 3)
+    removed, operations = job.planned.removed, await job.session.vault.number("operations_left")
+    # Operations that the next backup needs are not spent on deleting.
+    spare = None if operations is None else max(0, operations - 3)
     try:
         await remove_snapshots(job.session, done.state.listed, removed, needs=done.state.needs, spare=spare)
     except ColonyMemoryError as error:
