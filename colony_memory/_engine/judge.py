@@ -125,7 +125,7 @@ def mark_committed(state: State) -> State:
     pointer, files = state.pointer, state.listed
     listed = {*rows_of(state), pointer.snapshot_id, state.written}
     legacy, written = bool(state.written) and not pointer.generation, id_order(state.written or "")
-    # Nor is one of another stream, whose pointer 0.1.1 may have replaced: leaving it out would disown it.
+    # Neither is one of another stream: 0.1.1 may have overwritten its pointer, and to leave it out would disown it.
     streams = {key: finding.stream for key, finding in state.manifests.items() if isinstance(finding, Manifest)}
     foreign = {key for key, stream in streams.items() if stream not in (None, state.stream)}
     committed, waiting, unproven = set[str](), set[str](), _unproven(state, listed)
@@ -372,25 +372,25 @@ def _why_unusable(state: State, finding: Finding, row: Entry | None) -> Snapshot
 
 def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
     """The problem with a snapshot's files, by their names and sizes, or None; and the bytes of its own files."""
-    info, own, needed = entry.info, entry.snapshot_id, dict[str, int | None]()
-    chain, parts, file = info.format == FORMAT_2, files.parts.get(own, {}), manifest_filename(files.label, own)
-    size = files.size((file, *(files.pack(own) if chain else parts.values()))) or 0
+    info, key, needed = entry.info, entry.snapshot_id, dict[str, int | None]()
+    chain, parts, file = info.format == FORMAT_2, files.parts.get(key, {}), manifest_filename(files.label, key)
+    size = files.size((file, *(files.pack(key) if chain else parts.values()))) or 0
     stored = size or info.stored_bytes or (manifest.blob_chars if manifest and not chain else 0)
     if isinstance(manifest, ChainManifest):
         needed |= zip(manifest.part_files, (size for pack in manifest.pack_bytes for size in pack), strict=True)
     elif chain:
-        missing = [pack_id for pack_id in (own, *entry.packs) if 0 not in files.packs.get(pack_id, ())]
+        missing = [pack_id for pack_id in (key, *entry.packs) if 0 not in files.packs.get(pack_id, ())]
         needed |= {pack_filename(files.label, pack_id, 0): None for pack_id in missing}
     elif absent := [seq for seq in range(info.part_count) if seq not in parts]:
-        return f"part {absent[0]} of snapshot {own} is missing", stored
+        return f"part {absent[0]} of snapshot {key} is missing", stored
     for name, length in needed.items():
-        there = files.files.get(name)
-        if there is None or (None not in (length, there.size) and length != there.size):
-            what = "is missing" if there is None else "has another size than its manifest says"
-            return f"{name}, which snapshot {own} needs, {what}", stored
+        listed = files.files.get(name)
+        if listed is None or (None not in (length, listed.size) and length != listed.size):
+            what = "is missing" if listed is None else "has another size than its manifest says"
+            return f"{name}, which snapshot {key} needs, {what}", stored
     least = info.stored_bytes if manifest is None else (files.files[file].size or 0) + manifest.blob_chars
     if not (chain and manifest) and 0 < size < least:
-        return f"a file of snapshot {own} is cut short", stored
+        return f"a file of snapshot {key} is cut short", stored
     if manifest is None and exact and 0 < info.stored_bytes < size:
-        return f"a file of snapshot {own} was replaced by a longer one", stored
+        return f"a file of snapshot {key} was replaced by a longer one", stored
     return None, stored

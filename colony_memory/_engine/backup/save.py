@@ -99,13 +99,13 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     lost = _find_lost(job, done.state, built)
     if lost is None:
         return info
-    complete = lost[0].snapshot_id
+    previous = lost[0].snapshot_id
     if is_much_smaller(built.info, session.known_info(lost[0])):
-        return replace(info, shrunk_from=complete)
+        return replace(info, shrunk_from=previous)
     warn(
         f"label {job.label!r}: hardly anything is left of {few(job.ruined)}: empty, NUL bytes or less than a tenth. It "
-        f"is saved as it is; snapshot {complete} has all of it, and backups keep that for 30 days",
-        hint=Hint("restore", "snapshot_id", complete, label=job.label),
+        f"is saved as it is; snapshot {previous} has all of it, and backups keep that for 30 days",
+        hint=Hint("restore", "snapshot_id", previous, label=job.label),
     )
     return info
 
