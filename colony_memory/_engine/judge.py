@@ -125,7 +125,7 @@ def mark_committed(state: State) -> State:
     pointer, files = state.pointer, state.listed
     listed = {*rows_of(state), pointer.snapshot_id, state.written}
     legacy, written = bool(state.written) and not pointer.generation, id_order(state.written or "")
-    # Neither is one of another stream: 0.1.1 may have overwritten its pointer, and to leave it out would disown it.
+    # A snapshot of another stream counts too: 0.1.1 may have overwritten its pointer, and leaving it out disowns it.
     streams = {key: finding.stream for key, finding in state.manifests.items() if isinstance(finding, Manifest)}
     foreign = {key for key, stream in streams.items() if stream not in (None, state.stream)}
     committed, waiting, unproven = set[str](), set[str](), _unproven(state, listed)

@@ -64,7 +64,7 @@ class State(Value):
     text: str | None  # text of the pointer file, None where there is none
     pointer: Pointer  # the pointer as far as it is believed; blank, with generation 0, where it is not
     match: str = ABSENT  # condition for Vault.put under which the pointer file still has that text
-    blind: str | None = None  # why the witness could not be asked, None where it could
+    witness_error: str | None = None  # why the witness could not be asked, None where it could
     files: LabelFiles | None = None  # the label's files, None where they were not listed
     manifests: Mapping[str, Finding] = field(default_factory=dict)  # results of reading manifests, by id
     latest_files: Mapping[str, StoredFile] = field(default_factory=dict)  # files of the newest manifests read for this
@@ -238,20 +238,20 @@ async def look(
     earlier listing, which is used only if it raises no objection.
     """
     for attempt in range(_TRIES):
-        seen, blind = () if at_least is None else (at_least,), None
+        seen, witness_error = () if at_least is None else (at_least,), None
         try:  # before the pointer is read, as other clients may move both
             seen = (*await session.seen(label), *seen)
         except ColonyMemoryError as error:
             if not lenient:
                 raise
-            blind = message_of(error)
+            witness_error = message_of(error)
         text, match = await read_pointer_file(session, label)
         options = (session.vault.conditional, verify, newer, unremoved)
         asked = Asked(label, session.trust, seen, session.now(), everything, *options)
         label_files = files if attempt == 0 else None
         if label_files is None and (listed or everything):
             label_files = await list_label(session, label)
-        state = await _decide(session, State(asked, text, Pointer(label, None), match, blind, label_files))
+        state = await _decide(session, State(asked, text, Pointer(label, None), match, witness_error, label_files))
         disputed = bool(state.refusal or state.rollback or state.problem) or None in state.pages.values()
         if attempt == 0 and files is not None and (disputed or state.broken):
             continue
@@ -310,7 +310,7 @@ async def list_files(session: Session, state: State) -> State:
     if state.files is not None:
         return state
     files = await list_label(session, state.label)
-    blank = State(state.asked, state.text, Pointer(state.label, None), state.match, state.blind, files)
+    blank = State(state.asked, state.text, Pointer(state.label, None), state.match, state.witness_error, files)
     return await _decide(session, replace(blank, pages=state.pages))
 
 
@@ -366,7 +366,7 @@ def tell(state: State) -> None:
 
 
 def require_sound(state: State) -> State:
-    """The state, if its latest may be followed; else raises why not."""
+    """The state, if its latest may be followed; raises its rollback or refusal otherwise."""
     objection = state.rollback or state.refusal
     if objection is not None:
         raise objection
@@ -374,7 +374,7 @@ def require_sound(state: State) -> State:
 
 
 def require_believed(state: State) -> State:
-    """The state, if snapshots may be built on it; else raises why not. Damage alone is no hindrance."""
+    """The state, if snapshots may be built on it; raises its doubt otherwise. Damage alone is none."""
     if state.doubt is not None:
         raise state.doubt
     return state

@@ -52,7 +52,7 @@ class StoredFile(NamedTuple):
 
 
 class Shelf:
-    """A cache of packs, least recently used out first, bounded in characters; and files read ahead, None if missing."""
+    """An LRU cache of packs, bounded in characters, and a store of files read ahead, None for a missing one."""
 
     def __init__(self, room: int, ahead: Mapping[str, StoredFile | None] | None = None) -> None:
         self._room, self._packs, self.ahead = room, dict[str, StoredFile](), dict(ahead or {})

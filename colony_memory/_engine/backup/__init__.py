@@ -158,8 +158,8 @@ def _warn_of_doubt(job: Job, state: State) -> None:
 
 def _doubt(job: Job, state: State) -> str | None:
     doubt = state.doubt
-    if state.blind is not None or doubt is not None:
-        return state.blind or message_of(doubt)  # type: ignore[arg-type] # one of them is set
+    if state.witness_error is not None or doubt is not None:
+        return state.witness_error or message_of(doubt)  # type: ignore[arg-type] # one of them is set
     cut = job.policy is not None and not state.listed.complete
     return f"the vault's list of label {job.label!r} is cut short" if cut else None
 

@@ -83,11 +83,11 @@ class Job(Record):
     known: set[str] = field(default_factory=set)  # snapshots, besides the basis, that the memory is based on
     stored: str | None = None  # an own snapshot, equal to this memory, that met a conflict
     merged: tuple[str, ...] = ()  # names under which the other writer's text is kept next to our own
-    combined: bool = False  # saves the merger of this memory with the other writer's, which no memory is based on
+    combined: bool = False  # saves this memory merged with the other writer's, a text that no memory is based on
     planned: Planned | None = None  # the retention's decision
     as_base: bool = False  # saved whole, as the parent is gone
     ruined: tuple[str, ...] = ()  # documents of the latest snapshot that are ruined in this memory
-    ruined_since: str | None = None  # that snapshot
+    ruined_since: str | None = None  # id of that snapshot
     tree: str = ""  # digest of the caller's memory, empty until it is needed
     unread: Unread | None = None  # the caller's memory while it is not read, None once it is
     memory: Memory | None = None  # the memory in bytes, None where it was given as documents
@@ -116,7 +116,7 @@ class Job(Record):
 
     @property
     def without_basis(self) -> bool:
-        """True if the memory has no basis, or is only known not to hold the latest of the moment of its restore."""
+        """True if the memory has no basis, or only a noted one that it did not hold and that is still the latest."""
         return not self.basis or (self.basis.not_held and self.latest in self.basis.own)
 
     def based_on(self, state: State) -> tuple[str, ...]:
