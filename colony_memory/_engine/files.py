@@ -1,4 +1,4 @@
-"""A snapshot's files as they come, the manifest last, and as they go, the manifest first, and what fits a vault."""
+"""Uploading a snapshot's files, the manifest last; deleting them, the manifest first; and the limits of a vault."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def free_bytes(session: Session) -> int | None:
 def free_in(status: Mapping[str, Any]) -> int | None:
     quota, free = status.get("quota_bytes"), status.get("available_bytes")
     if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):
-        return 10_000_000  # which a hosted vault is given with its first write, and reports zeros until then
+        return 10_000_000  # the quota that a hosted vault gets with its first write; it reports zeros until then
     return free if isinstance(quota, int) and quota > 0 and isinstance(free, int) else None
 
 
@@ -67,23 +67,23 @@ async def require_room(session: Session, need: int, what: str, *, label: str | N
 
 
 def no_room(need: int, free: int, what: str, label: str | None, *, gain: int | None = None) -> QuotaExceeded:
-    """The error of what does not fit; ``gain`` bytes a prune would free at most, None where nobody knows."""
+    """The error where ``what`` does not fit; a prune would free at most ``gain`` bytes, None if that is unknown."""
     msg = f"{what} does not fit: it takes about {need} bytes, and {free} are free in the vault"
     hint = Hint("prune", label=label) if gain is None or need <= free + gain else None
     return QuotaExceeded(msg, needed=need, available=free, hint=hint)
 
 
 async def require_operations(session: Session, need: int, what: str) -> None:
-    left = await session.vault.number("operations_left")
-    if left is not None and left < need:
-        # An hour begins with the first operation, so that it has ended by then at the latest.
+    remaining = await session.vault.number("operations_left")
+    if remaining is not None and remaining < need:
+        # The vault's hour starts with the first operation in it, so a full hour is the longest wait.
         wait = await session.vault.number("operations_reset") or 3600
-        msg = f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}"
+        msg = f"the vault takes {remaining} more uploads and deletes this hour, and {what} needs {need}"
         raise RateLimited(f"{msg}; try again in {math.ceil(wait / 60)} min", retry_after=float(wait))
 
 
 async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None]:
-    """Write a new snapshot; the vault's times of that. What fails half way is removed where that is possible."""
+    """Write a new snapshot and return the vault's times of the writes; an upload that fails is removed if possible."""
     label, snapshot_id = built.info.label, built.info.snapshot_id
     written: list[datetime | None] = []
     for done, (name, text) in enumerate(built.files.items(), 1):
@@ -103,10 +103,10 @@ async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None
 
 
 def took_long(session: Session, began: datetime, written: Sequence[datetime | None]) -> bool:
-    """True if others may have taken it for a leftover; a host that was frozen meanwhile learns that from the vault."""
-    known = [moment for moment in written if moment is not None]
-    told = max(known) - min(known) if known else timedelta()
-    return 0 < len(known) < len(written) or max(abs(session.now() - began), told) > GRACE / 2
+    """True if others may have taken the upload for a leftover; a host that was frozen learns it from the vault."""
+    times = [moment for moment in written if moment is not None]
+    span = max(times) - min(times) if times else timedelta()
+    return 0 < len(times) < len(written) or max(abs(session.now() - began), span) > GRACE / 2
 
 
 async def misread(session: Session, files: Mapping[str, str]) -> str | None:
@@ -125,33 +125,33 @@ async def read_back(session: Session, built: BuiltSnapshot) -> None:
 
 
 async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
-    """True if all that a new snapshot needs is there after its manifest, the last of its ``own`` files: another client
-    may have taken the parts of an upload that took long for leftovers, which no look before can rule out.
+    """True if every file that a new snapshot needs is still there once its manifest is, the last of its ``own`` files:
+    another client may have taken the parts of a long upload for leftovers, which no earlier look can rule out.
     """
     needed = list(files)
     listing = await session.vault.look_up(needed)
     require_complete(listing, f"label {label!r}", "going on after an upload that took long")
-    # The manifest is the newest; what is a grace period older may be about to be deleted.
+    # The manifest is the newest file; one that is a grace period older may be about to be deleted.
     return all(name in listing.files for name in needed) and LabelFiles(label, listing.files).is_of_one_time(own)
 
 
 def still_there(now: State, snapshot_id: str, files: Iterable[str]) -> bool:
-    """True if a snapshot of these files, whose pointer was not moved yet, is safe from those who delete leftovers,
-    which are a grace period old. Whoever wrote a pointer that much younger than it may be deleting it already.
+    """True if a snapshot of these files that no pointer names yet is safe from clients that delete leftovers, which are
+    a grace period old. A client that wrote a pointer that much younger than the snapshot may be deleting it already.
     """
-    there, pointer = now.listed, now.pointer
-    # What is gone from the catalogue another client listed, and a third one is deleting it as one of the old ones.
-    if snapshot_id in pointer.gone or any(name not in there.files for name in files):
+    listed, pointer = now.listed, now.pointer
+    # Another client listed it, and a third took it out of the catalogue as one of the old ones, and is deleting it.
+    if snapshot_id in pointer.gone or any(name not in listed.files for name in files):
         return False
-    written = there.files[manifest_filename(now.label, snapshot_id)].updated
-    newest = None if there.listing is None else there.listing.now
+    written = listed.files[manifest_filename(now.label, snapshot_id)].updated
+    newest = None if listed.listing is None else listed.listing.now
     young = written is None or newest is None or newest - written < GRACE
     return young or pointer.entry(snapshot_id) is not None
 
 
 async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
     if isinstance(error, RateLimited):
-        return  # deletes come out of the same bucket; a later prune sweeps
+        return  # deletes count against the same limit; a later prune sweeps
     job = _Deletion(session, built.info.label, total=len(built.files))
     await job.delete([built.manifest_file])
     try:
@@ -172,40 +172,40 @@ async def remove_snapshots(
     spare: int | None = None,
     sweeps: bool = True,
 ) -> int:
-    """Delete snapshots that no catalogue lists any more; how many are gone.
+    """Delete snapshots that no catalogue lists any more; returns how many are gone. PruneIncomplete if files remain.
 
-    ``files`` are the label's as they were listed before, ``needs`` is :attr:`State.needs`. Of ``spare`` deletions the
-    oldest go first, each only as a whole. ``sweeps`` deletes what interrupted backups of others left, too.
+    ``files`` is an earlier listing of the label, ``needs`` is :attr:`State.needs`. ``spare`` limits the deletions: the
+    oldest snapshots go first, each whole or not at all. ``sweeps`` also deletes leftovers of others' backups.
     """
-    label, there = files.label, set(files.manifests)
+    label, manifests = files.label, set(files.manifests)
     chosen = sorted(victims, key=id_order)
     if spare is not None:
-        spent = list(accumulate(len(files.owned(each)) for each in chosen))
-        chosen = chosen[: bisect_right(spent, spare)]
-    job = _Deletion(session, label, total=sum(len(files.owned(each)) for each in chosen))
-    await job.delete([manifest_filename(label, each) for each in chosen if each in there])
+        totals = list(accumulate(len(files.owned(victim)) for victim in chosen))
+        chosen = chosen[: bisect_right(totals, spare)]
+    job = _Deletion(session, label, total=sum(len(files.owned(victim)) for victim in chosen))
+    await job.delete([manifest_filename(label, victim) for victim in chosen if victim in manifests])
     if chosen:
-        # Whoever builds on those from now on finds out by a listing of its own, and what was built before is seen here.
+        # A client that builds on these from now on learns it from its own listing; what was built before shows here.
         try:
             files = replace(await list_label(session, label), named=files.named)
         except ColonyMemoryError as error:
-            raise job.incomplete(error, [name for each in chosen for name in files.owned(each)]) from error
-    left = [each for each in chosen if each in files.manifests]
-    gone = [each for each in chosen if each not in files.manifests]
-    for each in left:
-        if (name := manifest_filename(label, each)) not in job.failed:
+            raise job.incomplete(error, [name for victim in chosen for name in files.owned(victim)]) from error
+    remaining = [victim for victim in chosen if victim in files.manifests]
+    gone = [victim for victim in chosen if victim not in files.manifests]
+    for victim in remaining:
+        if (name := manifest_filename(label, victim)) not in job.failed:
             job.failed.append(name)
             job.cause = VaultError(f"the vault said that it deleted {name}, but it is still there")
-    job.deleted = len(there.intersection(gone))
-    own = tally()
-    if own is not None:
-        own.pruned += job.deleted
+    job.deleted = len(manifests.intersection(gone))
+    counts = tally()
+    if counts is not None:
+        counts.pruned += job.deleted
     if not files.complete:
-        unseen = [name for each in gone for name in files.owned(each)]
+        unseen = [name for victim in gone for name in files.owned(victim)]
         raise job.incomplete(VaultError("the vault's list is cut short"), unseen)
-    free = await deletable(session, files, gone, needs=needs, of=None if sweeps else gone)
+    free = await deletable(session, files, gone, needs=needs, only=None if sweeps else gone)
     await job.delete(free[: None if spare is None else max(0, spare - job.done)])
-    job.failed += [name for each in left for name in files.owned(each) if name not in job.failed]
+    job.failed += [name for victim in remaining for name in files.owned(victim) if name not in job.failed]
     if job.failed:
         raise job.incomplete()
     return job.deleted
@@ -217,48 +217,48 @@ async def deletable(
     victims: Collection[str],
     *,
     needs: Mapping[str, Sequence[str]],
-    of: Collection[str] | None = None,
-    anew: bool = True,
+    only: Collection[str] | None = None,
+    reread: bool = True,
 ) -> list[str]:
-    """Names of the files that go with snapshots, and of old leftovers, where no manifest that stays needs them.
+    """Names of the files that go with snapshots, and of old leftovers, unless a remaining manifest needs them.
 
-    A plan asks as if the snapshots were gone, the deed once they are. ``of`` are the only ids whose leftovers are
-    meant; ``anew`` reads manifests once more that were read before.
+    A plan calls this as if the snapshots were gone, the deletion once they are. ``only`` are the ids whose leftovers
+    are meant, None for all; ``reread`` reads manifests again that were read before.
     """
     now = session.now()
-    old = {own: names for own, names in files.orphans.items() if files.is_old(own, now=now)}
-    packs = {own: files.pack(own) for own in files.packs if files.is_aged(own, files.pack(own), now=now)}
-    if of is not None:
-        old, packs = ({each: names for each, names in found.items() if each in of} for found in (old, packs))
-    names = [name for each in victims for name in files.owned(each)]
-    names += [name for each in sorted(old, key=id_order) if each not in victims for name in old[each]]
+    old = {orphan: names for orphan, names in files.orphans.items() if files.is_old(orphan, now=now)}
+    packs = {pack: files.pack(pack) for pack in files.packs if files.is_aged(pack, files.pack(pack), now=now)}
+    if only is not None:
+        old, packs = ({id_: names for id_, names in group.items() if id_ in only} for group in (old, packs))
+    names = [name for victim in victims for name in files.owned(victim)]
+    names += [name for orphan in sorted(old, key=id_order) if orphan not in victims for name in old[orphan]]
     # Page files that no pointer names any more, and that no writer is about to name
     unnamed = [name for name in files.pages if name not in files.named] if files.named is not None else []
-    names += [name for name in unnamed if of is None and files.is_aged(name.split(".")[2], [name], now=now)]
+    names += [name for name in unnamed if only is None and files.is_aged(name.split(".")[2], [name], now=now)]
     if not packs or not files.complete:
         return names
-    # What a believed catalogue says of a committed snapshot stands: a client that wrote or read the manifest has put it
-    # there. All other manifests are read, those that it lists nothing of and those that it does not list.
-    left = [each for each in files.manifests if each not in victims]
-    needed = {pack for each in left for pack in needs.get(each, ())}
-    unread = [each for each in left if each not in needs]
-    for each in unread if anew else ():  # one that was deleted may have come back as another
-        session.manifests.pop(manifest_filename(files.label, each), None)
+    # The packs in a believed catalogue's row of a committed snapshot count, since a client that wrote or read the
+    # manifest put them there. All other manifests are read: those whose row has no packs, and those without a row.
+    remaining = [id_ for id_ in files.manifests if id_ not in victims]
+    needed = {pack for id_ in remaining for pack in needs.get(id_, ())}
+    unread = [id_ for id_ in remaining if id_ not in needs]
+    for id_ in unread if reread else ():  # a deleted one may have come back with other content
+        session.manifests.pop(manifest_filename(files.label, id_), None)
     await read_manifests(session, files.label, unread)
-    for each in unread:
-        # That it is not trusted, or not signed well, does not free what it needs.
-        manifest = session.manifests.get(manifest_filename(files.label, each))
+    for id_ in unread:
+        # A manifest that is not trusted, or badly signed, still keeps what it needs.
+        manifest = session.manifests.get(manifest_filename(files.label, id_))
         if manifest is None:
-            log(f"no pack of label {files.label!r} is deleted, since the manifest of snapshot {each} cannot be read")
+            log(f"no pack of label {files.label!r} is deleted, since the manifest of snapshot {id_} cannot be read")
             return names
         needed.update(manifest.packs)
-    return names + [name for each in sorted(packs, key=id_order) if each not in needed for name in packs[each]]
+    return names + [name for pack in sorted(packs, key=id_order) if pack not in needed for name in packs[pack]]
 
 
 async def bytes_freed(
     session: Session, files: LabelFiles, victims: Collection[str], *, needs: Mapping[str, Sequence[str]]
 ) -> int:
-    return files.size(await deletable(session, files, victims, needs=needs, anew=False)) or 0
+    return files.size(await deletable(session, files, victims, needs=needs, reread=False)) or 0
 
 
 class _Deletion(Record):
@@ -271,12 +271,12 @@ class _Deletion(Record):
     cause: ColonyMemoryError | None = None
 
     async def delete(self, names: Iterable[str]) -> None:
-        """Delete files, and stop at the first sign that all others would fail too: refused, or no reply at all."""
+        """Delete files, and stop at the first sign that the rest would fail too: a refusal, or no reply at all."""
         names = list(names)
         at_once = await self.session.vault.delete_all(names)
         for name in names:
-            silent = isinstance(self.cause, VaultUnavailable) and self.cause.status is None
-            if silent or isinstance(self.cause, (RateLimited, VaultDenied)):
+            no_reply = isinstance(self.cause, VaultUnavailable) and self.cause.status is None
+            if no_reply or isinstance(self.cause, (RateLimited, VaultDenied)):
                 self.failed.append(name)
                 continue
             try:
@@ -289,9 +289,9 @@ class _Deletion(Record):
                 self.done += 1
                 self.session.tell("delete", name, self.done, self.total)
 
-    def incomplete(self, cause: ColonyMemoryError | None = None, left: Sequence[str] = ()) -> PruneIncomplete:
+    def incomplete(self, cause: ColonyMemoryError | None = None, unseen: Sequence[str] = ()) -> PruneIncomplete:
         cause = cause or self.cause
-        failed = list(dict.fromkeys((*self.failed, *left)))
+        failed = list(dict.fromkeys((*self.failed, *unseen)))
         wait = getattr(cause, "retry_after", None)
         when = f"; try again in {wait:.0f} s" if wait else ""
         msg = f"label {self.label!r}: {self.deleted} snapshots were deleted, {len(failed)} files are still there"

@@ -1,4 +1,4 @@
-"""diff, history and search: every snapshot of a label read once, and what became of a memory, a document, a line."""
+"""diff, history and search: reading every snapshot of a label once, to follow a memory, a document or a line."""
 
 from __future__ import annotations
 
@@ -25,63 +25,63 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 
-# What is asked for at once: vault files, and bytes of them together.
+# The most that is read at once: vault files, and bytes of them together.
 _BATCH_FILES, _BATCH_BYTES = 24, 4 * 2**20
 
 
 async def walk(
     session: Session, state: State, see: Callable[[SnapshotInfo, Mapping[str, str]], None]
 ) -> tuple[Mapping[str, str], int]:
-    """Have every snapshot seen that restores by its id, newest first; why others did not, and how many were read."""
+    """Pass each readable snapshot to ``see``, newest first; returns the problems of the others, and the number read."""
     label = state.label
-    passed, read = dict[str, str](), 0
+    passed_over, count = dict[str, str](), 0
     for file, why in state.broken.items():
-        each = file.split(".")[2]
-        passed[each] = why
-        _pass_over(label, each, why)
+        snapshot_id = file.split(".")[2]
+        passed_over[snapshot_id] = why
+        _warn_passed_over(label, snapshot_id, why)
     infos, error = state.summaries, next(iter(state.untrusted.values()), None) or state.refusal
-    reading = _Reading(session, state, infos)
+    reader = _Reading(session, state, infos)
     for info in infos:
         if (spent := spent_by(session)) is not None:
-            passed[info.snapshot_id] = spent
+            passed_over[info.snapshot_id] = spent
             continue
         try:
-            await session.vault.compute(see, *await reading.read(info))
-        except (*UNREADABLE, Unreadable) as wrong:
-            error, passed[info.snapshot_id] = error or wrong, message_of(wrong)
-            closed = wrong.hint if isinstance(wrong, DecryptionError) else None
-            _pass_over(label, info.snapshot_id, message_of(wrong), closed)
+            await session.vault.compute(see, *await reader.read(info))
+        except (*UNREADABLE, Unreadable) as problem:
+            error, passed_over[info.snapshot_id] = error or problem, message_of(problem)
+            hint = problem.hint if isinstance(problem, DecryptionError) else None
+            _warn_passed_over(label, info.snapshot_id, message_of(problem), hint)
             continue
-        read += 1
-    if (spent := spent_by(session)) is not None and spent in passed.values():
-        number = [*passed.values()].count(spent)
+        count += 1
+    if (spent := spent_by(session)) is not None and spent in passed_over.values():
+        number = [*passed_over.values()].count(spent)
         warn(f"{number} snapshots of label {label!r} are passed over: {spent}", hint=Hint("open", "max_bytes"))
-    if not read and error is None and passed:
-        error = SnapshotCorrupt(f"no snapshot of label {label!r} can be read: {next(iter(passed.values()))}")
-    if not read:
+    if not count and error is None and passed_over:
+        error = SnapshotCorrupt(f"no snapshot of label {label!r} can be read: {next(iter(passed_over.values()))}")
+    if not count:
         raise error or await nothing_saved(session, label=label)
-    return passed, read
+    return passed_over, count
 
 
-def _pass_over(label: str, snapshot_id: str, why: str, hint: Hint | None = None) -> None:
+def _warn_passed_over(label: str, snapshot_id: str, why: str, hint: Hint | None = None) -> None:
     hint = hint or Hint("verify", "snapshot_id", snapshot_id, label=label)
     warn(f"snapshot {snapshot_id} of label {label!r} is passed over: {why}", hint=hint)
 
 
 class _Reading(Walk):
-    """The files of several are read at once."""
+    """Reads the snapshots one after the other, the files of several in one batch."""
 
     def __init__(self, session: Session, state: State, infos: Sequence[SnapshotInfo]) -> None:
         super().__init__(session, state)
         self._batches, self._done, self._total = dict[str, list[str]](), 0, 0
-        files, batch, left = state.listed, list[str](), 0
+        files, batch, room = state.listed, list[str](), 0
         for info in infos:
             names = [manifest_filename(files.label, info.snapshot_id), *files.parts.get(info.snapshot_id, {}).values()]
             size = files.size(names)
             size = info.byte_size if size is None else size
-            if not batch or left < size or len(batch) + len(names) > _BATCH_FILES:
-                batch, left = self._batches.setdefault(info.snapshot_id, []), _BATCH_BYTES
-            left -= size
+            if not batch or room < size or len(batch) + len(names) > _BATCH_FILES:
+                batch, room = self._batches.setdefault(info.snapshot_id, []), _BATCH_BYTES
+            room -= size
             batch += names
             self._total += len(names)
 
@@ -104,18 +104,18 @@ class _Reading(Walk):
         self.session.tell(action, name, self._done + done, self._total)
 
 
-#: What documents stand for: a memory that is of files has some that no text holds.
+#: Maps documents to the files that they stand for: a folder may have some that are not text.
 View: TypeAlias = "Callable[[Mapping[str, str]], Mapping[str, File]]"
 
-# A document, and one line of it or what stands for that.
+# A document's name, and the key of one line of it: the line itself, the digest of a long one, or _NOT_TEXT.
 _Key: TypeAlias = "tuple[str, str | bytes]"
 
 # Characters of all patches of one history together.
 _PATCHES = 32 * 2**20
-#: Lines that a search gives at most.
+#: The most lines that a search returns.
 MOST_LINES = 10_000
-# What stands for a document that is no text.
-_WHOLE = b""
+# The key of a document that is not text.
+_NOT_TEXT = b""
 
 
 def _plain(documents: Mapping[str, str]) -> Mapping[str, File]:
@@ -123,9 +123,9 @@ def _plain(documents: Mapping[str, str]) -> Mapping[str, File]:
 
 
 class Histories(Value):
-    changes: Mapping[str, tuple[Change, ...]]  # the changes of each, newest first, by name
-    passed_over: Mapping[str, str]  # why each snapshot that was not read was not, by id
-    read: int  # how many were
+    changes: Mapping[str, tuple[Change, ...]]  # the changes of each document, newest first, by name
+    passed_over: Mapping[str, str]  # the problem of each snapshot that was not read, by id
+    read: int  # number of snapshots that were read
 
 
 @observed("history")
@@ -138,17 +138,17 @@ async def changes(session: Session, name: str, *, label: str, patch: bool) -> tu
 async def histories(
     session: Session, name: str | None = None, *, label: str, patch: bool, view: View = _plain
 ) -> Histories:
-    """The history of one document, or of every one at once; ``view`` says what the documents stand for."""
-    fold = _Changes(name, view, patch=patch)
+    """The history of one document, or of all at once; ``view`` maps documents to the files that they stand for."""
+    collector = _Changes(name, view, patch=patch)
     state = await look_at_all(session, label, "telling a document's history")
-    passed_over, number = await walk(session, state, fold.see)
-    return Histories(fold.finish(), passed_over, number)
+    passed_over, number = await walk(session, state, collector.see)
+    return Histories(collector.finish(), passed_over, number)
 
 
 class _Changes:
     def __init__(self, name: str | None, view: View, *, patch: bool) -> None:
         self._name, self._view, self._patch, self._room = name, view, patch, _PATCHES
-        self._counted, self._shown = Steps(), Steps()
+        self._count_steps, self._patch_steps = Steps(), Steps()
         self._newer: tuple[SnapshotInfo | None, Mapping[str, File]] = (None, {})
         self._changes: dict[str, list[Change]] = {}
 
@@ -167,10 +167,10 @@ class _Changes:
         self, name: str, snapshot: SnapshotInfo, after: File | None, info: SnapshotInfo | None, before: File | None
     ) -> None:
         texts = ["" if file is None else file.text for file in (before, after)]
-        lines = None if texts[0] is None or texts[1] is None else count_lines(texts[0], texts[1], self._counted)
+        lines = None if texts[0] is None or texts[1] is None else count_lines(texts[0], texts[1], self._count_steps)
         patch = None
         if self._patch and self._room > 0:
-            patch = file_patch(name, before, after, self._shown)
+            patch = file_patch(name, before, after, self._patch_steps)
             self._room -= len(patch)
             patch = patch if self._room >= 0 else None
         kind = "removed" if after is None else "added" if before is None else "changed"
@@ -178,12 +178,12 @@ class _Changes:
         self._changes.setdefault(name, []).append(change)
 
     def finish(self) -> dict[str, tuple[Change, ...]]:
-        """Changes by document, the newest first; what comes after it was removed has returned."""
+        """Changes by document, newest first; a document that is added again after its removal counts as returned."""
         self.see(None, {})
         return {
             name: tuple(
-                replace(each, kind="returned") if each.kind == "added" and each is not changes[-1] else each
-                for each in changes
+                replace(change, kind="returned") if change.kind == "added" and change is not changes[-1] else change
+                for change in changes
             )
             for name, changes in sorted(self._changes.items())
         }
@@ -200,10 +200,10 @@ async def search(
 ) -> SearchReport:
     wanted = Pattern(pattern, fixed=fixed, ignore_case=ignore_case)
     state = await look_at_all(session, label, "searching every snapshot")
-    fold = _Matches(wanted, view, latest=state.follow)
-    passed_over, number = await walk(session, state, fold.see)
-    matches = fold.finish(unread=state.follow in passed_over)
-    return SearchReport(state.label, matches, number, passed_over, fold.complete)
+    collector = _Matches(wanted, view, latest=state.follow)
+    passed_over, number = await walk(session, state, collector.see)
+    matches = collector.finish(unread=state.follow in passed_over)
+    return SearchReport(state.label, matches, number, passed_over, collector.complete)
 
 
 class _Line(Record):
@@ -224,7 +224,7 @@ class _Matches:
         self.complete = True
 
     def see(self, info: SnapshotInfo, documents: Mapping[str, str]) -> None:
-        """Note the lines that have it: those that are known, and new ones for as long as there is room."""
+        """Note the matching lines: known ones always, new ones up to :data:`MOST_LINES`."""
         for name, file in self._view(documents).items():
             for found in self._find(file):
                 key = (name, found.key)
@@ -246,17 +246,17 @@ class _Matches:
             return
         text = content if isinstance(content, str) else content.decode("utf-8", "surrogateescape")
         if any(self._pattern.find_lines(text)):
-            yield Found(0, _WHOLE, None, (0, 0))
+            yield Found(0, _NOT_TEXT, None, (0, 0))
 
     def finish(self, *, unread: bool) -> tuple[Match, ...]:
-        found = sorted(self._lines.values(), key=lambda each: (id_order(each.first.snapshot_id), each.found.number))
-        found.sort(key=lambda each: id_order(each.last.snapshot_id), reverse=True)
-        found.sort(key=lambda each: each.name)
+        lines = sorted(self._lines.values(), key=lambda line: (id_order(line.first.snapshot_id), line.found.number))
+        lines.sort(key=lambda line: id_order(line.last.snapshot_id), reverse=True)
+        lines.sort(key=lambda line: line.name)
         out = list[Match]()
-        for each in found:
-            where = (each.name, each.found.line, each.found.span, each.found.number)
-            in_latest = None if unread else each.in_latest
-            out.append(Match(*where, each.first, each.last, each.gone, each.snapshots, in_latest))
+        for line in lines:
+            where = (line.name, line.found.line, line.found.span, line.found.number)
+            in_latest = None if unread else line.in_latest
+            out.append(Match(*where, line.first, line.last, line.gone, line.snapshots, in_latest))
         return tuple(out)
 
 
@@ -276,24 +276,24 @@ async def _documents(session: Session, side: str | Mapping[str, str] | None, lab
     return exact_documents(side if isinstance(side, dict) else dict(side))
 
 
-#: Characters of a line that a report gives at most.
+#: The most characters of a line that a report shows.
 MAX_SHOWN = 300
-# Characters before what was found, in a line that is cut.
+# Characters before the match, in a line that is cut.
 _LEAD = 60
-# Most expressions take time that grows with the square of a line that someone chose for it. A longer line than this is
-# looked at in pieces that overlap by half.
+# Most expressions take time that grows with the square of the length of a crafted line. A line longer than this is
+# searched in pieces that overlap by half.
 _PIECE = 2048
 _MORE = 8 * _PIECE
-# What stands for one character or none, and what stands for any number of any.
+# Elements of an expression: one that matches a character or a position, and a gap, which matches any characters.
 _ONE = r"\\[^a-zA-Z0-9\n]|\\[bBdDsSwWt]|\[\^?[^\[\]\\^\n]+\]|[^\\\[\](){}*+?|^$\n]"
 _GAP = r"\.[*+]\??"
-_ROW = re.compile(rf"\^?(?:{_GAP}|{_ONE})+\$?")
+_SIMPLE = re.compile(rf"\^?(?:{_GAP}|{_ONE})+\$?")
 _GAPS = re.compile(rf"({_GAP})|{_ONE}")
 _ELLIPSIS = "\u2026"
 
 
 class Found(Value):
-    """A line that has what is looked for: which from 1, it or what stands for it, what is told of it, and where."""
+    """A matching line: its number from 1, its key, its text as reported, and the span of the match in that."""
 
     number: int
     key: str | bytes
@@ -303,7 +303,7 @@ class Found(Value):
 
 class Pattern:
     def __init__(self, pattern: str, *, fixed: bool = False, ignore_case: bool = False) -> None:
-        """Take a regular expression of :mod:`re`, or with ``fixed`` a text; a ValueError where it is none, or empty."""
+        """``pattern`` is a regular expression of :mod:`re`, with ``fixed`` a text; a ValueError if invalid or empty."""
         if not require_text("a pattern", pattern):
             raise ValueError("an empty pattern is in every line: say what to look for")
         if "\n" in pattern:
@@ -311,25 +311,25 @@ class Pattern:
         self._text = pattern if fixed and not ignore_case else None
         flags = re.IGNORECASE if ignore_case else 0
         self._regex = _compiled(re.escape(pattern) if fixed else pattern, flags)
-        self._row = () if fixed else tuple(_compiled(each, flags) for each in _row(pattern))
+        self._parts = () if fixed else tuple(_compiled(part, flags) for part in _split_at_gaps(pattern))
 
     def find(self, line: str) -> tuple[int, int] | None:
-        """Where it is first in a line without its end. In a long one, what repeats more than ``.`` spans 1,024."""
+        """Span of the first match in a line without its end; in a long line, repeats but ``.*`` reach 1,024."""
         if self._text is not None:
             at = line.find(self._text)
             return None if at < 0 else (at, at + len(self._text))
-        if self._row:
-            return self._find_row(line)
+        if self._parts:
+            return self._find_parts(line)
         if len(line) <= _PIECE:
             found = self._regex.search(line)
             return found.span() if found else None
         return self._find_in_pieces(line)
 
-    def _find_row(self, line: str) -> tuple[int, int] | None:
+    def _find_parts(self, line: str) -> tuple[int, int] | None:
         start, end = -1, 0
-        for each in self._row:
-            # The first that ends first: whatever comes after it has the most room.
-            found = each.search(line, end)
+        for part in self._parts:
+            # The first match also ends first, which leaves the most room for the parts after it.
+            found = part.search(line, end)
             if found is None:
                 return None
             start, end = found.start() if start < 0 else start, found.end()
@@ -340,7 +340,7 @@ class Pattern:
         while True:
             end = min(at + _PIECE, len(line))
             found = self._regex.search(line, at, end)
-            # What begins in the second half is seen in the next piece, with what comes after it.
+            # A match that begins in the second half is found in the next piece, with the text after it.
             if found and (found.start() < at + half or end == len(line)):
                 if found.end() == end < len(line):
                     found = self._regex.match(line, found.start(), min(found.start() + _MORE, len(line)))
@@ -359,15 +359,15 @@ class Pattern:
                 yield Found(number, *_excerpt(line, *span))
 
 
-def _row(pattern: str) -> list[str]:
-    """The texts in a row where an expression is no more: ``a.*b`` is an ``a`` and a ``b`` behind it."""
-    if not _ROW.fullmatch(pattern):
+def _split_at_gaps(pattern: str) -> list[str]:
+    """The parts between the gaps of an expression without other repeats: ``a`` and ``b`` of ``a.*b``; else none."""
+    if not _SIMPLE.fullmatch(pattern):
         return []
     parts, at = [""], 0
-    for each in _GAPS.finditer(pattern):
-        gap = each[1]
-        parts[-1] += pattern[at : each.start()] + ("" if gap and gap[1] == "*" else "." if gap else each[0])
-        at = each.end()
+    for match in _GAPS.finditer(pattern):
+        gap = match[1]
+        parts[-1] += pattern[at : match.start()] + ("" if gap and gap[1] == "*" else "." if gap else match[0])
+        at = match.end()
         if gap:
             parts.append("")
     parts[-1] += pattern[at:]
@@ -377,14 +377,14 @@ def _row(pattern: str) -> list[str]:
 def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what another version of Python may take it for
+            warnings.simplefilter("ignore")  # about syntax that other versions of Python read differently
             return re.compile(pattern, flags)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"{shown(pattern)} is not a regular expression: {error}") from error
 
 
 def _excerpt(line: str, start: int, end: int) -> tuple[str | bytes, str, tuple[int, int]]:
-    """What stands for a line, as much of it as is told, and where in that what was found is."""
+    """The key of a line, its text as reported, cut if it is long, and the span of the match in that."""
     if len(line) <= MAX_SHOWN:
         return line, line, (start, end)
     from hashlib import sha256

@@ -1,4 +1,4 @@
-"""verify, inspect, status: what of a vault holds, what is in it, and how much more fits into it."""
+"""verify, inspect, status: the integrity of a vault, its contents, and how much more fits into it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
 
-# Another client may be at work between the reads.
+# Attempts at a consistent view: another client may be at work between the reads.
 _TRIES = 3
-# Snapshots that show what the next one takes. What many take together shows in as many as stand on one base: few of
-# them are large, those that fold what came before.
-_LIKE = 10
-# A pointer has something in it besides its rows, about as much as so many of them.
+# Recent snapshots by which the size of the next one is estimated. Averages take as many as stand on one base: few of
+# these are large, those that fold what came before.
+_RECENT = 10
+# The size of the rest of a pointer, in rows.
 _ROWS = 8
 
 
@@ -68,7 +68,7 @@ async def check_snapshot(
 
 
 def _check_origin(session: Session, manifest: Manifest, state: State | None) -> SnapshotCheck:
-    """Its signature, whether this client trusts that, and whether the pointer lists it."""
+    """The checks of a manifest's signature, of this client's trust in it, and of its row in the pointer."""
     info, problem = manifest.info, None
     signature: Fact = "ok" if info.signed else "missing"
     trust: Fact = "ok" if session.trust.pins else "unchecked"
@@ -79,13 +79,13 @@ def _check_origin(session: Session, manifest: Manifest, state: State | None) -> 
         signature, problem = "bad" if isinstance(error, UntrustedSnapshot) else "unchecked", message_of(error)
     try:
         session.trust.judge(manifest.raw, verify=session.trust.pins)
-        strange = state.untrusted.get(info.snapshot_id) if state and session.trust.pins else None
-        if strange is not None:
-            raise strange
+        distrust = state.untrusted.get(info.snapshot_id) if state and session.trust.pins else None
+        if distrust is not None:
+            raise distrust
     except UntrustedSnapshot as error:
-        old = state is not None and info.snapshot_id in state.unsigned
-        trust, problem = "missing" if old else "bad", message_of(error)
-        problem = "older than signing: it is not signed, and so not trusted" if old else problem
+        predates = state is not None and info.snapshot_id in state.unsigned
+        trust, problem = "missing" if predates else "bad", message_of(error)
+        problem = "older than signing: it is not signed, and so not trusted" if predates else problem
     if state is not None and state.pointer.entries is not None:
         row = state.pointer.entry(info.snapshot_id)
         catalog = "missing" if row is None else "ok" if row.manifest_sha256 == manifest.sha256 else "bad"
@@ -98,9 +98,9 @@ def _check_origin(session: Session, manifest: Manifest, state: State | None) -> 
 async def _check_content(
     session: Session, manifest: Manifest, shelf: Shelf | None, check: SnapshotCheck
 ) -> SnapshotCheck:
-    """With what is known of its files: that they are whole, and that they are the memory which was saved."""
+    """The ``check`` with its facts on the files: that they are complete, and hold the memory that was saved."""
 
-    def found(parts: Fact, digest: Fact, error: Exception | None = None) -> SnapshotCheck:
+    def result(parts: Fact, digest: Fact, error: Exception | None = None) -> SnapshotCheck:
         problem = check.problem or (None if error is None else message_of(error))
         return replace(check, parts=parts, digest=digest, problem=problem)
 
@@ -108,28 +108,28 @@ async def _check_content(
         at_most = room_for(manifest, session.max_bytes)
         files = (await session.vault.get_many(manifest.part_files, at_most=at_most, shelf=shelf)).items()
     except SnapshotCorrupt as error:
-        return found("bad" if error.file in manifest.part_files else "unchecked", "unchecked", error)
+        return result("bad" if error.file in manifest.part_files else "unchecked", "unchecked", error)
     texts = {name: file.content if file else None for name, file in files}
     del files  # so that a part's text is freed once it is read
     parts: Fact = "missing" if None in texts.values() else "ok"
     unseen: Fact = "missing" if parts == "missing" else "unchecked"
     if check.trust not in ("ok", "unchecked"):
-        # Anyone may have made it: what it costs to unpack is not spent on it, nor a passphrase tried.
-        return found(unseen, "unchecked")
+        # Anyone may have made it: no work is spent on unpacking it, and no passphrase is tried.
+        return result(unseen, "unchecked")
     try:
         spend = spending(session, manifest_filename(manifest.info.label, manifest.info.snapshot_id))
         how: dict[str, Any] = {"max_bytes": session.max_bytes, "identities": session.identities, "spend": spend}
         await session.vault.compute(read_documents, manifest, texts, keep=False, **how)
     except DecryptionError as error:
-        return replace(found(parts, "unchecked"), closed=message_of(error))
+        return replace(result(parts, "unchecked"), closed=message_of(error))
     except ColonyMemoryError as error:
         if type(error) is not SnapshotCorrupt:  # of a newer format, perhaps
-            return found(unseen, "unchecked", error)  # nothing was looked into, which is not to have found damage
+            return result(unseen, "unchecked", error)  # nothing was read, so no damage was found
         if parts == "ok" and error.file in manifest.part_files:
-            return found("bad", "unchecked", error)
+            return result("bad", "unchecked", error)
         too_large = manifest.info.byte_size > session.max_bytes
-        return found(parts, "unchecked" if parts != "ok" or too_large else "bad", error)
-    return found(parts, "ok")
+        return result(parts, "unchecked" if parts != "ok" or too_large else "bad", error)
+    return result(parts, "ok")
 
 
 def _outcome(report: VerifyReport, event: LifecycleEvent, _: object) -> LifecycleEvent:
@@ -140,17 +140,17 @@ def _outcome(report: VerifyReport, event: LifecycleEvent, _: object) -> Lifecycl
 async def verify(session: Session, *, label: str, snapshot_id: str | None) -> VerifyReport:
     label = require_label(label)
     if snapshot_id is not None:
-        own: dict[str, Manifest] = {}
-        check = await check_snapshot(session, label, require_id(snapshot_id), own)
+        manifests: dict[str, Manifest] = {}
+        check = await check_snapshot(session, label, require_id(snapshot_id), manifests)
         if check is None:
             raise not_found(label, snapshot_id)
         if not check:
-            (check,) = await with_costs(session, await look(session, label, everything=True), (check,), own)
+            (check,) = await with_costs(session, await look(session, label, everything=True), (check,), manifests)
         return VerifyReport(label, (check,), forged=_forged((check,)))
     for _ in range(_TRIES):
         state = await look(session, label, everything=True)
         report = await _verify_label(session, state)
-        # Where another client was at work, what the pointer said and what was there are of different moments.
+        # If another client was at work, the pointer and the files were read at different moments.
         if report or (await read_pointer_file(session, label))[0] == state.text:
             break
     return report
@@ -159,24 +159,26 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
 async def _verify_label(session: Session, state: State) -> VerifyReport:
     label = state.label
     files = require_listed(state, "verifying every snapshot")
-    manifests: dict[str, Manifest] = {}  # what the client remembers, others of its verbs may forget meanwhile
+    manifests: dict[str, Manifest] = {}  # kept here, since other verbs may clear what the client remembers
     shelf = Shelf(session.max_bytes // 2)
-    found = [
-        await check_snapshot(session, label, each, manifests, state=state, shelf=shelf) for each in files.manifests
+    results = [
+        await check_snapshot(session, label, id_, manifests, state=state, shelf=shelf) for id_ in files.manifests
     ]
-    there = [check for check in found if check is not None]
-    checks = _link(manifests, await with_costs(session, state, there, manifests))
+    present = [check for check in results if check is not None]
+    checks = _link(manifests, await with_costs(session, state, present, manifests))
     removed = await _removed(session, state, (check.snapshot_id for check in checks))
     pointer: Fact = "unchecked"
     if session.trust.pins and state.text is not None:
         pointer = "ok" if state.proven else "bad" if state.signed or state.written is None else "missing"
     saved = bool(checks) or state.text is not None
     accepted = pointer == "missing" and session.trust.accept_legacy_pointer
-    trusted = [each for each in checks if each.manifest == "ok" and each.trust in ("ok", "unchecked")]
+    trusted = [check for check in checks if check.manifest == "ok" and check.trust in ("ok", "unchecked")]
     problem = (
         (state.problem if saved and not accepted else None)
         or (message_of(state.rollback) if state.rollback else None)
-        or (_pointer_problem(state, [manifests[each.snapshot_id] for each in trusted], strict=True) if saved else None)
+        or (
+            _pointer_problem(state, [manifests[check.snapshot_id] for check in trusted], strict=True) if saved else None
+        )
         or (f"snapshot {removed[0]} is listed by the pointer, and is not there" if removed else None)
     )
     return VerifyReport(
@@ -193,27 +195,27 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     )
 
 
-async def _removed(session: Session, state: State, there: Iterable[str]) -> tuple[str, ...]:
-    """Ids that the pointer lists, not there and not saved or taken out by another client meanwhile."""
-    there = {*there}
-    gone = _listed_and_gone(session, state, there) if state.listed.complete else ()
+async def _removed(session: Session, state: State, present: Iterable[str]) -> tuple[str, ...]:
+    """Ids that the pointer lists and that are not there, unless another client saved or removed them meanwhile."""
+    present = {*present}
+    gone = _listed_and_gone(session, state, present) if state.listed.complete else ()
     if not gone:
         return ()
     again = await look(session, state.label, everything=True)
     if again.doubt is not None or (state.proven and not again.proven):
         return gone
-    still = _listed_and_gone(session, again, {*again.listed.manifests} - ({*state.listed.manifests} - there))
-    return tuple(each for each in gone if each in still and again.listed.complete)
+    still = _listed_and_gone(session, again, {*again.listed.manifests} - ({*state.listed.manifests} - present))
+    return tuple(snapshot_id for snapshot_id in gone if snapshot_id in still and again.listed.complete)
 
 
-def _listed_and_gone(session: Session, state: State, there: Container[str]) -> tuple[str, ...]:
-    # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
+def _listed_and_gone(session: Session, state: State, present: Container[str]) -> tuple[str, ...]:
+    # Without signatures and conditional writes, one writer may bring back a row that another took out.
     rows = state.pointer.entries if state.proven or session.vault.conditional else ()
-    return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in there)
+    return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in present)
 
 
 def _pointer_problem(state: State, manifests: Iterable[Manifest], *, strict: bool) -> str | None:
-    """The objection of newer snapshots to an unproven pointer; ``strict``, to a catalogue that others pass over."""
+    """How newer snapshots contradict an unproven pointer; with ``strict``, also damage that other verbs pass over."""
     error: Exception | None
     try:
         error = None if state.proven else set_back(read_pointer(state.text or "", label=state.label), manifests)
@@ -236,9 +238,9 @@ def _link(manifests: Mapping[str, Manifest], checks: Sequence[SnapshotCheck]) ->
             out.append(check)
             continue
         previous, digest = before
-        there, fact, problem = by_id.get(previous), "missing", check.problem
-        if there is not None:
-            fact = "ok" if there.manifest == "ok" and digest == manifests[previous].sha256 else "bad"
+        older, fact, problem = by_id.get(previous), "missing", check.problem
+        if older is not None:
+            fact = "ok" if older.manifest == "ok" and digest == manifests[previous].sha256 else "bad"
         if fact == "bad":
             problem = problem or f"the snapshot before it, {previous}, was replaced: its writer saw another"
         out.append(replace(check, chain=fact, previous=previous, problem=problem))  # type: ignore[arg-type]
@@ -246,7 +248,7 @@ def _link(manifests: Mapping[str, Manifest], checks: Sequence[SnapshotCheck]) ->
 
 
 def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> dict[str, Any]:
-    """The bytes that the next backup stores, by recent ones, and how many more fit into the room."""
+    """Estimates by recent backups: the bytes that the next one stores, and how many more fit."""
     if not entries or not entries[0].info.stored_bytes:
         return {}  # nor where the vault tells no sizes
     newest = entries[0].info
@@ -255,13 +257,13 @@ def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | Non
         chains = [entry for entry in entries if entry.info.format == FORMAT_2]
         patches = [entry.info.stored_bytes for entry in chains[:MAX_ON_BASE] if len(entry.packs) > 1]
         if not patches and len(chains) == 1:
-            # What is put on a base takes no more than it did.
+            # A patch on a base takes no more than the base.
             return {"next_bytes": newest.stored_bytes, "next_at_most": True}
         base = next((entry.info.stored_bytes for entry in chains if len(entry.packs) == 1), 0)
         costs, share = patches or costs, base / MAX_ON_BASE if patches else 0.0
-    each = sum(costs) / len(costs) + share + pointer_bytes / max(_ROWS, len(entries))
-    fits = None if free is None or not each else max(0, int(free // each))
-    return {"next_bytes": median_high(costs[:_LIKE]), "fits": fits}
+    cost = sum(costs) / len(costs) + share + pointer_bytes / max(_ROWS, len(entries))
+    fits = None if free is None or not cost else max(0, int(free // cost))
+    return {"next_bytes": median_high(costs[:_RECENT]), "fits": fits}
 
 
 @observed("inspect")
@@ -269,11 +271,11 @@ async def inspect(session: Session) -> VaultMap:
     quota = await session.vault.status()
     listing = await session.vault.list("")
     labels = read_labels(listing)
-    total, told = _number(quota.get("quota_bytes")), quota.get("available_bytes")
+    total, available = _number(quota.get("quota_bytes")), quota.get("available_bytes")
     free = None if session.vault.unlimited else free_in(quota)
     maps = tuple([await _map_label(session, label, files, free=free) for label, files in labels.items()])
     left, spent = await session.vault.number("operations_left"), None
-    if left is None and session.vault.counts_operations:  # which it tells only in its answer to one of them
+    if left is None and session.vault.counts_operations:  # the vault tells it only in its reply to an operation
         since = (listing.clock or session.now()) - timedelta(hours=1)
         spent = sum(1 for file in listing.files.values() if file.updated is not None and file.updated > since)
     return VaultMap(
@@ -283,7 +285,7 @@ async def inspect(session: Session) -> VaultMap:
         complete=listing.complete,
         quota_bytes=total,
         used_bytes=_number(quota.get("used_bytes")),
-        available_bytes=told if total and isinstance(told, int) else None,
+        available_bytes=available if total and isinstance(available, int) else None,
         operations_left=left,
         operations_spent=spent,
         operations_reset_seconds=await session.vault.number("operations_reset"),
@@ -313,46 +315,46 @@ async def status(session: Session, *, label: str | None = None) -> dict[str, Any
     }
 
 
-async def _map_label(session: Session, label: str, there: LabelFiles, *, free: int | None) -> LabelMap:
+async def _map_label(session: Session, label: str, listed: LabelFiles, *, free: int | None) -> LabelMap:
     try:
-        state = await look(session, label, everything=True, files=there)
+        state = await look(session, label, everything=True, files=listed)
     except Unreadable as error:
         return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
     files = state.listed
-    whole = state.summaries
+    summaries = state.summaries
     best = state.newest
-    newest = None if best is None else next(info for info in whole if info.snapshot_id == best.snapshot_id)
+    newest = None if best is None else next(info for info in summaries if info.snapshot_id == best.snapshot_id)
     named = state.written or None
-    unsigned = {manifest_filename(label, each) for each in state.unsigned}
+    unsigned = {manifest_filename(label, snapshot_id) for snapshot_id in state.unsigned}
     broken = {file: why for file, why in state.broken.items() if file not in unsigned}
     if state.doubt is not None and not broken and not lacks_signature(state.doubt):
         broken[manifest_filename(label, named or "")] = message_of(state.doubt)
     if isinstance(state.refusal, SnapshotCorrupt) and newest is None and not broken:
         broken[latest_filename(label)] = message_of(state.refusal)
-    beside = [each for each in state.manifests.values() if isinstance(each, Manifest)]
-    older = _pointer_problem(state, beside, strict=False) if state.written else None
+    manifests = [manifest for manifest in state.manifests.values() if isinstance(manifest, Manifest)]
+    older = _pointer_problem(state, manifests, strict=False) if state.written else None
     if older is not None:
-        # A restore gives what that names, and not the newest.
+        # A restore gives the snapshot that the pointer names, and not the newest.
         broken[latest_filename(label)] = f"{older}. If a copy or an import did not finish, do that again instead"
     kept = shrunk_in(session, state)
     counted = [entry for entry in state.entries if entry.snapshot_id in state.counted]
     return LabelMap(
         label=label,
-        snapshots=len(whole),
-        oldest=whole[-1] if whole else None,
+        snapshots=len(summaries),
+        oldest=summaries[-1] if summaries else None,
         newest=newest,
-        plain_bytes=sum(info.byte_size for info in whole),
-        stored_bytes=sum(info.stored_bytes for info in whole),
+        plain_bytes=sum(info.byte_size for info in summaries),
+        stored_bytes=sum(info.stored_bytes for info in summaries),
         latest=named,
         dangling=state.written is None or (named is not None and named not in files.manifests),
         broken=broken,
         orphans=tuple(sorted(name for names in files.orphans.values() for name in names)),
         next_operations=(newest.part_count if newest else 1) + 2,
-        untrusted=tuple(manifest_filename(label, each) for each in state.untrusted if each not in state.unsigned),
+        untrusted=tuple(manifest_filename(label, id_) for id_ in state.untrusted if id_ not in state.unsigned),
         removed=await _removed(session, state, files.manifests),
         unsigned=state.unsigned,
         shrunk=next((entry.info for entry in state.entries if entry.snapshot_id in kept), None),
-        unmerged=tuple(row.info for one in state.unmerged if (row := state.entry(one.snapshot_id)) is not None),
+        unmerged=tuple(row.info for save in state.unmerged if (row := state.entry(save.snapshot_id)) is not None),
         **_look_ahead(counted, pointer_bytes=len(state.text or ""), free=free),
     )
 

@@ -1,4 +1,4 @@
-"""Applying a retention to a label: what goes, and what must not."""
+"""Applying a retention to a label: which snapshots go, and which have to stay."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ _UNMERGED = "before-divergence"
 
 
 class Planned(Value):
-    plan: PrunePlan  # what a retention keeps and removes
-    shrunk: Mapping[str, Shrink]  # of each snapshot that it keeps for what followed it, what that was
-    leftovers: tuple[str, ...] = ()  # ids of what was taken out of the catalogue long ago and is still there
+    plan: PrunePlan  # the snapshots that a retention keeps and removes
+    shrunk: Mapping[str, Shrink]  # by id, what followed each snapshot that is kept for that
+    leftovers: tuple[str, ...] = ()  # ids of snapshots that left the catalogue long ago and are still there
 
     @property
     def removed(self) -> tuple[str, ...]:
         return (*(info.snapshot_id for info in self.plan.remove), *self.leftovers)
 
     def rows(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The rows that stay, with the time of a shrink written down, since the follower may be gone the next time."""
+        """The rows that stay, with the time of a shrink noted, since its follower may be gone next time."""
         gone = {*self.removed}
         kept = (entry for entry in entries if entry.snapshot_id not in gone)
         return [note_shrink(entry, self.shrunk.get(entry.snapshot_id)) for entry in kept]
 
     async def may_go(self, session: Session, state: State) -> list[str]:
-        """Ids that may go to make room before the new snapshot is there, in this order; not what has to stay."""
+        """Ids that may go, in this order, to make room before the new snapshot is written; none that has to stay."""
         _, newest = await newest_good(session, state)
         safe = {state.follow, newest}
         spared = {"pinned", "before-shrink", "in-flight", "future", _UNMERGED}
         kept = [i.snapshot_id for i in reversed(self.plan.keep) if spared.isdisjoint(self.plan.reasons[i.snapshot_id])]
-        kept = [own for own in kept if state.entry(own) is not None]
-        given_up = [info.snapshot_id for info in reversed(self.plan.remove)]
-        order = (*self.leftovers, *given_up, *kept, *self.unmerged, *self._regained(state))
-        return [own for own in order if own not in safe]
+        kept = [snapshot_id for snapshot_id in kept if state.entry(snapshot_id) is not None]
+        removed = [info.snapshot_id for info in reversed(self.plan.remove)]
+        order = (*self.leftovers, *removed, *kept, *self.unmerged, *self._regained(state))
+        return [snapshot_id for snapshot_id in order if snapshot_id not in safe]
 
     def _regained(self, state: State) -> list[str]:
-        """Ids of what it keeps for a shrink, oldest first, where one that is newer and there holds as much again."""
-        out, size, documents = list[str](), -1, -1
+        """Ids of those kept for a shrink, oldest first, where a newer one that is still there holds as much again."""
+        regained, size, documents = list[str](), -1, -1
         for info in self.plan.keep:  # newest first
             reasons, shrink = {*self.plan.reasons[info.snapshot_id]}, self.shrunk.get(info.snapshot_id)
             as_large = size >= (info.byte_size or info.stored_bytes) and documents >= (info.doc_count or 0)
             if shrink is not None and not shrink.ruined and as_large and not {"pinned", _UNMERGED} & reasons:
-                out.insert(0, info.snapshot_id)
+                regained.insert(0, info.snapshot_id)
             if state.entry(info.snapshot_id) is not None:
                 size, documents = max(size, info.byte_size or info.stored_bytes), max(documents, info.doc_count or 0)
-        return out
+        return regained
 
     @property
     def unmerged(self) -> list[str]:
-        """Ids of what it keeps for being unmerged alone, oldest first: they give way last."""
+        """Ids of those kept only because they are unmerged, oldest first: they give way last."""
         reasons = self.plan.reasons
         return [i.snapshot_id for i in reversed(self.plan.keep) if {*reasons[i.snapshot_id]} <= {_UNMERGED, "newest"}]
 
@@ -85,7 +85,7 @@ def note_shrink(entry: Entry, shrink: Shrink | None) -> Entry:
 
 
 def countable(state: State, new: SnapshotInfo | None) -> list[Entry]:
-    """The snapshots that a retention counts beside a ``new`` one; unreadable ones are neither counted nor removed."""
+    """The snapshots that a retention counts besides a ``new`` one; unreadable ones are neither counted nor removed."""
     counted = state.counted - ({new.snapshot_id} if new else set())
     return [row for row in state.entries if row.snapshot_id in counted and is_readable(row.info.format)]
 
@@ -93,29 +93,29 @@ def countable(state: State, new: SnapshotInfo | None) -> list[Entry]:
 def shrunk_in(
     session: Session, state: State, *, new: SnapshotInfo | None = None, spoils: bool = False
 ) -> dict[str, Shrink]:
-    """Which snapshots a backup keeps for what followed them, where ``new`` is about to, and ``spoils`` a document."""
+    """The snapshots to keep for a shrink or a ruined document that followed; ``new`` is next, and ``spoils`` one."""
     infos, noted = list[SnapshotInfo](), dict[str, Shrink]()
     new = None if new is not None and new.refused else new
     spoilers = {new.snapshot_id} if new and spoils else set[str]()
     for entry in countable(state, new):
-        own = entry.snapshot_id
+        snapshot_id = entry.snapshot_id
         if entry.info.refused:
             continue
         info = session.known_info(entry)
-        # What a patch stores says nothing of what it stands for.
+        # The stored size of a patch says nothing of the size of its memory.
         infos.append(replace(info, stored_bytes=0) if info.doc_count is None and len(entry.packs) > 1 else info)
         since = read_stamp(entry.shrunk_at)
-        again = new is not None and own == state.follow and (spoils or is_much_smaller(new, infos[-1]))
+        again = new is not None and snapshot_id == state.follow and (spoils or is_much_smaller(new, infos[-1]))
         if since is not None and not again:
-            noted[own] = Shrink(since, entry.spoiled)
+            noted[snapshot_id] = Shrink(since, entry.spoiled)
         opened = session.opened.get(entry.manifest_sha256)
         if entry.ruined or (opened is not None and opened.facts.ruined):
-            spoilers.add(own)
+            spoilers.add(snapshot_id)
     return rules.before_shrink([*infos, *([new] if new else [])], now=session.now(), noted=noted, spoilers=spoilers)
 
 
 def listed(session: Session, state: State) -> list[SnapshotInfo]:
-    """Summaries of the restore points, newest first, with what this client knows and what is kept for a shrink."""
+    """Summaries of the restore points, newest first, with what this client knows of them, and the shrinks."""
     entries = {entry.snapshot_id: entry for entry in state.entries}
     infos = [session.known_info(entries[info.snapshot_id], info) for info in state.summaries]
     shrunk = shrunk_in(session, state)
@@ -134,9 +134,9 @@ async def plan_for(
     refused: bool = False,
     unmerged: Iterable[Unmerged] | None = None,
 ) -> Planned:
-    """Apply a retention to what is there, and to a ``new`` snapshot that ``spoils`` documents or is ``refused``."""
+    """Apply a retention to a label's snapshots and a ``new`` one that ``spoils`` documents or is ``refused``."""
     now = session.now()
-    for entry in state.entries:  # what tells the sizes of those that something much smaller followed
+    for entry in state.entries:  # reads the sizes of encrypted ones before a shrink
         if entry.shrunk_at is not None and entry.info.encrypted:
             await unsealed_info(session, state.label, entry)
     infos = [session.known_info(entry) for entry in countable(state, new)] + ([new] if new else [])
@@ -149,7 +149,7 @@ async def plan_for(
         retention=policy,
         now=now,
         head=new.snapshot_id if new and not refused else state.follow,
-        unmerged=[one.snapshot_id for one in unmerged],
+        unmerged=[save.snapshot_id for save in unmerged],
         in_flight=state.waiting - ({new.snapshot_id} if new else set()),
         shrunk=shrunk,
         keep_shrunk=new is not None,
@@ -166,22 +166,22 @@ async def plan_for(
 
 
 def ages(session: Session, state: State) -> bool:
-    """True if something is left over, and nothing in the label shows that it is a grace period old."""
+    """True if there are leftovers, and nothing in the label shows that they are a grace period old."""
     files, counted = state.listed, state.counted
     needed = {pack for entry in state.entries for pack in entry.packs if entry.snapshot_id in counted}
     given_up = (entry.snapshot_id for entry in state.entries if entry.snapshot_id not in counted)
-    left = (*files.orphans, *given_up, *(files.packs.keys() - needed))
-    return any(not files.is_old(snapshot_id, now=session.now()) for snapshot_id in left)
+    leftovers = (*files.orphans, *given_up, *(files.packs.keys() - needed))
+    return any(not files.is_old(snapshot_id, now=session.now()) for snapshot_id in leftovers)
 
 
 async def newest_good(session: Session, state: State, *, complete: bool = True) -> tuple[State, str | None]:
-    """The newest committed snapshot, complete if any is, that restores just now; and the state without the bad."""
+    """The state without broken snapshots, and the newest committed one that restores, a complete one if any is."""
     broken, shelf = dict[str, str](), Shelf(session.max_bytes, state.latest_files)
     for entry in sorted(state.ranked, key=lambda entry: complete and bool(entry.info.incomplete)):
-        own = entry.snapshot_id
-        if own in state.committed and is_readable(entry.info.format):
-            problem = await restores(session, state.label, own, shelf=shelf)
+        snapshot_id = entry.snapshot_id
+        if snapshot_id in state.committed and is_readable(entry.info.format):
+            problem = await restores(session, state.label, snapshot_id, shelf=shelf)
             if problem is None:
-                return forget(state, broken), own
-            broken[own] = problem
+                return forget(state, broken), snapshot_id
+            broken[snapshot_id] = problem
     return forget(state, broken), None

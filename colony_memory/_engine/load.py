@@ -1,4 +1,4 @@
-"""Reading one snapshot in full, whoever asks for it, and what is known of those that are sealed."""
+"""Reading one snapshot in full, for any verb, and the facts that this client knows of encrypted ones."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from colony_memory._engine.basis import Basis
     from colony_memory._format.age import Identities, Lock
 
-# Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
+# Parts to ask for before the manifest is read: the most that a vault of 10 MB holds.
 _AHEAD = 15
-# Bytes of files beside twice max_bytes; and what stands around the base64 in each of them.
-_BESIDE, _AROUND = 2**26, 4096
+# Bytes of files allowed on top of twice max_bytes, and bytes around the base64 in each of them.
+_EXTRA, _AROUND = 2**26, 4096
 
-#: What a snapshot gives that cannot be read.
+#: The errors of a snapshot that cannot be read.
 UNREADABLE = (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError)
 #: Reads the documents of a manifest, as :func:`read_documents` does.
 Unpack: TypeAlias = Callable[..., "dict[str, str] | None"]
@@ -54,12 +54,12 @@ class Loaded(Value):
     """A snapshot whose every byte was checked."""
 
     manifest: Manifest
-    info: SnapshotInfo  # its summary, with what of it is encrypted
-    documents: dict[str, str]  # empty where this client cannot read them, and its stored bytes alone were checked
+    info: SnapshotInfo  # its summary, with the encrypted facts if they were read
+    documents: dict[str, str]  # empty where this client cannot read them, and only its stored bytes were checked
     files: Mapping[str, str] = field(default_factory=dict)  # in the order of writing; empty unless asked for
-    tree: str = ""  # digest of its names and their contents, as its manifest tells; empty where it tells none
-    basis: Basis | None = None  # of a memory that holds all of this; None where a part was asked for, or it was a look
-    state: State | None = None  # in which it was found as the latest, or as what is given in its place
+    tree: str = ""  # digest of its names and their contents by its manifest, empty where that has none
+    basis: Basis | None = None  # of a memory that holds all of this; None for a part of it, or a mere look
+    state: State | None = None  # in which it is the latest, or stands in for the latest
 
     @property
     def is_latest(self) -> bool:
@@ -78,13 +78,13 @@ class Loaded(Value):
         return f"snapshot {self.snapshot_id} of label {self.manifest.info.label!r}"
 
     def entry(self, known: Entry | None = None) -> Entry:
-        """Its row in a catalogue; what followed it, only the row ``known`` from another catalogue tells."""
+        """Its row in a catalogue; only ``known``, its row in another catalogue, tells of a shrink that followed."""
         own = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
         info, manifest = self.manifest.info, self.manifest
         tags = info.tags if known is None else known.info.tags
         info = replace(info, stored_bytes=sum(len(text.encode("utf-8")) for text in own), tags=tags)
-        since = (known.shrunk_at, known.spoiled) if known and read_stamp(known.shrunk_at) else (None, False)
-        return Entry(info, manifest.sha256, since[0], manifest.packs, since[1], manifest.ruined, manifest.base_files)
+        shrink = (known.shrunk_at, known.spoiled) if known and read_stamp(known.shrunk_at) else (None, False)
+        return Entry(info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined, manifest.base_files)
 
 
 async def load(
@@ -93,18 +93,18 @@ async def load(
     snapshot_id: str,
     *,
     verify: bool = True,
-    state: State | None = None,  # in which a proven pointer says which manifest it has to be
+    state: State | None = None,  # a proven pointer in it says which manifest this has to be
     keep_files: bool = False,
     shelf: Shelf | None = None,
-    unpack: Unpack = read_documents,  # of a chain; None from it where this client cannot read the stored bytes
+    unpack: Unpack = read_documents,  # for chains; returns None where this client cannot read the stored bytes
     max_bytes: int | None = None,  # of plain text, in place of the client's
-    closed: bool = False,  # one that this client cannot open is taken, every byte checked all the same
+    closed: bool = False,  # accept one that this client cannot decrypt; every byte is checked all the same
 ) -> Loaded:
     """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked."""
     file, ahead = manifest_filename(label, snapshot_id), list[str]()
     at_most = session.max_bytes if max_bytes is None else max_bytes
     entry = None if state is None else state.entry(snapshot_id)
-    if entry is not None:  # of what may be made up, no more than there may be
+    if entry is not None:  # bounded, since an entry may be made up
         ahead = [part_filename(label, snapshot_id, seq) for seq in range(min(entry.info.part_count, _AHEAD))]
         ahead += [pack_filename(label, pack_id, 0) for pack_id in entry.packs]
         count = min(entry.base_files, most_stored(at_most) // PACK_CHARS)
@@ -118,14 +118,14 @@ async def load(
     session.trust.judge(manifest.raw, verify=verify)
     if state is not None and state.proven:
         require_listed_one(manifest, entry)
-    left = [name for name in manifest.part_files if name not in read]
-    read |= await get_many(left, at_most=room_for(manifest, at_most))
+    rest = [name for name in manifest.part_files if name not in read]
+    read |= await get_many(rest, at_most=room_for(manifest, at_most))
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
         raise SnapshotNotFound(f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read")
-    whole = {**texts, file: stored.content} if keep_files else {}
-    files = {name: text for name, text in whole.items() if text is not None}
-    del read, stored, whole  # so that a part's text is freed once it is read
+    kept = {**texts, file: stored.content} if keep_files else {}
+    files = {name: text for name, text in kept.items() if text is not None}
+    del read, stored, kept  # so that a part's text is freed once it is read
     spend = spending(session, file)
     read_all = unpack if manifest.packs else read_documents
     session.manifests[file] = manifest
@@ -141,7 +141,7 @@ async def load(
         if not closed:
             raise
     except SnapshotCorrupt:
-        session.parents.pop(label, None)  # nothing goes on from what was read before it was damaged
+        session.parents.pop(label, None)  # no backup builds on what was read before the damage
         session.good.pop(file, None)
         raise
     if documents:
@@ -162,8 +162,8 @@ def require_listed_one(manifest: Manifest, entry: Entry | None) -> None:
 
 
 def most_stored(max_bytes: int) -> int:
-    """Bytes that the files of a snapshot may take: base64 of what hardly compresses, and packs of one file each."""
-    return 2 * max_bytes + _BESIDE
+    """The most bytes of a snapshot's files: base64 of text that hardly compresses, and packs of one file each."""
+    return 2 * max_bytes + _EXTRA
 
 
 def room_for(manifest: Manifest, max_bytes: int) -> int:
@@ -175,7 +175,7 @@ def room_for(manifest: Manifest, max_bytes: int) -> int:
 
 
 async def restores(session: Session, label: str, snapshot_id: str, *, shelf: Shelf | None = None) -> str | None:
-    """The problem with a snapshot, read in full, or None. That the vault did not answer is raised."""
+    """The problem with a snapshot, read in full, or None. Raises if the vault does not answer."""
     try:
         await load(session, label, snapshot_id, closed=True, shelf=shelf)
     except SnapshotNotFound:
@@ -191,25 +191,25 @@ async def restores(session: Session, label: str, snapshot_id: str, *, shelf: She
 
 
 class Walk:
-    """Snapshots of a label that are read one after the other, each pack once."""
+    """Reads snapshots of a label one after the other, each pack once."""
 
     def __init__(self, session: Session, state: State) -> None:
         self.session, self.state = session, state
-        self.passed = dict[str, str]()  # why each snapshot that cannot be read cannot, by id
+        self.skipped = dict[str, str]()  # the problem of each snapshot that cannot be read, by id
         self.shelf = Shelf(session.max_bytes // 2)
 
     async def load(self, snapshot_id: str) -> Loaded:
-        """A snapshot, which has to be the one that a proven pointer lists."""
+        """Load a snapshot, which has to be the one that a proven pointer lists."""
         return await load(self.session, self.state.label, snapshot_id, state=self.state, shelf=self.shelf)
 
     async def try_load(self, snapshot_id: str) -> Loaded | None:
-        """The same, None where it is damaged, not trusted or gone; what is encrypted may well be intact."""
-        if snapshot_id in self.passed:
+        """The same, None if it is damaged, not trusted or gone; raises for an encrypted one, which may be intact."""
+        if snapshot_id in self.skipped:
             return None
         try:
             return await self.load(snapshot_id)
         except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, Unreadable) as error:
-            self.passed[snapshot_id] = message_of(error)
+            self.skipped[snapshot_id] = message_of(error)
             return None
 
 
@@ -247,7 +247,7 @@ class Reader:
         again = dict(texts)
         self._packs, self._chain = read_packs(manifest, texts, known=self._packs), None
         if sealed and readable and identities is not None:
-            try:  # so that it is no bomb; what is below is never kept open
+            try:  # rules out a bomb; the text that it builds on is never kept decrypted
                 return read_chain(manifest, again, identities=identities, **bounds).state.documents()
             except DecryptionError:
                 pass
@@ -255,13 +255,13 @@ class Reader:
 
 
 async def nothing_saved(session: Session, *, label: str, others: bool = True) -> SnapshotNotFound:
-    """The error of a label that nothing is saved under; to name the ``others`` lists all of the vault."""
+    """The error for a label without snapshots; with ``others`` it names other labels, which lists the whole vault."""
     try:
-        there = read_labels(await session.vault.list("cmem.")) if others else {}
-    except VaultError as error:  # the answer is no other one for that
+        labels = read_labels(await session.vault.list("cmem.")) if others else {}
+    except VaultError as error:  # the error is the same without them
         log(f"the labels of the vault are not known: {message_of(error)}")
-        there = {}
-    return SnapshotNotFound(f"nothing is saved yet under label {label!r}{labels_there(there, label)}")
+        labels = {}
+    return SnapshotNotFound(f"nothing is saved yet under label {label!r}{labels_there(labels, label)}")
 
 
 def not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
@@ -269,8 +269,8 @@ def not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
 
 
 class Unsealed(Value):
-    facts: Facts  # what it says to those who hold a key
-    lock: Lock | None  # what it was encrypted with, None where that is not to the recipients of this client
+    facts: Facts  # the encrypted facts of its manifest
+    lock: Lock | None  # it is encrypted with this; None if that is not to the recipients of this client
 
 
 async def open_manifest(session: Session, manifest: Manifest) -> Unsealed:
@@ -303,7 +303,7 @@ async def unsealed_info(session: Session, label: str, entry: Entry | None) -> Sn
 
 
 def would_do(session: Session, entry: Entry) -> bool:
-    """True if an equal snapshot would do: whoever encrypts wants it encrypted, and to the same recipients."""
+    """True if an equal snapshot would do: a client that encrypts wants it encrypted to the same recipients."""
     if session.recipients is None:
         return True
     opened = session.opened.get(entry.manifest_sha256)
@@ -311,7 +311,7 @@ def would_do(session: Session, entry: Entry) -> bool:
 
 
 def builder(session: Session, wire: str, chain: Chain | None, lock: Lock | None) -> Callable[..., BuiltSnapshot]:
-    """Builds a snapshot in this format, on a chain and its lock; what is to be encrypted is never in the clear."""
+    """A function that builds a snapshot in this format, on a chain and its lock; encrypted if there are recipients."""
     if wire == FORMAT and session.recipients is None:
         return build_parts
     if lock is None and session.recipients is not None:
@@ -322,7 +322,7 @@ def builder(session: Session, wire: str, chain: Chain | None, lock: Lock | None)
 
 
 def remember(session: Session, built: BuiltSnapshot, documents: Iterable[str]) -> None:
-    """Keep what was just written, and say so where it is encrypted and this client could not open it again."""
+    """Remember what was just written, and warn once if it is encrypted so that this client cannot open it again."""
     session.learn(built.manifest_sha256, documents)
     if built.facts is None or (lock := built.lock) is None:
         return

@@ -298,8 +298,8 @@ def test_no_text_draws_out_an_innocent_expression():
     assert sum(regex.looks) <= 2 * len(text)
     # Each part of a row is looked for once, from where the one before it ended.
     pattern, regex = Pattern("f.*b.*x"), Looking()
-    first, *_ = pattern._row
-    pattern._row = (first, regex, regex)
+    first, *_ = pattern._parts
+    pattern._parts = (first, regex, regex)
     assert pattern.find(text) is None
     assert regex.looks == [len(text) - 1]
     assert Pattern("foo.*bar.*x").find(text) is None
