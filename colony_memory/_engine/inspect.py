@@ -172,13 +172,11 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
         pointer = "ok" if state.proven else "bad" if state.signed or state.written is None else "missing"
     saved = bool(checks) or state.text is not None
     accepted = pointer == "missing" and session.trust.accept_legacy_pointer
-    trusted = [check for check in checks if check.manifest == "ok" and check.trust in ("ok", "unchecked")]
+    sound = [check for check in checks if check.manifest == "ok" and check.trust in ("ok", "unchecked")]
     problem = (
         (state.problem if saved and not accepted else None)
         or (message_of(state.rollback) if state.rollback else None)
-        or (
-            _pointer_problem(state, [manifests[check.snapshot_id] for check in trusted], strict=True) if saved else None
-        )
+        or (_pointer_problem(state, [manifests[check.snapshot_id] for check in sound], strict=True) if saved else None)
         or (f"snapshot {removed[0]} is listed by the pointer, and is not there" if removed else None)
     )
     return VerifyReport(

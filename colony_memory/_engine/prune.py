@@ -1,4 +1,4 @@
-"""prune, plan_prune, delete_snapshot, pin, unpin, tag: out of the catalogue, then the manifest, then the parts."""
+"""prune, plan_prune, delete_snapshot, pin, unpin, tag. Deleting: the row, then the manifest, then the parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from colony_memory.reports import LifecycleEvent
     from colony_memory.retention import PrunePlan, Retention
 
-# An end of a pin that is moved by less is not worth a write.
+# The least change of a pin's end that is worth a write.
 _STEP = timedelta(days=1)
 
 
@@ -36,12 +36,12 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     state = await look(session, label, everything=True)
     require_believed(state)
     state, _ = await newest_good(session, state)
-    files = state.listed.as_of(session.now())  # a prune writes the pointer, which shows how old the others are
+    files = state.listed.as_of(session.now())  # a prune writes the pointer, whose time shows how old the others are
     planned = await plan_for(session, replace(state, files=files), policy)
     going = await deletable(session, files, planned.removed, needs=state.needs) if files.complete else ()
-    own = {name for info in planned.plan.remove for name in files.owned(info.snapshot_id)}
-    orphans = tuple(name for name in going if name not in own)
-    unread = (*state.broken, *(manifest_filename(label, each) for each in _unreadable(state)))
+    removed = {name for info in planned.plan.remove for name in files.owned(info.snapshot_id)}
+    orphans = tuple(name for name in going if name not in removed)
+    unread = (*state.broken, *(manifest_filename(label, id_) for id_ in _unreadable(state)))
     return replace(planned.plan, unread=tuple(sorted(unread)), orphans=orphans)
 
 
@@ -58,13 +58,13 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
     label = require_label(label)
     state = await look(session, label, everything=True)
     if ages(session, state):
-        # The vault's clock tells how old that is, once it shows. What a first transfer left has no pointer beside it.
+        # A write shows the vault's clock, and so their age. Leftovers of a first transfer have no pointer to write.
         scratch = await show_time(session, state)
         state = await look(session, label, everything=True)
         if scratch is not None:
             await session.vault.delete(scratch)
     if state.proven:
-        tell(state)  # the new pointer hides it
+        tell(state)  # the new pointer hides what it warns of
     planned: Planned | None = None
 
     async def change(now: State) -> Move | None:
@@ -81,13 +81,13 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         listed = now.pointer.entries
         differs = listed is not None and [row.snapshot_id for row in listed] != [row.snapshot_id for row in rows]
         if now.follow not in now.committed:
-            # A backup under way, perhaps: the pointer is its own to write. And one that names what is gone must not say
-            # from now on that there is nothing.
+            # Perhaps a backup is under way, which has to write the pointer itself. And a pointer to a snapshot that is
+            # gone must not become one to nothing.
             return None
         if planned.removed:
             require_signer(session, now, "pruning takes snapshots out of it")
         if not (planned.removed or dangling or differs) or not may_write(session, now):
-            return None  # rows of what is gone do no harm, and a signature that is gone would
+            return None  # rows of deleted snapshots do no harm, and a lost signature would
         if dangling:
             warn(f"the pointer of label {label!r} named no snapshot that is there; it names {now.follow} now")
         return Move(now.follow, rows, planned.removed)
@@ -98,7 +98,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
 
 @observed("delete_snapshot", _outcome)
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, sweeps: bool = True) -> None:
-    """``sweeps`` deletes what others left too: each client that does so is one more that may come late."""
+    """Delete a snapshot. ``sweeps`` also deletes others' leftovers: one more client that may do so too late."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     state = await look(session, label, everything=True)
 
@@ -107,21 +107,21 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
         dangles = bool(now.written) and files.complete and now.written not in files.manifests
         listed = now.pointer.entry(snapshot_id) is not None
         named = snapshot_id in (now.written, now.follow)
-        if not (files.owned(snapshot_id) or named or dangles or listed):  # its pack is of use to others
+        if not (files.owned(snapshot_id) or named or dangles or listed):  # its pack does not count: others may need it
             require_listed(now, "deleting")
             raise not_found(label, snapshot_id)
         if named or dangles:
             require_listed(now, "choosing the newest snapshot left")
         if named:
             return await _move_away(session, now, snapshot_id)
-        # What is lost was not deleted, and must not look so.
+        # A lost snapshot was not deleted, and must not look so.
         lost = now.follow is None and now.entry(snapshot_id) is None and snapshot_id not in now.pointer.gone
         unsure = now.doubt is not None or now.follow not in (None, *now.committed)
         if (lost if dangles else unsure and not listed) or not may_write(session, now):
             return None
-        # What is not listed is withdrawn too: a client that is about to list it has to meet another pointer.
-        left = [entry for entry in now.building if entry.snapshot_id != snapshot_id]
-        return Move(now.follow, left, [snapshot_id])
+        # An unlisted one is taken out too: a client that is about to list it has to find another pointer.
+        rows = [entry for entry in now.building if entry.snapshot_id != snapshot_id]
+        return Move(now.follow, rows, [snapshot_id])
 
     done = (await publish(session, state, change)).state
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
@@ -132,44 +132,43 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move:
     """Let the pointer name the newest good snapshot that is left, or nothing."""
     require_believed(now)
     require_signer(session, now, f"deleting its latest snapshot {snapshot_id} moves it")
-    rows, left = await _left(session, now, snapshot_id)
-    # A chain that may lose what it needs is no place to go back to; its writer finds that out, and saves anew.
+    rows, latest = await _without(session, now, snapshot_id)
+    # A chain that may lose a pack it needs is no place to go back to; its writer finds that out, and saves anew.
     waiting = now.waiting - now.unproven - {snapshot_id}
-    if left is None and waiting:
-        # A pointer that was lost, or that 0.1.1 wrote, listed nothing of what is young: that is memory, before there is
-        # none.
+    if latest is None and waiting:
+        # A pointer that was lost, or that 0.1.1 wrote, does not list young snapshots: better one of those than none.
         now = replace(now, committed=now.committed | waiting)
-        rows, left = await _left(session, now, snapshot_id)
-    # Behind what the pointer goes back from, only what it lists counts as left.
-    beside = waiting - now.committed
+        rows, latest = await _without(session, now, snapshot_id)
+    # Of the snapshots that the pointer goes back over, only those that it lists still count.
+    unlisted = waiting - now.committed
     rows += [
         row for row in now.entries
-        if row.snapshot_id in beside and id_order(row.snapshot_id) > id_order(left or "")
+        if row.snapshot_id in unlisted and id_order(row.snapshot_id) > id_order(latest or "")
     ]  # fmt: skip
-    if left is None and session.trust.pins:
-        # What this client does not trust is still somebody's memory.
-        other = session.open()
-        others = await look(other, now.label, everything=True)
-        rows, left = await _left(other, others, snapshot_id)
-    return Move(left, rows if left is not None else (), [snapshot_id])
+    if latest is None and session.trust.pins:
+        # A snapshot that this client does not trust is still somebody's memory.
+        open_session = session.open()
+        open_state = await look(open_session, now.label, everything=True)
+        rows, latest = await _without(open_session, open_state, snapshot_id)
+    return Move(latest, rows if latest is not None else (), [snapshot_id])
 
 
-async def _left(session: Session, now: State, snapshot_id: str) -> tuple[list[Entry], str | None]:
-    """The rows of a catalogue without a snapshot, and the newest of them that restores."""
+async def _without(session: Session, now: State, snapshot_id: str) -> tuple[list[Entry], str | None]:
+    """The rows of a catalogue without a snapshot, and the id of the newest of them that restores."""
     rows = [entry for entry in now.building if entry.snapshot_id != snapshot_id]
     rest = replace(now, entries=tuple(rows))
-    _, left = await newest_good(session, rest, complete=False)
+    _, latest = await newest_good(session, rest, complete=False)
     newest = max(_unreadable(rest), key=id_order, default=None)
-    if newest is not None and id_order(left or "") < id_order(newest):
+    if newest is not None and id_order(latest or "") < id_order(newest):
         what = f"without {snapshot_id}, snapshot {newest} of label {now.label!r} would be the latest"
         file = manifest_filename(now.label, newest)
         raise UnsupportedFormat(f"nothing was deleted: {what}, and this client cannot read its format", file=file)
-    return rows, left
+    return rows, latest
 
 
 @observed("pin")
 async def pin(session: Session, *, label: str, snapshot_id: str, lasts: timedelta | None = None) -> None:
-    """See :meth:`colony_memory.ColonyMemory.pin`. With ``lasts`` it ends by itself; one that lasts longer stays."""
+    """See :meth:`colony_memory.ColonyMemory.pin`. With ``lasts`` it ends by itself; a longer one stays."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     name, until = pin_filename(label, snapshot_id), None
     if await session.vault.get(manifest_filename(label, snapshot_id)) is None:
@@ -177,9 +176,9 @@ async def pin(session: Session, *, label: str, snapshot_id: str, lasts: timedelt
     if lasts is not None:
         # A clock that is behind would make it end at once.
         until = max(session.now(), id_time(snapshot_id) or session.now()) + lasts
-        there = await session.vault.get(name)
-        end = None if there is None else read_end(there.content)
-        if there is not None and (end is None or end > until - _STEP):
+        stored = await session.vault.get(name)
+        end = None if stored is None else read_end(stored.content)
+        if stored is not None and (end is None or end > until - _STEP):
             return
     await session.vault.put(name, pin_text(label, snapshot_id, until))
 
@@ -200,7 +199,7 @@ def require_tags(add: str | Iterable[str], remove: str | Iterable[str]) -> tuple
 async def tag(
     session: Session, *, label: str, snapshot_id: str, add: str | Iterable[str] = (), remove: str | Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """See :meth:`colony_memory.ColonyMemory.tag`. The catalogue's row tells them: a manifest is never written again."""
+    """See :meth:`colony_memory.ColonyMemory.tag`. Tags are kept in the catalogue's row: a manifest never changes."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     added, removed = require_tags(add, remove)
     state = await look(session, label, everything=True)
@@ -218,8 +217,8 @@ async def tag(
             return None
         require_signer(session, now, "its catalogue tells the tags of each snapshot")
         rows = [entry for entry in now.building if entry.snapshot_id != snapshot_id]
-        own = replace(row, info=replace(row.info, tags=tags))
-        return Move(now.follow, [own, *rows], doc_bytes=now.pointer.doc_bytes)
+        tagged = replace(row, info=replace(row.info, tags=tags))
+        return Move(now.follow, [tagged, *rows], doc_bytes=now.pointer.doc_bytes)
 
     await publish(session, state, change)
     return tags

@@ -73,7 +73,7 @@ async def read(
     at_least: str | int | None = None,
     others: bool = True,
 ) -> Loaded:
-    """A snapshot for a look: what the memory is based on is not asked. ``others`` is for :func:`nothing_saved`."""
+    """Read a snapshot without regard to the memory's basis. ``others`` is for :func:`nothing_saved`."""
     label = require_label(label)
     if at_least is not None:
         read_head(at_least)
@@ -90,8 +90,8 @@ async def read(
 
 
 async def with_basis(session: Session, restored: Loaded, *, whole: bool = True) -> Loaded:
-    """The same with what the memory is based on once it holds all of it; not ``whole``, it is as an older one."""
-    label, mine, state = restored.info.label, restored.info.snapshot_id, restored.state
+    """The same with the basis of a memory that holds all of it; if not ``whole``, as if it were an older snapshot."""
+    label, snapshot_id, state = restored.info.label, restored.info.snapshot_id, restored.state
     if state is None:  # it was asked for by its id
         try:
             state = await look(session, label, lenient=True, newer=False)
@@ -100,32 +100,33 @@ async def with_basis(session: Session, restored: Loaded, *, whole: bool = True) 
     latest = None if state is None or state.doubt else state.follow
     ids, stream = (frozenset[str](), None) if state is None else (state.shown, state.stream)
     basis = events.settled(session.home(label).read(), latest, listed=ids)
-    if state is not None and mine == latest and whole:
+    if state is not None and snapshot_id == latest and whole:
         if restored.state is not None:  # whoever names a snapshot may be about to merge
-            _tell_unmerged(session, state, label, basis)
-        after = events.restored(basis, mine, stream=stream, tree=restored.tree, listed=ids)
+            _warn_unmerged(session, state, label, basis)
+        after = events.restored(basis, snapshot_id, stream=stream, tree=restored.tree, listed=ids)
     else:
-        after = events.reverted(basis, latest, last=mine, stream=stream, listed=ids)
+        after = events.reverted(basis, latest, last=snapshot_id, stream=stream, listed=ids)
     return replace(restored, basis=after, state=state)
 
 
-def _tell_unmerged(session: Session, state: State, label: str, basis: Basis) -> None:
-    """Say which saves of this memory no latest goes on from: others took their place, or they met a conflict."""
-    for one in state.unmerged:
-        entry = state.entry(one.snapshot_id)
-        # That neither has an origin says nothing of whose it is.
-        own = entry is not None and entry.info.origin is not None and entry.info.origin == session.origin(label)
-        if entry is None or not (own or one.snapshot_id in basis.known):
+def _warn_unmerged(session: Session, state: State, label: str, basis: Basis) -> None:
+    """Warn of this memory's saves that the latest is not based on: others overtook them, or they met a conflict."""
+    for save in state.unmerged:
+        entry = state.entry(save.snapshot_id)
+        # Two missing origins do not show that they are the same.
+        is_own = entry is not None and entry.info.origin is not None and entry.info.origin == session.origin(label)
+        if entry is None or not (is_own or save.snapshot_id in basis.known):
             continue
-        how = "met a conflict" if one.refused else "was overtaken by another writer's"
+        how = "met a conflict" if save.refused else "was overtaken by another writer's"
         warn(
-            f"snapshot {one.snapshot_id} of label {label!r}, saved from here, {how}, and the latest is not based on it",
-            hint=Hint("merge", "snapshot_id", one.snapshot_id, label=label),
+            f"snapshot {save.snapshot_id} of label {label!r}, saved from here, {how}, "
+            "and the latest is not based on it",
+            hint=Hint("merge", "snapshot_id", save.snapshot_id, label=label),
         )
 
 
 async def restore_documents(session: Session, /, *, default: _D, **options: Any) -> dict[str, str] | _D:
-    """The documents alone, or ``default`` where nothing is there and one is given: the memory of this client."""
+    """The documents, on which this client's memory is based then, or ``default``, if given, where nothing is saved."""
     async with session.writing(require_label(options["label"])) as home:
         found = await _restore_or_none(session, others=default is NO_DEFAULT, **options)
         if found is None:
@@ -150,7 +151,7 @@ async def _restore_latest(
 ) -> Loaded:
     tried, same = None, False
     for _ in range(_TRIES):
-        # What a pointer names and is not there may have been replaced meanwhile; if it is not, a list tells what is.
+        # A snapshot that is not there may have been replaced since the pointer was read; else a listing shows what is.
         state = await look(session, label, verify=verify, at_least=at_least, listed=tried is not None)
         require_followed(state, fallback=fallback)
         if state.follow is None:
@@ -175,7 +176,7 @@ async def _restore_latest(
 
 
 def require_followed(state: State, *, fallback: bool) -> State:
-    """The state, where it may be followed; a latest that is damaged or not trusted may be passed over."""
+    """The state, if it may be followed; ``fallback`` passes over a latest that is damaged or not trusted."""
     if fallback and state.rollback is None and state.follow is not None and not state.signs:
         return state
     return require_sound(state)
@@ -198,13 +199,13 @@ async def _walk_back(
     at_least: str | int | None = None,
     named: bool = False,
 ) -> Loaded:
-    """The newest intact snapshot by listing, where one that was ``tried`` cannot be used; if ``named``, none newer."""
+    """The newest intact snapshot in place of an unusable one, ``tried``; if that was ``named``, none newer than it."""
     state = await look(session, label, everything=True, verify=verify, at_least=at_least)
     require_followed(state, fallback=fallback)
     if not state.listed.complete:
         raise first
-    why, passed = [state.problem] if state.problem else [], {tried: message_of(first)}
-    for snapshot_id in candidates(session, state, passed):
+    reasons, skipped = [state.problem] if state.problem else [], {tried: message_of(first)}
+    for snapshot_id in candidates(session, state, skipped):
         if named and id_order(snapshot_id) > id_order(tried):
             continue
         try:
@@ -212,28 +213,28 @@ async def _walk_back(
         except SnapshotNotFound:
             continue
         except (SnapshotCorrupt, UntrustedSnapshot) as error:
-            # A newer format or a foreign signature is not damage: going back silently would lose newer memory. What a
-            # client that pins issuers refuses may be anyone's, and must not keep it from its own.
+            # A newer format or a foreign signature is not damage: going back silently would lose newer memory. A
+            # snapshot that a client refuses since it pins issuers may be anyone's, and must not keep it from its own.
             foreign = isinstance(error, UntrustedSnapshot) and not session.trust.pins
             if (isinstance(error, UnsupportedFormat) or foreign) and not fallback:
                 raise
-            passed[snapshot_id] = message_of(error)
+            skipped[snapshot_id] = message_of(error)
             continue
-        told = "; ".join((*why, *passed.values()))
-        warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
+        details = "; ".join((*reasons, *skipped.values()))
+        warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {details}")
         return replace(loaded, state=state)
     raise first
 
 
-def candidates(session: Session, state: State, passed: dict[str, str]) -> Iterator[str]:
-    """Ids of what may be given instead, newest first, what was only refused last; ``passed`` gets why one is not."""
+def candidates(session: Session, state: State, skipped: dict[str, str]) -> Iterator[str]:
+    """Ids of possible substitutes, newest first, but refused ones last; ``skipped`` gets the problems of others."""
     deleted = {entry.snapshot_id for entry in state.entries} - state.counted - state.unproven
     refused = refused_only([entry.info for entry in state.entries])
-    for snapshot_id in sorted(state.listed.manifests, key=lambda own: own in refused):
-        if snapshot_id in passed or snapshot_id in deleted:
+    for snapshot_id in sorted(state.listed.manifests, key=lambda id_: id_ in refused):
+        if snapshot_id in skipped or snapshot_id in deleted:
             continue
         if snapshot_id in state.untrusted and session.trust.pins:
-            passed[snapshot_id] = str(state.untrusted[snapshot_id])
+            skipped[snapshot_id] = str(state.untrusted[snapshot_id])
             continue
         yield snapshot_id
 
@@ -273,20 +274,20 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
     listing = await session.vault.list("cmem." if wanted is None else f"cmem.{wanted}.")
     if not listing.complete:
         warn(f"the vault's list of {listing.prefix}* is cut short: there may be more snapshots")
-    out, unread = list[SnapshotInfo](), list[ColonyMemoryError]()
-    for each, files in read_labels(listing).items():
+    infos, unread = list[SnapshotInfo](), list[ColonyMemoryError]()
+    for name, files in read_labels(listing).items():
         if not files.manifests and not has_pointer(files):
             continue
         try:
-            state = await look(session, each, everything=True, files=files)
+            state = await look(session, name, everything=True, files=files)
         except Unreadable as error:
             if wanted is not None:
                 raise
-            warn(f"label {each!r} is left out of the list: {error.message}")
+            warn(f"label {name!r} is left out of the list: {error.message}")
             unread.append(error)
             continue
         if state.unsigned:
-            warn(older_than_signing(each, state.unsigned), hint=ACCEPT_UNSIGNED)
+            warn(older_than_signing(name, state.unsigned), hint=ACCEPT_UNSIGNED)
         doubt = None if lacks_signature(state.doubt) else state.doubt
         if doubt is not None and message_of(doubt) not in state.broken.values():
             warn(doubt.message, hint=doubt.hint)
@@ -295,11 +296,11 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
             unread.append(state.refusal)
         if state.proven:
             tell(state)
-        older = {manifest_filename(each, snapshot_id) for snapshot_id in state.unsigned}
+        unsigned = {manifest_filename(name, snapshot_id) for snapshot_id in state.unsigned}
         for file, problem in state.broken.items():
-            if file not in older:
-                warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
-        out += listed(session, state)
-    if unread and not out:
-        raise unread[0]  # nothing that was saved is no empty vault
-    return sorted(out, key=lambda info: id_order(info.snapshot_id), reverse=True)
+            if file not in unsigned:
+                warn(f"a snapshot of label {name!r} is left out of the list: {problem}")
+        infos += listed(session, state)
+    if unread and not infos:
+        raise unread[0]  # an empty list would say that nothing was saved
+    return sorted(infos, key=lambda info: id_order(info.snapshot_id), reverse=True)

@@ -1,6 +1,6 @@
-"""rewrite: save the snapshots of a label anew, without what was taken out, in another format or under today's keys, and
-delete those that they stand for. Each is listed before the next, one microsecond after the old one, in whose place
-whatever goes by age finds it. Wherever this stops, what is listed restores, and doing it again goes on.
+"""rewrite: save the snapshots of a label anew, without documents or texts, in another format or under today's keys, and
+delete the old ones. Each is listed before the next is written, with an id one microsecond after the old one's, so that
+it takes its place by age. Wherever this stops, every listed snapshot restores, and doing it again goes on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from colony_memory._format.v2.chain import Chain
     from colony_memory.snapshot import BuiltSnapshot
 
-# How often what others save meanwhile is rewritten too.
+# Rounds: each rewrites what others saved during the one before.
 _ROUNDS = 4
 _WHY = "rewriting puts other snapshots into it"
 
@@ -71,7 +71,7 @@ class Terms:
         texts("replacement", new)
         if not all((*self.exclude, *old)):
             raise ValueError("what to exclude or replace must be text, and not empty")
-        if any(each in text for each in old for text in new):
+        if any(part in text for part in old for text in new):
             raise ValueError("a replacement must not hold a text that is replaced")
 
     def text(self, text: str) -> str:
@@ -83,25 +83,25 @@ class Terms:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         return any(old.encode("utf-8", "surrogatepass") in data for old, _ in self.replaced)
 
-    def is_gone(self, name: str) -> bool:
+    def is_excluded(self, name: str) -> bool:
         return any(fnmatchcase(name, glob) for glob in self.exclude)
 
     def documents(self, documents: Mapping[str, str], named: str) -> dict[str, str]:
-        kept = {name: text for name, text in documents.items() if not self.is_gone(name)}
+        kept = {name: text for name, text in documents.items() if not self.is_excluded(name)}
         hidden, records = [name for name in kept if self.holds(name)], set[str]()
         for name in RECORDS:
             record = read_record(kept.get(name))
             if record is None:
                 continue
             records.add(name)
-            left = without(record, self.is_gone)
-            files = left["files"] if isinstance(left.get("files"), dict) else {}
-            hidden += [each for each, data in files.items() if self.holds(_bytes_of(data))]
-            if self.holds(dump_record({**left, "files": {}})):
+            rest = without(record, self.is_excluded)
+            files = rest["files"] if isinstance(rest.get("files"), dict) else {}
+            hidden += [path for path, data in files.items() if self.holds(_bytes_of(data))]
+            if self.holds(dump_record({**rest, "files": {}})):
                 hidden.append(name)
-            if left != record:
-                kept[name] = dump_record(left)
-            if left.keys() == {"format"}:
+            if rest != record:
+                kept[name] = dump_record(rest)
+            if rest.keys() == {"format"}:
                 del kept[name]
         if hidden:
             raise ColonyMemoryError(
@@ -119,9 +119,9 @@ def _bytes_of(data: object) -> bytes:
         return str(data).encode("utf-8", "surrogatepass")
 
 
-def require_work(*asked: object) -> None:
-    """To be asked before a memory is opened, which makes its witness."""
-    if not any(asked):
+def require_work(*choices: object) -> None:
+    """Raise if there is nothing to do; before a memory is opened, since that makes its witness."""
+    if not any(choices):
         raise ValueError("there is nothing to do: say what to exclude or replace, a format, or what to sign or encrypt")
 
 
@@ -151,7 +151,7 @@ async def rewrite(
     job = _Rewriting(session, require_label(label), terms)
     state = await look_at_all(session, job.label, "rewriting")
     writes = size = 0
-    async for _, _, built in job.anew(state):
+    async for _, _, built in job.rebuilt(state):
         if built is not None:
             require_sizes(built.files, f"snapshot {built.info.snapshot_id} of label {job.label!r}")
             writes += len(built.files) + 1
@@ -167,8 +167,8 @@ async def rewrite(
     else:
         raise ConflictDetected(f"label {job.label!r} kept changing while it was rewritten: try again", theirs=None)
     deleted = await job.drop()
-    left, until = await _held_back(session, job.label)
-    return RewriteReport(job.label, job.done, unchanged, writes, size, deleted, left, until)
+    leftovers, due = await _leftovers(session, job.label)
+    return RewriteReport(job.label, job.done, unchanged, writes, size, deleted, leftovers, due)
 
 
 class _Rewriting:
@@ -176,14 +176,14 @@ class _Rewriting:
 
     def __init__(self, session: Session, label: str, terms: Terms) -> None:
         self.session, self.label, self.terms = session, label, terms
-        self.done: dict[str, str] = {}  # the id that each snapshot has now, by the one that it had
-        self.unchanged = 0  # how many were as they were to be
+        self.done: dict[str, str] = {}  # new ids by old ids
+        self.unchanged = 0  # number of snapshots that needed no rewrite
         self._clean: set[str] = set()
         self._parent: tuple[Chain | None, Lock | None] = (None, None)
         self._written = ""
 
-    async def anew(self, state: State) -> AsyncIterator[tuple[Entry, Loaded, BuiltSnapshot | None]]:
-        """Each snapshot that no other stands for, oldest first, and what to save it as, None as it is."""
+    async def rebuilt(self, state: State) -> AsyncIterator[tuple[Entry, Loaded, BuiltSnapshot | None]]:
+        """Each snapshot that has no new one yet, oldest first, and the new one to save, None if it stays as it is."""
         self._clean, self._parent, self.unchanged = set(), (None, None), 0
         for file, why in state.broken.items():
             msg = f"{file} cannot be read, and so cannot be rewritten: delete that snapshot first ({why})"
@@ -191,23 +191,23 @@ class _Rewriting:
         reader, instead = Reader(self.session), stand_ins(state.infos)
         rows = [row for row in reversed(state.building) if row.snapshot_id not in instead]
         for row in rows:
-            whole = await reader.read(self.label, row.snapshot_id)
-            yield row, whole, await self._build(state, row, whole, instead | self.done)
+            loaded = await reader.read(self.label, row.snapshot_id)
+            yield row, loaded, await self._build(state, row, loaded, instead | self.done)
 
     async def save_all(self) -> bool:
-        """Save what is not as it is to be; whether there was any."""
+        """Save each snapshot that needs a rewrite; true if there was any."""
         state, found = await look_at_all(self.session, self.label, "rewriting"), False
-        async for row, whole, built in self.anew(state):
+        async for row, loaded, built in self.rebuilt(state):
             if built is not None:
                 found = True
-                await self._save(row, whole, built)
+                await self._save(row, loaded, built)
         return found
 
-    async def _build(self, state: State, row: Entry, whole: Loaded, instead: Mapping[str, str]) -> BuiltSnapshot | None:
-        session, terms, info = self.session, self.terms, whole.info
-        if not whole.documents:
-            raise DecryptionError(f"{whole.named} is encrypted, and no identity of this client opens it")
-        documents = terms.documents(whole.documents, whole.named)
+    async def _build(self, state: State, row: Entry, loaded: Loaded, ids: Mapping[str, str]) -> BuiltSnapshot | None:
+        session, terms, info = self.session, self.terms, loaded.info
+        if not loaded.documents:
+            raise DecryptionError(f"{loaded.named} is encrypted, and no identity of this client opens it")
+        documents = terms.documents(loaded.documents, loaded.named)
         before: dict[str, Any] = {"note": info.note, "incomplete": info.incomplete, "tags": info.tags}
         facts = {
             "note": None if info.note is None else terms.text(info.note),
@@ -215,35 +215,35 @@ class _Rewriting:
             "tags": tuple(tag for tag in info.tags if not terms.holds(tag)),
         }
         wire = FORMAT_2 if session.recipients is not None else terms.wire or info.format
-        same = documents == whole.documents and facts == before
+        same = documents == loaded.documents and facts == before
         if same:
             self._clean.add(row.snapshot_id)
-        # A pack holds what its own snapshot held, which may be listed no more.
-        packs_clean = not terms.take_out or self._clean.issuperset(whole.manifest.packs)
+        # A pack has the text of the snapshot that wrote it, which may not be listed any more.
+        packs_clean = not terms.take_out or self._clean.issuperset(loaded.manifest.packs)
         did = None if session.signer is None else did_key_of(session.signer)
         signed = not terms.sign or info.issuer == did
         if same and packs_clean and signed and wire == info.format and would_do(session, row):
             self.unchanged += 1
             return None
         if info.encrypted and session.recipients is None:
-            msg = f"{whole.named} is encrypted, and would not be encrypted any more: name its recipients"
+            msg = f"{loaded.named} is encrypted, and would not be encrypted any more: name its recipients"
             raise ColonyMemoryError(msg, hint=Hint("open", "encrypt_to"))
         if info.signed and session.signer is None:
-            msg = f"{whole.named} is signed, and saving it anew takes a signer"
+            msg = f"{loaded.named} is signed, and saving it anew takes a signer"
             raise UntrustedSnapshot(msg, hint=Hint("open", "signer"))
-        old, lineage = row.snapshot_id, whole.manifest.lineage
-        based_on = lineage.based_on and tuple(instead.get(each, each) for each in lineage.based_on)
-        lineage = replace(lineage, based_on=based_on, unmerged=_renamed(lineage.unmerged, instead), rewrites=old)
+        old, lineage = row.snapshot_id, loaded.manifest.lineage
+        based_on = lineage.based_on and tuple(ids.get(id_, id_) for id_ in lineage.based_on)
+        lineage = replace(lineage, based_on=based_on, unmerged=_renamed(lineage.unmerged, ids), rewrites=old)
         made = id_time(old) or read_stamp(info.created_at) or session.now()
         built: BuiltSnapshot = await session.vault.compute(
-            lambda **said: builder(session, wire, *self._parent)(documents, **said),
+            lambda **details: builder(session, wire, *self._parent)(documents, **details),
             label=self.label,
             snapshot_id=new_id(made, session.token(), [old]),
             created_at=info.created_at,
             signer=session.signer,
             previous=state.previous,
             stream=state.stream or session.stream(self.label),
-            ruined=whole.manifest.ruined,
+            ruined=loaded.manifest.ruined,
             lineage=lineage,
             max_bytes=session.max_bytes,
             **facts,
@@ -252,33 +252,33 @@ class _Rewriting:
             self._parent = (built.chain, built.lock)
         return built
 
-    async def _save(self, row: Entry, whole: Loaded, built: BuiltSnapshot) -> None:
-        """Write one, and have the pointer list it beside the one that it stands for."""
+    async def _save(self, row: Entry, loaded: Loaded, built: BuiltSnapshot) -> None:
+        """Write a new snapshot, and have the pointer list it next to the old one."""
         session, label, old, new = self.session, self.label, row.snapshot_id, built.info.snapshot_id
         state = await look(session, label, everything=True)
         require_signer(session, state, _WHY)
         for entry in state.entries:
             if entry.info.rewrites == old and entry.snapshot_id not in state.committed:
-                # What an earlier try left, which no pointer lists: else it would count as one more, once it is old.
+                # Left by an earlier try, and in no pointer: once it is old, it would count as one more snapshot.
                 await session.vault.delete(manifest_filename(label, entry.snapshot_id))
         if old in state.listed.pins:
             end = state.listed.pin_ends.get(old)
             await session.vault.put(pin_filename(label, new), pin_text(label, new, end))
-        # What it was built on is kept by the one that was written before it.
-        beside = [*built.inherited, self._written] if built.inherited else []
-        gone = not await write_files(session, built, beside, whole.documents)
+        # The snapshot that was written before it keeps what it builds on.
+        needed = [*built.inherited, self._written] if built.inherited else []
+        gone = not await write_files(session, built, needed, loaded.documents)
 
         async def change(now: State) -> Move | None:
             nonlocal gone
             require_believed(now)
             require_signer(session, now, _WHY)
             if now is not state:
-                gone = not still_there(now, new, [*built.files, *beside])
+                gone = not still_there(now, new, [*built.files, *needed])
             gone = gone or all(entry.snapshot_id != old for entry in now.building)
             if gone:
                 return None
             info = replace(built.listed, refused=built.listed.refused or row.info.refused)
-            known = (row.shrunk_at, built.packs, row.spoiled, whole.manifest.ruined, built.base_files)
+            known = (row.shrunk_at, built.packs, row.spoiled, loaded.manifest.ruined, built.base_files)
             own = Entry(info, built.manifest_sha256, *known)
             latest = new if now.follow == old else now.follow
             return Move(latest, [*now.building, own], unmerged=_renamed(now.unmerged, {old: new}))
@@ -287,7 +287,7 @@ class _Rewriting:
             await publish(session, state, change)
         if gone:
             await give_up(session, built)
-            raise VaultError(f"{whole.named} was deleted, or changed, while it was rewritten: do it again")
+            raise VaultError(f"{loaded.named} was deleted, or changed, while it was rewritten: do it again")
         self.done[old] = new
         self._written = built.manifest_file
         session.parents.pop(label, None)
@@ -313,23 +313,23 @@ class _Rewriting:
 
 
 def _renamed(unmerged: Iterable[Unmerged], instead: Mapping[str, str]) -> tuple[Unmerged, ...]:
-    return tuple(one._replace(snapshot_id=instead.get(one.snapshot_id, one.snapshot_id)) for one in unmerged)
+    return tuple(save._replace(snapshot_id=instead.get(save.snapshot_id, save.snapshot_id)) for save in unmerged)
 
 
-async def _held_back(session: Session, label: str) -> tuple[tuple[str, ...], str | None]:
-    """Files that no snapshot needs and that are still there, and when a prune removes them."""
+async def _leftovers(session: Session, label: str) -> tuple[tuple[str, ...], str | None]:
+    """Files that no snapshot needs and that are still there, and the time from which a prune removes them."""
     state = await look(session, label, everything=True)
     files, needed = state.listed, {latest_filename(label), *(state.listed.named or ())}
     for row in state.entries:
-        own = row.snapshot_id
-        needed |= {manifest_filename(label, own), *files.owned(own), *files.pack(own)}
+        snapshot_id = row.snapshot_id
+        needed |= {manifest_filename(label, snapshot_id), *files.owned(snapshot_id), *files.pack(snapshot_id)}
         needed.update(name for pack in row.packs for name in files.pack(pack))
-    left = tuple(sorted(files.files.keys() - needed))
-    return left, stamp(max(files.written(left) or [session.now()]) + GRACE) if left else None
+    leftovers = tuple(sorted(files.files.keys() - needed))
+    return leftovers, stamp(max(files.written(leftovers) or [session.now()]) + GRACE) if leftovers else None
 
 
 async def remaining_text(session: Session, *, label: str, snapshot_ids: Iterable[str]) -> tuple[str, ...]:
-    """Of snapshots that were deleted, those a pack of which other snapshots need, so that their text stays."""
+    """The deleted snapshots whose packs are needed by others, so that their text is still in the vault."""
     rows = (await look(session, require_label(label), everything=True)).building
     needed = {pack for row in rows for pack in row.packs}
-    return tuple(each for each in snapshot_ids if each in needed)
+    return tuple(id_ for id_ in snapshot_ids if id_ in needed)

@@ -1,4 +1,4 @@
-"""salvage: of a damaged snapshot, of each document the newest text that is proven; and what the damage costs."""
+"""salvage: the newest proven text of each document of a damaged snapshot; and the documents that damage costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @observed("salvage", lambda found, event, options: outcome(found[0], event, options))
 async def salvage(session: Session, *, label: str, snapshot_id: str | None = None) -> tuple[Loaded, Salvaged]:
-    """See :meth:`colony_memory.ColonyMemory.salvage`; with the one snapshot that most of it is from."""
+    """See :meth:`colony_memory.ColonyMemory.salvage`; with the snapshot that most of it is from."""
     label = require_label(label)
     state = await look(session, label, everything=True)
     require_listed(state, "salvaging")
@@ -41,21 +41,21 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
     tell(state)
     if wanted is None:
         raise await nothing_saved(session, label=label)
-    near = _Neighbours(session, state)
+    neighbours = _Neighbours(session, state)
     try:
-        whole = await near.load(wanted)
+        good = await neighbours.load(wanted)
     except UnsupportedFormat:
         raise
     except (SnapshotCorrupt, UntrustedSnapshot, Unreadable) as error:
-        near.passed[wanted] = message_of(error)
-        found = await near.salvage(wanted)
+        neighbours.skipped[wanted] = message_of(error)
+        found = await neighbours.salvage(wanted)
         if found is None:
             raise
         main, salvaged = found
         restored = await with_basis(session, replace(main, state=state), whole=False)
         return restored, replace(salvaged, damage=message_of(error))
-    told = Salvaged(wanted, whole.documents, dict.fromkeys(whole.documents, wanted), doc_count=len(whole.documents))
-    return await with_basis(session, replace(whole, state=state)), told
+    out = Salvaged(wanted, good.documents, dict.fromkeys(good.documents, wanted), doc_count=len(good.documents))
+    return await with_basis(session, replace(good, state=state)), out
 
 
 async def salvage_documents(session: Session, *, label: str, snapshot_id: str | None) -> Salvaged:
@@ -67,37 +67,37 @@ async def salvage_documents(session: Session, *, label: str, snapshot_id: str | 
 
 
 class _Neighbours(Walk):
-    """A damaged snapshot, and what is beside it."""
+    """Reads the snapshots around a damaged one."""
 
     async def salvage(self, wanted: str) -> tuple[Loaded, Salvaged] | None:
-        """The snapshot that most of it is from, and all of it; None where nothing is proven."""
+        """The snapshot that most of the text is from, and all of it; None if nothing is proven."""
         manifest = await self._manifest(wanted)
-        older, newer = _around([*candidates(self.session, self.state, self.passed)], wanted)
+        older, newer = _around([*candidates(self.session, self.state, self.skipped)], wanted)
         found = await self._main(wanted, manifest, older, newer)
         if found is None:
             return None
         main, source = found
         documents, sources = dict[str, str](), dict[str, str]()
-        # Only a manifest of format 1 says what else there has to be.
-        told = None if manifest is None or isinstance(manifest, ChainManifest) else manifest.info.doc_names
-        missing = {*map(printable, main.documents)} if told is None else {*told}
-        for each in (source, *older, *newer):
-            entry = self.state.entry(each)
+        # Only a manifest of format 1 says which other documents there have to be.
+        listed = None if manifest is None or isinstance(manifest, ChainManifest) else manifest.info.doc_names
+        missing = {*map(printable, main.documents)} if listed is None else {*listed}
+        for id_ in (source, *older, *newer):
+            entry = self.state.entry(id_)
             if (
-                each != source
+                id_ != source
                 and entry is not None
                 and entry.info.doc_names
                 and missing.isdisjoint(entry.info.doc_names)
             ):
                 continue
-            loaded = main if each == source else await self.try_load(each)
+            loaded = main if id_ == source else await self.try_load(id_)
             for name, text in () if loaded is None else loaded.documents.items():
                 if printable(name) in missing and name not in documents:
-                    documents[name], sources[name] = text, each
+                    documents[name], sources[name] = text, id_
             missing -= {*map(printable, documents)}
             if not missing:
                 break
-        if {*sources.values()} - {source}:  # the record of one may contradict the documents of another
+        if {*sources.values()} - {source}:  # the record of one snapshot may contradict the documents of another
             documents = fold(documents, alike=(main.documents,))
         if manifest is not None and manifest.tree and tree_of(documents) == manifest.tree:
             sources = dict.fromkeys(documents, wanted)
@@ -105,7 +105,7 @@ class _Neighbours(Walk):
         return main, Salvaged(wanted, documents, sources, tuple(sorted(missing)), doc_count=count)
 
     async def _manifest(self, wanted: str) -> Manifest | None:
-        """The manifest of the damaged snapshot, where it is believed."""
+        """The manifest of the damaged snapshot, None if it is not believed."""
         entry = self.state.entry(wanted)
         try:
             found = (await read_manifests(self.session, self.state.label, [wanted]))[wanted]
@@ -119,35 +119,35 @@ class _Neighbours(Walk):
     async def _main(
         self, wanted: str, manifest: Manifest | None, older: Sequence[str], newer: Sequence[str]
     ) -> tuple[Loaded, str] | None:
-        """Another snapshot of the very same memory, else the newest state before the damage: of a snapshot that is
-        whole, or what the packs of this one prove. With the id of the snapshot whose state it is.
+        """Another snapshot of the very same memory, else the newest state before the damage: that of an intact one,
+        or one that the packs of this one prove. With the id of the snapshot whose state it is.
         """
         digest = "" if manifest is None else manifest.info.plaintext_sha256
         rows = filter(None, map(self.state.entry, (*reversed(newer), *older)))
         equal = [row.snapshot_id for row in rows if digest and row.info.plaintext_sha256 == digest]
-        for each in equal:
-            loaded = await self.try_load(each)
+        for id_ in equal:
+            loaded = await self.try_load(id_)
             if loaded is not None and loaded.info.plaintext_sha256 == digest:
                 return loaded, wanted
-        own = await self.own(manifest) if isinstance(manifest, ChainManifest) else None
-        near = [*older, *newer] if own is None else [each for each in older if id_order(each) > id_order(own[1])]
-        for each in near:
-            loaded = await self.try_load(each)
+        proven = await self.from_packs(manifest) if isinstance(manifest, ChainManifest) else None
+        near = [*older, *newer] if proven is None else [id_ for id_ in older if id_order(id_) > id_order(proven[1])]
+        for id_ in near:
+            loaded = await self.try_load(id_)
             if loaded is not None:
-                return loaded, each
-        return own
+                return loaded, id_
+        return proven
 
-    async def own(self, manifest: ChainManifest) -> tuple[Loaded, str] | None:
+    async def from_packs(self, manifest: ChainManifest) -> tuple[Loaded, str] | None:
         """The newest state that the packs of a damaged snapshot prove, and its id."""
         session, label = self.session, manifest.info.label
-        others = [each for each in manifest.packs[:-1] if each in self.state.listed.manifests]
+        others = [id_ for id_ in manifest.packs[:-1] if id_ in self.state.listed.manifests]
         try:
             at_most = room_for(manifest, session.max_bytes)
             read = await read_manifests(session, label, others)
             files = await session.vault.get_many(manifest.part_files, at_most=at_most, shelf=self.shelf)
         except (SnapshotCorrupt, Unreadable):
             return None
-        digests = {each: own.pack_sha256 for each, own in read.items() if isinstance(own, ChainManifest)}
+        digests = {id_: other.pack_sha256 for id_, other in read.items() if isinstance(other, ChainManifest)}
         found = await session.vault.compute(
             read_proven,
             manifest,
@@ -161,47 +161,47 @@ class _Neighbours(Walk):
         return None if found is None else (Loaded(manifest, manifest.info, found[1]), found[0])
 
 
-def _around(ids: Iterable[str], own: str) -> tuple[list[str], list[str]]:
-    """Ids that are older than one and newer than it, the nearest first, of such as are newest first."""
+def _around(ids: Iterable[str], snapshot_id: str) -> tuple[list[str], list[str]]:
+    """The ids that are older, and those that are newer, than one, the nearest first; ``ids`` are newest first."""
     ids = [*ids]
-    older = [each for each in ids if id_order(each) < id_order(own)]
-    return older, [each for each in reversed(ids) if id_order(each) > id_order(own)]
+    older = [id_ for id_ in ids if id_order(id_) < id_order(snapshot_id)]
+    return older, [id_ for id_ in reversed(ids) if id_order(id_) > id_order(snapshot_id)]
 
 
 async def with_costs(
     session: Session, state: State, checks: Sequence[SnapshotCheck], manifests: Mapping[str, Manifest]
 ) -> tuple[SnapshotCheck, ...]:
-    """The checks, of damaged snapshots with the documents that may be lost: not what both neighbours have alike."""
-    reading, out = _Neighbours(session, state), list[SnapshotCheck]()
+    """The checks, those of damaged snapshots with the documents that may be lost: all that neighbours do not share."""
+    neighbours, out = _Neighbours(session, state), list[SnapshotCheck]()
     known: dict[str, Mapping[str, str] | None] = {}
-    reading.passed |= {check.snapshot_id: check.problem or "" for check in checks if not check}
-    ids = list(candidates(session, state, reading.passed))
-    intact = {manifests[each.snapshot_id].info.plaintext_sha256 for each in checks if each} - {""}
+    neighbours.skipped |= {check.snapshot_id: check.problem or "" for check in checks if not check}
+    ids = list(candidates(session, state, neighbours.skipped))
+    intact = {manifests[check.snapshot_id].info.plaintext_sha256 for check in checks if check} - {""}
 
     async def digests(near: Iterable[str]) -> Mapping[str, str]:
-        for each in near:
-            if each not in known:
-                while len(known) > 1:  # the two that enclose a run of damaged ones
+        for id_ in near:
+            if id_ not in known:
+                while len(known) > 1:  # keeps the two that enclose a run of damaged ones
                     known.pop(next(iter(known)))
-                loaded = None if spent_by(session) else await reading.try_load(each)
-                known[each] = None if loaded is None else await session.vault.compute(digests_of, loaded.documents)
-            found = known[each]
+                loaded = None if spent_by(session) else await neighbours.try_load(id_)
+                known[id_] = None if loaded is None else await session.vault.compute(digests_of, loaded.documents)
+            found = known[id_]
             if found is not None:
                 return found
         return {}
 
     for check in checks:
-        own, manifest = check.snapshot_id, manifests.get(check.snapshot_id)
+        snapshot_id, manifest = check.snapshot_id, manifests.get(check.snapshot_id)
         if not _is_damaged(check) or (manifest is not None and manifest.info.plaintext_sha256 in intact):
             out.append(check)
             continue
-        older, newer = _around(ids, own)
+        older, newer = _around(ids, snapshot_id)
         try:
             after, before = await digests(newer), await digests(older)
             if not before and isinstance(manifest, ChainManifest):
-                below = await reading.own(manifest)
+                below = await neighbours.from_packs(manifest)
                 before = {} if below is None else digests_of(below[0].documents)
-        except DecryptionError:  # nobody here can tell
+        except DecryptionError:  # without the key, it is not known what is lost
             out.append(check)
             continue
         names = () if manifest is None else manifest.info.doc_names

@@ -62,8 +62,8 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
         if newest is None:
             raise await nothing_saved(session, label=label)
         snapshot_id = newest.snapshot_id
-    whole = await Reader(session).read(label, require_id(snapshot_id))
-    return Export(label, snapshot_id, whole.files)
+    loaded = await Reader(session).read(label, require_id(snapshot_id))
+    return Export(label, snapshot_id, loaded.files)
 
 
 @observed("import_snapshot", saved)
@@ -74,21 +74,21 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
             f"the export is of label {exported.label!r}, as its manifest says, and cannot be imported as {label!r}: "
             f"restore it, and back that up under {label!r}"
         )
-    given = copying.copy(session)  # decides on the files as a restore by this client would
-    given.vault, given.manifests, given.good = type(session.vault)(ExportVault(exported)), {}, {}
-    given.on_event = None
-    with outside_verbs():  # they are no files of this vault
-        whole = await Reader(given).read(exported.label, exported.snapshot_id)
-    for name in exported.files.keys() - whole.files.keys():
-        raise SnapshotCorrupt(f"{name} is no file that {whole.named} needs", file=name)
+    offline = copying.copy(session)  # judges the files as a restore by this client would
+    offline.vault, offline.manifests, offline.good = type(session.vault)(ExportVault(exported)), {}, {}
+    offline.on_event = None
+    with outside_verbs():  # its files are not of this vault
+        loaded = await Reader(offline).read(exported.label, exported.snapshot_id)
+    for name in exported.files.keys() - loaded.files.keys():
+        raise SnapshotCorrupt(f"{name} is no file that {loaded.named} needs", file=name)
     try:
         delivery = Delivery(session, await look_whole(session, exported.label), None, dry_run=dry_run)
-        wrote = await delivery.bring(whole)
+        wrote = await delivery.bring(loaded)
         pointer = (await look(session, exported.label)).pointer
     except VaultError as error:
         raise to_public(error, "importing again goes on where it stopped") from error
     head = pointer.head if pointer.snapshot_id == exported.snapshot_id else ""
-    return replace(whole.entry().info, reused=not wrote, head=head)
+    return replace(loaded.entry().info, reused=not wrote, head=head)
 
 
 @observed("copy_to")
@@ -101,22 +101,22 @@ async def copy(
     dry_run: bool,
 ) -> CopyReport:
     require_call("progress", progress)
-    wanted = None if labels is None else [require_label(each) for each in several("labels", labels)]
+    wanted = None if labels is None else [require_label(name) for name in several("labels", labels)]
     prefix = f"cmem.{wanted[0]}." if wanted is not None and len(wanted) == 1 else "cmem."
     listing = await source.vault.list(prefix)
     require_complete(listing, f"{prefix}*", "copying")
     todo = {label: files for label, files in read_labels(listing).items() if files.manifests}
-    for each in wanted or []:
-        if each not in todo:
-            raise await nothing_saved(source, label=each)
+    for name in wanted or []:
+        if name not in todo:
+            raise await nothing_saved(source, label=name)
     todo = {label: files for label, files in todo.items() if wanted is None or label in wanted}
     if not todo:
         raise SnapshotNotFound("there is no snapshot to copy")
     total = sum(len(files.manifests) for files in todo.values())
     job = _Copying(source, destination, total, progress, dry_run)
     try:
-        there = read_labels(await destination.vault.list(prefix))
-        need = sum(_missing_bytes(files, there.get(label)) for label, files in todo.items())
+        present = read_labels(await destination.vault.list(prefix))
+        need = sum(_missing_bytes(files, present.get(label)) for label, files in todo.items())
         await require_room(destination, need, "the copy")
         for label, files in todo.items():
             await job.copy_label(label, planned=len(files.manifests))
@@ -128,10 +128,10 @@ async def copy(
     return CopyReport(tuple(job.copied), tuple(job.already), job.left_out, job.latest, dry_run)
 
 
-def _missing_bytes(files: LabelFiles, there: LabelFiles | None) -> int:
-    wanted = [name for each in files.manifests for name in (*files.owned(each), *files.pack(each))]
+def _missing_bytes(files: LabelFiles, present: LabelFiles | None) -> int:
+    wanted = [name for id_ in files.manifests for name in (*files.owned(id_), *files.pack(id_))]
     wanted += [latest_filename(files.label)] if latest_filename(files.label) in files.files else []
-    return files.size(name for name in wanted if there is None or name not in there.files) or 0
+    return files.size(name for name in wanted if present is None or name not in present.files) or 0
 
 
 class _Copying(Record):
@@ -152,15 +152,15 @@ class _Copying(Record):
             raise state.rollback
         if state.refusal is not None:
             warn(f"label {label!r} is copied by its snapshots' own signatures, without its pointer: {state.refusal}")
-        ids = [each for each in reversed(state.listed.manifests) if _is_restore_point(state, each)]
+        ids = [id_ for id_ in reversed(state.listed.manifests) if _is_restore_point(state, id_)]
         self.total += len(ids) - planned  # others save and delete meanwhile
         delivery = Delivery(self.destination, await look_whole(self.destination, label), state, dry_run=self.dry_run)
-        if any(delivery.here.pointer.entry(each) is None for each in ids):
+        if any(delivery.here.pointer.entry(id_) is None for id_ in ids):
             delivery.require_key()
         reader = Reader(self.source, max_bytes=self.destination.max_bytes, blindly=True)
         try:
-            for each in ids:
-                delivery.outdated |= not await self._bring(state, delivery, reader, each)
+            for id_ in ids:
+                delivery.outdated |= not await self._bring(state, delivery, reader, id_)
             await delivery.finish()
         except ColonyMemoryError as error:
             if delivery.brought and not state.pointer.signed:
@@ -175,19 +175,19 @@ class _Copying(Record):
 
     async def _bring(self, state: State, delivery: Delivery, reader: Reader, snapshot_id: str) -> bool:
         """Copy one snapshot, or note why not; false where it was deleted meanwhile."""
-        label, there, file = state.label, True, manifest_filename(state.label, snapshot_id)
+        label, exists, file = state.label, True, manifest_filename(state.label, snapshot_id)
         row, files = state.entry(snapshot_id), state.listed
         pin = pin_text(label, snapshot_id, files.pin_ends.get(snapshot_id)) if snapshot_id in files.pins else None
         try:
             if row is not None and row.packs and not self.destination.vault.conditional:
                 self.left_out[file] = str(needs_conditions(f"snapshot {snapshot_id} of label {label!r}"))
             else:
-                whole = await reader.read(label, snapshot_id)
-                wrote = await delivery.bring(whole, pin=pin, known=row)
-                (self.copied if wrote else self.already).append(whole.entry(row).info)
+                loaded = await reader.read(label, snapshot_id)
+                wrote = await delivery.bring(loaded, pin=pin, known=row)
+                (self.copied if wrote else self.already).append(loaded.entry(row).info)
         except SnapshotNotFound as error:
             log(f"a snapshot was deleted before it was copied: {error}")
-            there = False
+            exists = False
         except RollbackDetected:
             raise
         except (SnapshotCorrupt, UntrustedSnapshot, ConflictDetected) as error:
@@ -195,7 +195,7 @@ class _Copying(Record):
         self.done += 1
         if self.progress is not None:
             self.progress(self.done, self.total)
-        return there
+        return exists
 
     def so_far(self) -> str:
         done = len(self.copied) + len(self.already)
@@ -205,8 +205,8 @@ class _Copying(Record):
 
 
 def _is_restore_point(state: State, snapshot_id: str) -> bool:
-    """True if a snapshot is to be copied: not what was removed, nor a backup under way; what is damaged is named."""
+    """True if a snapshot is to be copied: none that was removed or is under way; a damaged one is, to be reported."""
     if snapshot_id in state.waiting:
         return not state.pointer.generation
-    whole = any(entry.snapshot_id == snapshot_id for entry in state.entries)
-    return snapshot_id in state.committed or not (whole or snapshot_id in state.pointer.gone)
+    intact = any(entry.snapshot_id == snapshot_id for entry in state.entries)
+    return snapshot_id in state.committed or not (intact or snapshot_id in state.pointer.gone)
