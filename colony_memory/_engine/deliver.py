@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from colony_memory.snapshot import SnapshotInfo
 
-# Seconds that a generation, which may have been set to the time, may be ahead of it.
+# Seconds by which a generation, which may have been taken from the time, may be ahead of it.
 _AHEAD = 86_400
 _WHY = "bringing snapshots lists them in it"
 
@@ -55,7 +55,7 @@ class Delivery:
         )  # fmt: skip
         self.brought: dict[str, tuple[Loaded, Entry]] = {}  # brought so far, to be listed last
         self.outdated = False  # the origin was changed meanwhile
-        self._verified: set[str] = set()
+        self._verified: set[str] = set()  # names of files that are there with the same bytes
         self._stale = self._warned = self._touched = False
         self._empty = here.text is None and not here.listed.manifests
 

@@ -164,7 +164,7 @@ class _Changes:
                     self._add(name, snapshot, newer.get(name), info, files.get(name))
 
     def _add(
-        self, name: str, snapshot: SnapshotInfo, after: File | None, info: SnapshotInfo | None, before: File | None
+        self, name: str, snapshot: SnapshotInfo, after: File | None, older: SnapshotInfo | None, before: File | None
     ) -> None:
         texts = ["" if file is None else file.text for file in (before, after)]
         lines = None if texts[0] is None or texts[1] is None else count_lines(texts[0], texts[1], self._count_steps)
@@ -174,7 +174,7 @@ class _Changes:
             self._room -= len(patch)
             patch = patch if self._room >= 0 else None
         kind = "removed" if after is None else "added" if before is None else "changed"
-        change = Change(kind, snapshot, info, lines, _size(after), patch)  # type: ignore[arg-type]
+        change = Change(kind, snapshot, older, lines, _size(after), patch)  # type: ignore[arg-type]
         self._changes.setdefault(name, []).append(change)
 
     def finish(self) -> dict[str, tuple[Change, ...]]:
@@ -209,10 +209,10 @@ async def search(
 class _Line(Record):
     name: str
     found: Found
-    last: SnapshotInfo
-    gone: SnapshotInfo | None
-    first: SnapshotInfo
-    snapshots: int = 0
+    last: SnapshotInfo  # the newest snapshot that has the line
+    gone: SnapshotInfo | None  # the next newer one, which does not, None if there is none
+    first: SnapshotInfo  # the oldest that has it
+    snapshots: int = 0  # how many have it
     in_latest: bool = False
 
 
@@ -283,7 +283,7 @@ _LEAD = 60
 # Most expressions take time that grows with the square of the length of a crafted line. A line longer than this is
 # searched in pieces that overlap by half.
 _PIECE = 2048
-_MORE = 8 * _PIECE
+_MORE = 8 * _PIECE  # characters of a match that goes on after its piece, at most
 # Elements of an expression: one that matches a character or a position, and a gap, which matches any characters.
 _ONE = r"\\[^a-zA-Z0-9\n]|\\[bBdDsSwWt]|\[\^?[^\[\]\\^\n]+\]|[^\\\[\](){}*+?|^$\n]"
 _GAP = r"\.[*+]\??"
@@ -314,7 +314,7 @@ class Pattern:
         self._parts = () if fixed else tuple(_compiled(part, flags) for part in _split_at_gaps(pattern))
 
     def find(self, line: str) -> tuple[int, int] | None:
-        """Span of the first match in a line without its end; in a long line, repeats but ``.*`` reach 1,024."""
+        """Span of the first match in a line (no line end); in long lines, repeats but ``.*`` reach 1,024 characters."""
         if self._text is not None:
             at = line.find(self._text)
             return None if at < 0 else (at, at + len(self._text))

@@ -213,7 +213,7 @@ def _listed_and_gone(session: Session, state: State, present: Container[str]) ->
 
 
 def _pointer_problem(state: State, manifests: Iterable[Manifest], *, strict: bool) -> str | None:
-    """How newer snapshots contradict an unproven pointer; with ``strict``, also damage that other verbs pass over."""
+    """The objection of newer snapshots to an unproven pointer; with ``strict``, also damage that others pass over."""
     error: Exception | None
     try:
         error = None if state.proven else set_back(read_pointer(state.text or "", label=state.label), manifests)

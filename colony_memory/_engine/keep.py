@@ -29,7 +29,7 @@ _UNMERGED = "before-divergence"
 
 class Planned(Value):
     plan: PrunePlan  # the snapshots that a retention keeps and removes
-    shrunk: Mapping[str, Shrink]  # by id, what followed each snapshot that is kept for that
+    shrunk: Mapping[str, Shrink]  # the shrink that each snapshot is kept for, by id
     leftovers: tuple[str, ...] = ()  # ids of snapshots that left the catalogue long ago and are still there
 
     @property

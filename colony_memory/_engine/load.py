@@ -79,10 +79,10 @@ class Loaded(Value):
 
     def entry(self, known: Entry | None = None) -> Entry:
         """Its row in a catalogue; only ``known``, its row in another catalogue, tells of a shrink that followed."""
-        own = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
+        texts = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
         info, manifest = self.manifest.info, self.manifest
         tags = info.tags if known is None else known.info.tags
-        info = replace(info, stored_bytes=sum(len(text.encode("utf-8")) for text in own), tags=tags)
+        info = replace(info, stored_bytes=sum(len(text.encode("utf-8")) for text in texts), tags=tags)
         shrink = (known.shrunk_at, known.spoiled) if known and read_stamp(known.shrunk_at) else (None, False)
         return Entry(info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined, manifest.base_files)
 

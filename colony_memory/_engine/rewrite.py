@@ -279,9 +279,9 @@ class _Rewriting:
                 return None
             info = replace(built.listed, refused=built.listed.refused or row.info.refused)
             known = (row.shrunk_at, built.packs, row.spoiled, loaded.manifest.ruined, built.base_files)
-            own = Entry(info, built.manifest_sha256, *known)
+            new_row = Entry(info, built.manifest_sha256, *known)
             latest = new if now.follow == old else now.follow
-            return Move(latest, [*now.building, own], unmerged=_renamed(now.unmerged, {old: new}))
+            return Move(latest, [*now.building, new_row], unmerged=_renamed(now.unmerged, {old: new}))
 
         if not gone:
             await publish(session, state, change)

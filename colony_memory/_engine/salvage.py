@@ -43,7 +43,7 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
         raise await nothing_saved(session, label=label)
     neighbours = _Neighbours(session, state)
     try:
-        good = await neighbours.load(wanted)
+        loaded = await neighbours.load(wanted)
     except UnsupportedFormat:
         raise
     except (SnapshotCorrupt, UntrustedSnapshot, Unreadable) as error:
@@ -54,8 +54,8 @@ async def salvage(session: Session, *, label: str, snapshot_id: str | None = Non
         main, salvaged = found
         restored = await with_basis(session, replace(main, state=state), whole=False)
         return restored, replace(salvaged, damage=message_of(error))
-    out = Salvaged(wanted, good.documents, dict.fromkeys(good.documents, wanted), doc_count=len(good.documents))
-    return await with_basis(session, replace(good, state=state)), out
+    out = Salvaged(wanted, loaded.documents, dict.fromkeys(loaded.documents, wanted), doc_count=len(loaded.documents))
+    return await with_basis(session, replace(loaded, state=state)), out
 
 
 async def salvage_documents(session: Session, *, label: str, snapshot_id: str | None) -> Salvaged:
