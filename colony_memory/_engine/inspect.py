@@ -248,7 +248,7 @@ def _link(manifests: Mapping[str, Manifest], checks: Sequence[SnapshotCheck]) ->
 def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> dict[str, Any]:
     """Estimates by recent backups: the bytes that the next one stores, and how many more fit."""
     if not entries or not entries[0].info.stored_bytes:
-        return {}  # nor where the vault tells no sizes
+        return {}  # there is no snapshot, or the vault tells no sizes
     newest = entries[0].info
     costs, share = [newest.stored_bytes], 0.0
     if newest.format == FORMAT_2:

@@ -98,7 +98,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
 
 @observed("delete_snapshot", _outcome)
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, sweeps: bool = True) -> None:
-    """Delete a snapshot. ``sweeps`` also deletes others' leftovers: one more client that may do so too late."""
+    """Delete a snapshot. ``sweeps`` also deletes others' leftovers: one more client that may be late in doing so."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     state = await look(session, label, everything=True)
 

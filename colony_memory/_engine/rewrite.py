@@ -178,9 +178,9 @@ class _Rewriting:
         self.session, self.label, self.terms = session, label, terms
         self.done: dict[str, str] = {}  # new ids by old ids
         self.unchanged = 0  # number of snapshots that needed no rewrite
-        self._clean: set[str] = set()
+        self._clean: set[str] = set()  # ids of those whose text stays as it is
         self._parent: tuple[Chain | None, Lock | None] = (None, None)
-        self._written = ""
+        self._written = ""  # the manifest that was written last
 
     async def rebuilt(self, state: State) -> AsyncIterator[tuple[Entry, Loaded, BuiltSnapshot | None]]:
         """Each snapshot that has no new one yet, oldest first, and the new one to save, None if it stays as it is."""
