@@ -1,4 +1,4 @@
-"""The files that were found, read within what a snapshot may hold, or named as left out."""
+"""The files that were found: read, within the size limit of a snapshot, or named as left out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 SECONDS = 300.0
 """How long the system has to answer for a file or a directory."""
-_BYTES_A_SECOND = 1e6  # of a large file, for which it is waited longer
+_BYTES_A_SECOND = 1e6  # speed at which a large file, which has more time, is read at least
 _SECONDS_BETWEEN_REPORTS = 0.1
 _LOOKS_FOR_SIZES = 20
 _RESTLESS = (VANISHED, NO_FILE, CHANGED)
@@ -54,25 +54,25 @@ class Found:
     """Everything that was read so far, by name."""
 
     def __init__(self, walks: list[Walk | NamedFile], fixed: Tree, room: Room) -> None:
-        self.walks, self.fixed, self.room = walks, fixed, room  # `fixed` is known whatever is found
-        self.tree = Tree()  # what is there, and what is left out of it
+        self.walks, self.fixed, self.room = walks, fixed, room  # `fixed` is a part of each tree that is found
+        self.tree = Tree()  # the latest one, with what is left out
         self.contents: dict[str, str | bytes] = {}
-        # What need not be read, since it is as it was when it was read before, with what was noted then
+        # Files that are as an index has them and need not be read, with their rows
         self.unread: dict[str, tuple[Entry, Row]] = {}
         self.parts: dict[str, os.stat_result] = {}  # files that are a part of a database, as found
         self.databases: set[str] = set()
-        self.status: dict[str, os.stat_result] = {}  # of what was read, or need not be
-        self.read_at: dict[str, int] = {}  # when a file was read, in nanoseconds since 1970
-        self.fresh: set[str] = set()  # what was read since somebody emptied this
-        self.proven: set[str] = set()  # read a second time and the same, where the status alone does not tell
-        self.sizes: dict[str, int] = {}  # how much of a file that grows is to be read
-        self.sets: dict[str, str] = {}  # left out as it moves all the time, with the reason; directories with a slash
+        self.status: dict[str, os.stat_result] = {}  # of the files that were read or need not be
+        self.read_at: dict[str, int] = {}  # time at which a file was read, in nanoseconds since 1970
+        self.fresh: set[str] = set()  # files read since this was last emptied
+        self.proven: set[str] = set()  # files that were compared with the disk, as their status alone does not tell
+        self.sizes: dict[str, int] = {}  # bytes to read of each growing file
+        self.sets: dict[str, str] = {}  # names left out as never quiet, with the reason; directories end with a slash
         self.notes: list[Note] = []
-        # By directory and name, what is a part of which database, and why that is left out, or nothing
+        # By directory and name of a file: the database that it is a part of, and why that is left out, or nothing
         self._parts: dict[tuple[str, str], tuple[str, str]] = {}
         self._failed: dict[str, tuple[os.stat_result, LeftOut]] = {}
         self._measured = self._size = self._steps = 0
-        self._at, self._called_off = "", False
+        self._at, self._cancelled = "", False
 
     def __bool__(self) -> bool:
         return bool(self.contents or self.unread)
@@ -80,22 +80,22 @@ class Found:
     @property
     def all_walks(self) -> list[NamedFile | Walk]:
         """The walks, with those of followed links."""
-        return [each for walk in self.walks for each in (walk, *walk.followed)]
+        return [one for walk in self.walks for one in (walk, *walk.followed)]
 
     def within_reach(self, work: Callable[[], None], on_progress: Callable[[int, int, str], None] | None) -> None:
-        """Find or read in a thread of its own: a system that does not answer may hold that for ever, and no other."""
+        """Find or read in a separate thread, the only one that a system without an answer can block for ever."""
         failed = list[BaseException]()
 
         def run() -> None:
             try:
                 work()
-            except BaseException as error:  # noqa: BLE001 - raised where the answer is waited for
+            except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
                 failed.append(error)
 
         thread = threading.Thread(target=run, name="colony-memory-reading", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # there are no more threads: nothing ends what the system does not answer for then
+        except RuntimeError:  # no more threads: nothing limits the wait for an answer of the system then
             work()
             return
         steps, since = 0, time.monotonic()
@@ -109,7 +109,7 @@ class Found:
                     where = self._at or "the folder"
                     raise ColonyMemoryError(f"{where!r}: the system has not answered for {seconds:.0f} seconds")
         except BaseException:
-            self._called_off = True
+            self._cancelled = True
             raise
         if failed:
             raise failed.pop()
@@ -119,30 +119,30 @@ class Found:
             on_progress(len(self.contents) + len(self.unread), sum(map(room_of, [*self.status.values()])), self._at)
 
     def _step(self, name: str, size: int = 0) -> None:
-        if self._called_off:
-            raise TimeoutError  # which nobody waits for any more
+        if self._cancelled:
+            raise TimeoutError  # nobody waits for this thread any more
         self._at, self._size, self._steps = name, size, self._steps + 1
 
     def find(self, changes: Iterable[Change] | None = None) -> None:
-        """Find what is there; with ``changes``, where there have been some."""
-        moved: dict[NamedFile | Walk, set[tuple[str, ...]]] | None = None
+        """Find everything there is; given ``changes``, look again only at the directories that have some."""
+        dirty: dict[NamedFile | Walk, set[tuple[str, ...]]] | None = None
         if changes is not None and not any(change.own == IGNORE_NAME for change in changes):
-            moved = {walk: set() for walk in self.all_walks}
+            dirty = {walk: set() for walk in self.all_walks}
             for change in changes:
-                moved[change.walk] |= {change.inside, (*change.inside, change.own)}
+                dirty[change.walk] |= {change.inside, (*change.inside, change.own)}
         self.tree = Tree()
         self.tree.add(self.fixed)
         for walk in self.walks:
-            walk.find(self.tree, self._step, None if moved is None else moved[walk])
-            for led in walk.followed:
-                led.find(self.tree, self._step, None if moved is None else moved.get(led))
+            walk.find(self.tree, self._step, None if dirty is None else dirty[walk])
+            for followed in walk.followed:
+                followed.find(self.tree, self._step, None if dirty is None else dirty.get(followed))
         self.leave_sets({})
 
     def read(self, known: Known | None = None) -> None:
-        """Read all files that there is room for, but for those that are known to be as they were."""
+        """Read all files that there is room for, except those that are known to be unchanged."""
         chosen = self._choose()
-        self._read_all(chosen if known is None else self._pass_over(chosen, known))
-        # What is all as it was noted was so when the first look at it began.
+        self._read_all(chosen if known is None else self._skip_known(chosen, known))
+        # A folder that is all as in the index was so when this began: there is no moment to look for.
         kept = set() if known is None else {name for name, row in known.rows.items() if row.digest != PART}
         if self.contents or not kept <= self.unread.keys():
             Moment(self).hold()
@@ -155,26 +155,26 @@ class Found:
         Moment(self).hold()
 
     def read_again(self, changes: list[Change], torn: set[str], growing: Iterable[str]) -> None:
-        """Read what has changed, seen or not; what grows, as far as all of it goes at one instant."""
+        """Read changed and torn files again, and growing ones up to their sizes at one instant."""
         self.find(changes)
-        there = {entry.name: entry for entry in self.tree.files}
+        found = {entry.name: entry for entry in self.tree.files}
         self._measured = time.time_ns()
-        self.sizes = _measure([there[name] for name in growing if name in there])
+        self.sizes = _measure([found[name] for name in growing if name in found])
         chosen = self._choose()
-        held = {entry.name for entry in chosen if entry.name not in torn and self._is_held(entry.name, there)}
-        held -= {name for name, size in self.sizes.items() if name in held and size != self.status[name].st_size}
-        for name in [name for name in (*self.contents, *self.unread) if name not in held]:
+        kept = {entry.name for entry in chosen if entry.name not in torn and self._is_unchanged(entry.name, found)}
+        kept -= {name for name, size in self.sizes.items() if name in kept and size != self.status[name].st_size}
+        for name in [name for name in (*self.contents, *self.unread) if name not in kept]:
             self._drop(name)
-        self._parts = {key: part for key, part in self._parts.items() if part[0] in held and not part[1]}
-        self.parts = {name: status for name, status in self.parts.items() if whole_of(name) in held}
-        same = {name for name, (then, _) in self._failed.items() if name in there and is_same(then, there[name].status)}
+        self._parts = {key: part for key, part in self._parts.items() if part[0] in kept and not part[1]}
+        self.parts = {name: status for name, status in self.parts.items() if whole_of(name) in kept}
+        same = {name for name, (then, _) in self._failed.items() if name in found and is_same(then, found[name].status)}
         self._failed = {name: self._failed[name] for name in same - self.restless}
         self.tree.left_out += [why for _, why in self._failed.values()]
-        held |= self._failed.keys()
-        self._read_all([entry for entry in chosen if entry.name not in held])
+        kept |= self._failed.keys()
+        self._read_all([entry for entry in chosen if entry.name not in kept])
 
     def add(self, name: str, content: str | bytes) -> None:
-        """Let a file that was read be this."""
+        """Set the content of a file."""
         self.room.charge(name, cost_of(content))
         self.contents[name] = content
         self.fresh.add(name)
@@ -182,10 +182,10 @@ class Found:
     def note(self, name: str, text: str) -> None:
         self.notes.append(Note(name, text))
 
-    # --- what moves
+    # --- files that are never quiet
 
     def leave_sets(self, sets: Mapping[str, str]) -> None:
-        """Leave out what moves all the time: files by their names, and directories whose names end with a slash."""
+        """Leave out what is never quiet: files by name, and directories with all in them, by names with a slash."""
         self.sets |= sets
         if not self.sets:
             return
@@ -195,7 +195,7 @@ class Found:
         self.parts = {name: status for name, status in self.parts.items() if not inside(name)}
         tree.files = [entry for entry in tree.files if not inside(entry.name)]
         tree.repositories = [name for name in tree.repositories if not inside(name)]
-        tree.directories = {name: each for name, each in tree.directories.items() if not inside(f"{name}/.")}
+        tree.directories = {name: status for name, status in tree.directories.items() if not inside(f"{name}/.")}
         tree.links = {name: target for name, target in tree.links.items() if not inside(name)}
         tree.left_out = [entry for entry in tree.left_out if not inside(entry.name.rstrip("/"))]
         tree.left_out += [LeftOut(name, reason, unread=True) for name, reason in self.sets.items()]
@@ -208,48 +208,48 @@ class Found:
         return name in self.databases or (name in self.unread and self.unread[name][1].is_database)
 
     def is_passed(self, name: str) -> bool:
-        """A file is left out for what it is, so that its content does not matter."""
+        """True if a file is left out for a reason that no change of its content can remove."""
         name = whole_of(name)
         return name in self._failed and self._failed[name][1].reason not in _RESTLESS
 
     @property
     def restless(self) -> set[str]:
-        """Names of files that could not be read since they changed, or went."""
+        """Names of the files that could not be read because they changed or vanished."""
         return {name for name, (_, why) in self._failed.items() if why.reason in _RESTLESS}
 
     @property
     def vanished(self) -> set[str]:
-        """Of these, those that went, or are no files any more, whenever they are opened."""
+        """Those of :attr:`restless` that vanished or are no files any more, each time that they are opened."""
         return {name for name in self.restless if self._failed[name][1].reason != CHANGED}
 
     # --- reading
 
     def _choose(self) -> list[Entry]:
-        left = set[str]()
+        excess = set[str]()
         for entries, reason in self.room.too_much(self.tree.files):
             self._leave(entries, reason, unread=False)
-            left |= {entry.name for entry in entries}
-        return [entry for entry in self.tree.files if entry.name not in left]
+            excess |= {entry.name for entry in entries}
+        return [entry for entry in self.tree.files if entry.name not in excess]
 
-    def _pass_over(self, chosen: list[Entry], known: Known) -> list[Entry]:
-        there, left = {entry.name: entry.status for entry in chosen}, []
+    def _skip_known(self, chosen: list[Entry], known: Known) -> list[Entry]:
+        statuses, rest = {entry.name: entry.status for entry in chosen}, []
         for entry in chosen:
-            row = known.find(entry.name, there)
+            row = known.find(entry.name, statuses)
             if row is None:
-                left.append(entry)
+                rest.append(entry)
             elif row.digest == PART:
                 self.parts[entry.name] = entry.status
             else:
                 self.unread[entry.name] = entry, row
                 self.status[entry.name] = entry.status
                 self.room.charge(entry.name, entry.size if row.is_text else encoded_size(entry.size))
-        return left
+        return rest
 
-    def _is_held(self, name: str, there: Mapping[str, Entry]) -> bool:
-        if not (name in self.contents or name in self.unread) or not is_same(self.status[name], there[name].status):
+    def _is_unchanged(self, name: str, entries: Mapping[str, Entry]) -> bool:
+        if not (name in self.contents or name in self.unread) or not is_same(self.status[name], entries[name].status):
             return False
         for part in (name + LOG, name + JOURNAL) if self.is_database(name) else ():
-            before, now = self.parts.get(part), there.get(part)
+            before, now = self.parts.get(part), entries.get(part)
             if before is None or now is None:
                 if (before is not None and before.st_size) or (now is not None and now.size):
                     return False
@@ -259,8 +259,8 @@ class Found:
 
     def _drop(self, name: str) -> None:
         self.room.charge(name, 0)
-        for each in (self.contents, self.unread, self.status, self.read_at):
-            each.pop(name, None)
+        for mapping in (self.contents, self.unread, self.status, self.read_at):
+            mapping.pop(name, None)
         for names in (self.databases, self.proven, self.fresh):
             names.discard(name)
         self.notes = [note for note in self.notes if note.name != name]
@@ -315,7 +315,7 @@ class Found:
 
 
 def _measure(entries: list[Entry]) -> dict[str, int]:
-    """The sizes that files have at one instant, as far as that can be seen: two looks, with nothing in between."""
+    """The sizes of files at one instant, as far as can be seen: two looks that agree; or the last, or none."""
     found = dict[str, int]()
     with contextlib.suppress(OSError), ExitStack() as stack:
         places = {where: stack.enter_context(open_below(*where)) for where in {(e.root, e.inside) for e in entries}}
@@ -329,19 +329,19 @@ def _measure(entries: list[Entry]) -> dict[str, int]:
 
 
 def read_contents(place: Directory, name: str, *, limit: int, size: int | None = None) -> Contents:
-    """Read a file, or all that the committed transactions of a database give: NotSaved, TooLarge, OSError."""
+    """Read a file, or the committed state of a database: NotSaved, TooLarge, OSError."""
     with place.file(name) as (descriptor, status):
         if not is_database(read_start(descriptor, len(HEADER))):
             return read_plain(descriptor, status, limit=limit, size=size)
     from colony_memory.capture.sqlite import DatabaseDamaged, read_database
 
-    parts = tuple(each for each in companions_of(name) if has_file(place, each))  # what they are shows when read
+    parts = tuple(part for part in companions_of(name) if has_file(place, part))  # confirmed when they are read
     try:
         data, own = read_database(place, name, limit=limit)
     except (NotSaved, OSError) as error:
         raise NotSaved(reason_of(error), parts=parts) from error
     except DatabaseDamaged as damaged:
-        # Then the files beside it are files like others.
+        # Then its companions are files like others.
         with place.file(name) as (descriptor, status):
             plain = read_plain(descriptor, status, limit=limit)
         return replace(plain, note=f"looks like an SQLite database and is saved as it is: {damaged}")

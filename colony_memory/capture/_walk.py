@@ -1,6 +1,6 @@
-"""Everything in a folder, before any of it is read: files with their sizes, directories, links, and the rest.
+"""The walk through a folder, before any file is read: files with their sizes, directories, links, and the rest.
 
-A second look compares every name and status with those of the first, or with those at which a file was read.
+A second look compares each name and status with that of the walk, or of the reading of the file.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
     from colony_memory.capture._ignore import Following
 
 _LOOKS = 3
-_LEADS = b"gitdir: "
+_GITDIR = b"gitdir: "
 NOT_FOLLOWED = "it is not followed"
 
 
 class _Place(Record):
-    """A directory and what was found in it."""
+    """A directory and its entries."""
 
-    tree: Tree = field(default_factory=Tree)  # its links by their names from the folder on
-    deeper: list[tuple[str, ...]] = field(default_factory=list)  # the directories to go into
-    counts: dict[str, os.stat_result] = field(default_factory=dict)  # what has to be there still, by its own name
-    passed: set[str] = field(default_factory=set)  # own names of which it does not matter
-    rules: bytes | bytearray | None = None  # its own rules of what to exclude
+    tree: Tree = field(default_factory=Tree)  # with links by their paths in the folder
+    subdirectories: list[tuple[str, ...]] = field(default_factory=list)  # to walk through next
+    statuses: dict[str, os.stat_result] = field(default_factory=dict)  # of entries that must not change, by own name
+    passed: set[str] = field(default_factory=set)  # own names of the entries that may change
+    rules: bytes | bytearray | None = None  # content of its file of ignore rules
     is_open: bool = True
 
 
 class NamedFile:
-    """A file that the caller named himself, link or not, or one that a link leads to, ``inside`` a directory."""
+    """A file named by the caller, possibly a link; or, with ``inside``, a file that a link in a folder leads to."""
 
     prefix = ""
     followed: Iterable[NamedFile | Walk] = ()
@@ -78,7 +78,7 @@ class NamedFile:
         return Entry(self.root, tuple(inside), own, self._name, status)
 
     def find(self, tree: Tree, *_: object) -> None:
-        """Find it, anew whatever moved."""
+        """Look the file up, each time anew."""
         try:
             entry = self._locate()
         except OSError as error:
@@ -88,7 +88,7 @@ class NamedFile:
             tree.files.append(entry)
 
     def look(self, look: Look) -> None:
-        """As :meth:`Walk.look`."""
+        """Look again, as :meth:`Walk.look`."""
         if (self._name in look.watched) != look.alone:
             return
         now = None
@@ -102,10 +102,10 @@ class NamedFile:
 
 
 class Walk:
-    """A directory, with all that is under it; names begin with ``prefix``.
+    """A directory with everything under it, named with ``prefix``.
 
-    ``base`` is the way to it from ``root`` on. ``within`` has the walk that a link leads here from, and its name there:
-    what is excluded or hidden there is so here.
+    ``base`` is the path to it from ``root``. ``within`` is the walk with the link that leads here, and the link's name:
+    its rules, and its hiding of names with a leading dot, hold here too.
     """
 
     def __init__(
@@ -122,17 +122,17 @@ class Walk:
         self._follow, self._base, self._within = follow, base, within
         self._rules = IgnoreRules()
         self._places: dict[tuple[str, ...], _Place] = {}
-        self._led: dict[tuple[str, tuple[str, ...]], NamedFile | Walk] = {}
+        self._followed: dict[tuple[str, tuple[str, ...]], NamedFile | Walk] = {}
 
     @property
     def followed(self) -> Iterable[NamedFile | Walk]:
-        return self._led.values()
+        return self._followed.values()
 
     def find(
-        self, tree: Tree, step: Callable[[str], None] = lambda _: None, moved: Collection[tuple[str, ...]] | None = None
+        self, tree: Tree, step: Callable[[str], None] = lambda _: None, dirty: Collection[tuple[str, ...]] | None = None
     ) -> None:
-        """Add all that is there to a tree; ``moved`` has the directories to look at, if all others are as they were."""
-        before = {} if moved is None else {inside: self._places[inside] for inside in {*self._places} - {*moved}}
+        """Add everything to a tree; given ``dirty``, look only into these directories, as no other has changed."""
+        before = {} if dirty is None else {inside: self._places[inside] for inside in {*self._places} - {*dirty}}
         self._places, self._rules = {}, IgnoreRules()
         found, pending = Tree(), [self._base]
         while pending:
@@ -145,16 +145,16 @@ class Walk:
                 self._add_rules(inside, place.rules)
             self._places[inside] = place
             found.add(place.tree)
-            pending += reversed(place.deeper)
-        self._lead(found)
+            pending += reversed(place.subdirectories)
+        self._resolve_links(found)
         tree.add(found)
 
-    def _lead(self, found: Tree) -> None:
+    def _resolve_links(self, found: Tree) -> None:
         links, found.links = found.links, {}
-        before, self._led = self._led, {}
+        before, self._followed = self._followed, {}
         taken = Counter[tuple[str, ...]]()
         for name, target in links.items():
-            shown, why = self.prefix + name, ""
+            shown, reason = self.prefix + name, ""
             problem = link_problem(name, target, said_by=links.get)
             if problem is None:
                 found.links[shown] = target
@@ -164,17 +164,17 @@ class Walk:
                     parts, is_directory = find_end(self._follow, self.root, name, taken)
                 except OSError as error:
                     problem = f"is a link to {target!r}"
-                    why = f": {error if isinstance(error, NotFollowed) else reason_of(error)}"
+                    reason = f": {error if isinstance(error, NotFollowed) else reason_of(error)}"
                 else:
-                    home, led = self._follow.home, before.get((name, parts))
-                    if led is None and is_directory:
-                        led = Walk(home, f"{shown}/", self._excluded, base=parts, within=(self, name))
-                    self._led[name, parts] = led or NamedFile(home, shown, parts)
+                    home, target_walk = self._follow.home, before.get((name, parts))
+                    if target_walk is None and is_directory:
+                        target_walk = Walk(home, f"{shown}/", self._excluded, base=parts, within=(self, name))
+                    self._followed[name, parts] = target_walk or NamedFile(home, shown, parts)
                     continue
-            found.left_out.append(LeftOut(shown, f"{problem}; {NOT_FOLLOWED}{why}", unread=False))
+            found.left_out.append(LeftOut(shown, f"{problem}; {NOT_FOLLOWED}{reason}", unread=False))
 
     def look(self, look: Look) -> None:
-        """Look again whether everything is there as it was found or, of files that were read, as it was then."""
+        """Note what differs from the walk or, of files that were read, from their reading."""
         with ExitStack() as stack:
             reach: Reach | None = None
             for inside, place in self._places.items():
@@ -189,41 +189,41 @@ class Walk:
                     look.changes.append(Change(self, inside, "", name, None, None))
 
     def _compare(self, directory: Directory, inside: tuple[str, ...], place: _Place, look: Look) -> None:
-        below, where, there = self._below(inside), (self.root, inside), set[str]()
-        # What was looked at alone before does not count any more, nor what is new beside it.
-        news = look.alone or where not in look.watched_places
+        below, where, present = self._below(inside), (self.root, inside), set[str]()
+        # In a look at all but the watched, new names in watched directories don't count: the look alone has them.
+        sees_new = look.alone or where not in look.watched_places
         for own in directory.names():
             if own in place.passed:
                 continue
             name = self.prefix + below + own
-            noted = place.counts.get(own)
-            # What was read under the name of a link is what it leads to.
+            noted = place.statuses.get(own)
+            # The file that was read under the name of a link is the link's target.
             before = noted if noted is not None and stat.S_ISLNK(noted.st_mode) else look.read.get(name) or noted
-            if (before is None and not news) or (before is not None and (name in look.watched) != look.alone):
-                there.add(own)
+            if (before is None and not sees_new) or (before is not None and (name in look.watched) != look.alone):
+                present.add(own)
                 continue
             now = None
             with contextlib.suppress(OSError):
                 now = directory.look(own)
-            if now is None or (before is None and self._passes(directory, own, below + own, now)):
+            if now is None or (before is None and self._is_irrelevant(directory, own, below + own, now)):
                 continue
-            there.add(own)
+            present.add(own)
             if before is None or not is_same(before, now):
                 look.changes.append(Change(self, inside, own, name, before, now))
             if not stat.S_ISDIR(now.st_mode) and look.is_recent(name, now):
                 look.recent[name], look.places[name] = now, where
-        for own, before in place.counts.items():
+        for own, before in place.statuses.items():
             name = self.prefix + below + own
-            if own not in there and (look.alone or name not in look.watched):
+            if own not in present and (look.alone or name not in look.watched):
                 look.changes.append(Change(self, inside, own, name, look.read.get(name, before), None))
 
-    def _passes(self, directory: Directory, own: str, name: str, status: os.stat_result) -> bool:
-        """It does not matter that something new is there: it would not be saved."""
+    def _is_irrelevant(self, directory: Directory, own: str, name: str, status: os.stat_result) -> bool:
+        """True if a new entry does not matter, as it would not be saved."""
         is_symbolic = stat.S_ISLNK(status.st_mode)
         is_directory = paths.is_directory(status) or (is_symbolic and self._leads_to_directory(directory, own))
         if is_of_vault(own, status) or self._exclude(own, name, is_directory=is_directory):
             return True
-        if is_symbolic and self._follow is None:  # such as the lock of an editor, which comes and goes
+        if is_symbolic and self._follow is None:  # such as an editor's lock, which comes and goes
             with contextlib.suppress(OSError):
                 return link_problem(name, directory.read_link(own), said_by=lambda _: None) is not None
         return not (is_directory or is_file(status) or paths.is_link(status))
@@ -247,7 +247,7 @@ class Walk:
     def _sort(self, directory: Directory, inside: tuple[str, ...]) -> _Place:
         place, below = _Place(), self._below(inside)
         tree = place.tree
-        entries, links, lost = _entries_of(directory)
+        entries, links, problems = _entries_of(directory)
         if is_vault(entries):
             self._leave(tree, below or "./", VAULT)
             place.is_open = False
@@ -256,12 +256,12 @@ class Walk:
             tree.directories[f"{self.prefix}{below}".rstrip("/")] = directory.status()
         if IGNORE_NAME in entries:
             place.rules = self._read_rules(directory, inside)
-        for own, reason in lost.items():  # it may be a directory
+        for own, reason in problems.items():  # each may be a directory
             self._leave(tree, below + own, reason, unread=True)
         strays = {name for name, status in entries.items() if is_of_vault(name, status)}
         if strays:
             self._leave(tree, f"{below}cmem.*.json", VAULT)
-        place.passed |= strays | lost.keys()
+        place.passed |= strays | problems.keys()
         for own, status in entries.items():
             if own in place.passed:
                 continue
@@ -272,12 +272,12 @@ class Walk:
                 tree.ignored.append(self.prefix + shown)
                 place.passed.add(own)
                 companions = steady.companions_of(own)
-                parts = {each for each in companions if each not in place.passed and is_file(entries.get(each))}
-                if parts and steady.holds_database(directory, own):  # what is beside it holds the same
+                parts = {part for part in companions if part not in place.passed and is_file(entries.get(part))}
+                if parts and steady.holds_database(directory, own):  # its companions have its data
                     place.passed |= parts
                     tree.ignored += [f"{self.prefix}{below}{part}" for part in sorted(parts)]
                 continue
-            place.counts[own] = status
+            place.statuses[own] = status
             if own == GIT_NAME and _is_repository(directory):
                 tree.repositories.append(self.prefix + name)
             elif reason := why_unsaved(own, self.prefix + name, status):
@@ -285,7 +285,7 @@ class Walk:
             elif own in links:
                 tree.links[name] = links[own]
             elif is_directory:
-                place.deeper.append((*inside, own))
+                place.subdirectories.append((*inside, own))
             else:
                 tree.files.append(Entry(self.root, inside, own, self.prefix + name, status))
         return place
@@ -295,7 +295,7 @@ class Walk:
             with place.file(IGNORE_NAME) as (descriptor, status):
                 rules = steady.read_plain(descriptor, status, limit=LARGEST).data
         except FileNotFoundError:
-            return None  # it has just gone
+            return None  # it has just vanished
         except (steady.NotSaved, steady.TooLarge, OSError) as error:
             reason = error.strerror if isinstance(error, UnfitFile) else reason_of(error)
             where = self.root.joinpath(*inside, IGNORE_NAME)
@@ -309,9 +309,9 @@ class Walk:
     def _exclude(self, own: str, name: str, *, is_directory: bool) -> bool:
         if self._within is not None and own.startswith(".") and own != IGNORE_NAME:
             return True
-        asked = self._excluded.exclude(self.prefix + name, is_directory=is_directory)
-        if asked is not None:
-            return asked
+        decision = self._excluded.exclude(self.prefix + name, is_directory=is_directory)
+        if decision is not None:
+            return decision
         return own != IGNORE_NAME and self.rules_out(name, is_directory=is_directory)
 
     def rules_out(self, name: str, *, is_directory: bool) -> bool:
@@ -328,34 +328,34 @@ class Walk:
 
 
 def _entries_of(place: Directory) -> tuple[dict[str, os.stat_result], dict[str, str], dict[str, str]]:
-    """The status of what is in a directory, the text of its links, and why the rest is not told."""
-    entries, links, lost = dict[str, os.stat_result](), dict[str, str](), dict[str, str]()
+    """The statuses of a directory's entries, the targets of its links, and the problems of unreadable entries."""
+    entries, links, problems = dict[str, os.stat_result](), dict[str, str](), dict[str, str]()
     names = [*place.names()]
     for _ in range(_LOOKS):
-        lost.clear()
+        problems.clear()
         for name in names:
             try:
                 status = place.look(name)
                 if status is not None and stat.S_ISLNK(status.st_mode):
                     links[name] = place.read_link(name)
             except OSError as error:
-                lost[name] = reason_of(error)
+                problems[name] = reason_of(error)
             else:
                 if status is None:
-                    lost[name] = steady.VANISHED
+                    problems[name] = steady.VANISHED
                 else:
                     entries[name] = status
-        # What goes or becomes another thing meanwhile, and is named there still, is looked at again.
-        names = [*lost.keys() & {*place.names()}] if lost else []
-    return entries, links, {name: lost[name] for name in names}
+        # Entries that vanish or change their kind meanwhile, and are still listed, are looked at again.
+        names = [*problems.keys() & {*place.names()}] if problems else []
+    return entries, links, {name: problems[name] for name in names}
 
 
 def _is_repository(place: Directory) -> bool:
-    """The ``.git`` in a directory is git's: a directory of a repository, or a file that leads to one."""
+    """True if the ``.git`` in a directory is git's: a repository, or a file that leads to one."""
     try:
         if is_file(place.look(GIT_NAME)):
             with place.file(GIT_NAME) as (descriptor, _):
-                return steady.read_start(descriptor, len(_LEADS)) == _LEADS
+                return steady.read_start(descriptor, len(_GITDIR)) == _GITDIR
         with place.enter(GIT_NAME) as inner:
             return is_file(inner.look("HEAD")) and paths.is_directory(inner.look("objects"))
     except OSError:
