@@ -1,7 +1,7 @@
-"""The steps of a restore, taken and taken back by what stands on disk and what the journal says.
+"""The steps of a restore, done and undone by the state on disk and the journal.
 
-A file that is replaced changes places with the new one, or is moved aside first where the file system exchanges no
-names. Each step may be cut off anywhere, and so may the way back: it is taken up again.
+A replaced file is exchanged with the new one, or is moved aside first if the file system cannot exchange names. Each
+step may be interrupted anywhere, and so may its undoing, which is then resumed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._journal import Journal, ModeChange, Record, Step
 
-    Task = tuple[str, Callable[..., object], Any]  # the name for a message, what to do, and about what
+    Task = tuple[str, Callable[..., object], Any]  # the name for a message, the function, and its argument
 
 logger = getLogger(__name__)
 
 
 class FolderChanged(ColonyMemoryError):
-    """The folder is not any more as it was looked at."""
+    """The folder has changed since it was looked at."""
 
     def __init__(self, name: str, folder: Directory) -> None:
         path = str(folder.path / name)
@@ -42,7 +42,7 @@ class FolderChanged(ColonyMemoryError):
 
 
 class Moves:
-    """Moves files between an open folder and its staging directories; what it opens is closed with a stack."""
+    """The moves between an open folder and its staging directories, which are closed with ``stack``."""
 
     def __init__(self, journal: Journal, folder: Directory, stack: contextlib.ExitStack) -> None:
         self.journal = journal
@@ -50,7 +50,7 @@ class Moves:
         self._new, self._kept = (stack.enter_context(Reach(folder)) for _ in (NEW, KEPT))
 
     def take(self, stage: Stage) -> None:
-        """Take every step of the journal."""
+        """Do every step of the journal."""
         with Reach(self._folder) as reach:
             for step in self.journal.steps:
                 with stage.blaming(step.name):
@@ -63,29 +63,29 @@ class Moves:
                     stage.finish_directory(reach.directory(name), name)
 
     def sync(self) -> None:
-        """Make the moves last."""
+        """Sync the moves to disk."""
         with Reach(self._folder) as reach:
             reach.sync(self.journal.names(), one_by_one=len(self.journal.volumes) > 1)
 
     def displaced(self) -> list[Displaced]:
-        """The files moved aside; FolderChanged where something was written to one after it was looked at."""
+        """The files that were moved aside; FolderChanged if one was written to since it was looked at."""
         found = []
         for step in self.journal.steps:
             if step.old is None:
                 continue
             at = self.journal.staged(step.volume, KEPT, step.number)
-            there = self._kept.look(at)
-            if is_directory(there):
-                if self._kept.directory(at).names():  # who stands in it goes on writing there
+            status = self._kept.look(at)
+            if is_directory(status):
+                if self._kept.directory(at).names():  # a program that works in it goes on writing there
                     raise FolderChanged(step.name, self._folder)
-            elif there is None or not step.old.fits(there):
+            elif status is None or not step.old.fits(status):
                 raise FolderChanged(step.name, self._folder)
             else:
-                found.append(Displaced(step.name, self._kept, at, there))
+                found.append(Displaced(step.name, self._kept, at, status))
         return found
 
     def _take(self, reach: Reach, step: Step) -> None:
-        """FolderChanged where is not any more what the plan was made for."""
+        """Do one step; FolderChanged if its name is not as it was for the plan."""
         directory, last = reach.parent(step.name.rstrip("/"))
         if step.name.endswith("/"):
             with contextlib.suppress(FileExistsError):
@@ -93,48 +93,48 @@ class Moves:
             if not is_directory(directory.look(last)):
                 raise FolderChanged(step.name, self._folder)
             return
-        new, kept, number = self._waiting(step)
+        new, kept, number = self._staged(step)
         if step.old is not None:
-            there = directory.look(last)
-            if there is None or not step.old.fits(there):
+            status = directory.look(last)
+            if status is None or not step.old.fits(status):
                 raise FolderChanged(step.name, self._folder)
             if step.new is not None and new.exchange(number, directory, last):
-                # What somebody put there by a rename, after it was looked at, comes out and goes back.
+                # A file that somebody moved there since the look comes out, and goes back.
                 if not step.old.fits(new.look(number)):
                     new.exchange(number, directory, last)
                     raise FolderChanged(step.name, self._folder)
                 new.move(number, kept, number)
                 return
-            if is_directory(there):
+            if is_directory(status):
                 _move_directory(directory, last, kept, number)
-                is_it = _is_empty(kept, number)
+                fits = _is_empty(kept, number)
             else:
                 directory.move(last, kept, number)
-                is_it = step.old.fits(kept.look(number))
-            if not is_it:
+                fits = step.old.fits(kept.look(number))
+            if not fits:
                 _put(kept, number, directory, last)
                 raise FolderChanged(step.name, self._folder)
         if step.new is not None and not _put(new, number, directory, last):
             raise FolderChanged(step.name, self._folder)
 
-    def _waiting(self, step: Step) -> tuple[Directory, Directory, str]:
-        """The directories of the new file and of the old one, and the name in both; FileNotFoundError without."""
+    def _staged(self, step: Step) -> tuple[Directory, Directory, str]:
+        """The directories of the new file and of the old one, and the name in both; FileNotFoundError if missing."""
         new, kept = (self.journal.staged(step.volume, kind) for kind in (NEW, KEPT))
         return self._new.directory(new), self._kept.directory(kept), step.number
 
-    # --- back
+    # --- the way back
 
     def put_back(self, record: Record) -> list[str]:
-        """Put everything back, and note it before anything that leads there goes; names for which that failed."""
+        """Put everything back and record that, before any means to do so is removed; return the names that failed."""
         journal = self.journal
         tasks: list[Task] = [
             *((change.name, partial(set_mode, back=True), change) for change in journal.modes),
-            # They have the permissions of the snapshot already, and may be closed by them.
+            # New directories have the permissions of the snapshot already, and may be closed.
             *((f"{name}/", _open_up, name) for name in reversed(journal.made())),
             *((step.name, self._take_back, step) for step in reversed(journal.steps)),
         ]
         with Reach(self._folder) as reach:
-            stranded = [name for name, act, about in tasks if not succeeds("put back", name, act, reach, about)]
+            stranded = [name for name, act, argument in tasks if not succeeds("put back", name, act, reach, argument)]
             if stranded:
                 return stranded
         try:
@@ -150,52 +150,52 @@ class Moves:
         return []
 
     def _take_back(self, reach: Reach, step: Step) -> None:
-        # What others wrote since stays, next to the original or where it is; what is as it was is not touched.
+        # Files that others wrote since stay, next to the original or in place; unchanged ones are not touched.
         if step.name.endswith("/"):
             remove_empty(reach, step.name.rstrip("/"))
             return
-        there = reach.look(step.name)
-        new, kept, number = self._waiting(step)  # a volume may not be mounted any more
-        is_new = there is not None and step.new is not None and step.new.fits(there)
+        status = reach.look(step.name)
+        new, kept, number = self._staged(step)  # a volume may not be mounted any more
+        is_new = status is not None and step.new is not None and step.new.fits(status)
         if step.old is None:
             if is_new:
                 directory, last = reach.parent(step.name)
                 directory.clear(last)
             return
-        # What came out goes back, the original or what others had put in its place at that moment.
+        # The file that came out goes back: the original, or one that others had put in its place by then.
         source, out = kept, kept.look(number)
         if out is None:
             source, out = new, new.look(number)
             if out is None or (step.new is not None and step.new.fits(out)):
-                return  # nothing did: what is there, or is not any more, is the doing of others
-        if there is not None and (os.path.samestat(there, out) or (is_directory(there) and is_directory(out))):
+                return  # no file came out: the present state is the doing of others
+        if status is not None and (os.path.samestat(status, out) or (is_directory(status) and is_directory(out))):
             return
         directory, last = _nearest(reach, step.name)
-        if there is not None and not is_new:
-            other = _free_name(directory, last)
+        if status is not None and not is_new:
+            free_name = _free_name(directory, last)
             path = directory.path / last
-            logger.warning("%s was changed since a restore was cut off: it is kept as %s", path, other)
-            directory.move(last, directory, other)
+            logger.warning("%s was changed since a restore was cut off: it is kept as %s", path, free_name)
+            directory.move(last, directory, free_name)
         if is_new and is_directory(out):
             directory.clear(last)
         source.move(number, directory, last)
 
 
-def _move_directory(one: Directory, name: str, other: Directory, other_name: str) -> None:
-    """Move an empty directory. overlayfs moves none of a lower layer: one that is made like it stands for it then."""
+def _move_directory(source: Directory, name: str, target: Directory, new_name: str) -> None:
+    """Move an empty directory, or make one like it, as overlayfs cannot move a directory of a lower layer."""
     try:
-        one.move(name, other, other_name)
+        source.move(name, target, new_name)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        other.make(other_name)
-        with one.enter(name) as old, other.enter(other_name) as new:
-            there = old.status()
+        target.make(new_name)
+        with source.enter(name) as old, target.enter(new_name) as new:
+            status = old.status()
             if new.descriptor is not None:
                 if is_root():
-                    os.fchown(new.descriptor, there.st_uid, there.st_gid)
-                os.fchmod(new.descriptor, stat.S_IMODE(there.st_mode))
-        one.remove_directory(name)
+                    os.fchown(new.descriptor, status.st_uid, status.st_gid)
+                os.fchmod(new.descriptor, stat.S_IMODE(status.st_mode))
+        source.remove_directory(name)
 
 
 def _is_empty(directory: Directory, name: str) -> bool:
@@ -203,25 +203,25 @@ def _is_empty(directory: Directory, name: str) -> bool:
         return not inner.names()
 
 
-def _put(one: Directory, name: str, other: Directory, other_name: str) -> bool:
-    """Move a file to a name that is free; False where it is not."""
+def _put(source: Directory, name: str, target: Directory, new_name: str) -> bool:
+    """Move a file to a free name; false if it is taken."""
     try:
-        # Neither such a move nor a second name ever takes the place of a file that has come to be there.
-        if not one.move_to_free(name, other, other_name):
-            one.share(name, other, other_name)
-            one.clear(name)
+        # Neither this move nor a hard link ever replaces a file that appears there meanwhile.
+        if not source.move_to_free(name, target, new_name):
+            source.share(name, target, new_name)
+            source.clear(name)
     except FileExistsError:
         return False
     except (OSError, NotImplementedError) as error:
-        logger.debug("%s has no second name %s: %s", one.path / name, other_name, error)
-        if other.look(other_name) is not None:
+        logger.debug("%s has no second name %s: %s", source.path / name, new_name, error)
+        if target.look(new_name) is not None:
             return False
-        one.move(name, other, other_name)
+        source.move(name, target, new_name)
     return True
 
 
 def remove_empty(reach: Reach, name: str) -> None:
-    """Remove a directory unless there is something in it."""
+    """Remove a directory if it is empty."""
     if not is_directory(reach.look(name)):
         return
     try:
@@ -234,7 +234,7 @@ def remove_empty(reach: Reach, name: str) -> None:
 
 
 def set_mode(reach: Reach, change: ModeChange, back: bool = False) -> None:
-    """Set permissions, or set them ``back``, of what still is what was meant, and as it was."""
+    """Set permissions, or with ``back`` reset them, if the inode and the permissions are still as expected."""
     before, after = (change.new, change.old) if back else (change.old, change.new)
     with _if_there(), contextlib.ExitStack() as stack:
         if change.name.endswith("/"):
@@ -243,15 +243,15 @@ def set_mode(reach: Reach, change: ModeChange, back: bool = False) -> None:
             directory, last = reach.parent(change.name)
             descriptor, _ = stack.enter_context(directory.file(last))
         if descriptor is not None:
-            there = os.fstat(descriptor)
-            if (there.st_ino, stat.S_IMODE(there.st_mode)) == (change.inode, before):
+            status = os.fstat(descriptor)
+            if (status.st_ino, stat.S_IMODE(status.st_mode)) == (change.inode, before):
                 os.fchmod(descriptor, after)
 
 
-def succeeds(done: str, name: str, act: Callable[..., object], *about: Any) -> bool:
-    """Do something of the way back; False where that failed, which is logged."""
+def succeeds(done: str, name: str, act: Callable[..., object], *arguments: Any) -> bool:
+    """Do one thing of the way back; false if it failed, which is logged."""
     try:
-        act(*about)
+        act(*arguments)
     except OSError as error:
         logger.warning("%r could not be %s: %s", name, done, error)
         return False
@@ -260,7 +260,7 @@ def succeeds(done: str, name: str, act: Callable[..., object], *about: Any) -> b
 
 @contextlib.contextmanager
 def _if_there() -> Iterator[None]:
-    """Pass over that nothing is there any more, or something else, or that the way there is gone."""
+    """Ignore errors of a name that is gone, is something else by now, or whose directory is."""
     try:
         yield
     except OSError as error:
@@ -275,7 +275,7 @@ def _open_up(reach: Reach, name: str) -> None:
 
 
 def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
-    """The place of an original: as it was, in directories made anew, or beside what is in the way of that."""
+    """The place for an original: its own, with directories made anew, or next to the obstacle on the way there."""
     for parent in parents_of(name):
         with _if_there():
             if reach.look(parent) is None:
@@ -283,16 +283,16 @@ def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
             reach.directory(parent)
             continue
         directory = reach.directory(parent.rpartition("/")[0])
-        other = _free_name(directory, name.rpartition("/")[2])
-        logger.warning("%r cannot be where it was: it is kept as %s", name, directory.path / other)
-        return directory, other
+        free_name = _free_name(directory, name.rpartition("/")[2])
+        logger.warning("%r cannot be where it was: it is kept as %s", name, directory.path / free_name)
+        return directory, free_name
     return reach.parent(name)
 
 
 def _free_name(directory: Directory, name: str) -> str:
-    """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
+    """A free name next to ``name``: ``notes.md.local-20261128T031500Z``, with a number if that is taken."""
     ending = f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
     ends = itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2)))
-    cuts = ((name[:length] + end for length in range(len(name), 0, -1)) for end in ends)  # by whole letters
-    names = (next(each for each in some if len(encode_name(each)) <= LONGEST_COMPONENT) for some in cuts)
-    return next(each for each in names if directory.look(each) is None)
+    cuts = ((name[:length] + end for length in range(len(name), 0, -1)) for end in ends)  # by whole characters
+    names = (next(cut for cut in group if len(encode_name(cut)) <= LONGEST_COMPONENT) for group in cuts)
+    return next(free for free in names if directory.look(free) is None)

@@ -1,7 +1,7 @@
-"""A snapshot compared with a folder, name by name: what a restore would do there, with nothing touched.
+"""The comparison of a snapshot with a folder, name by name: the plan of a restore, with nothing touched.
 
-Only what a backup of the folder would save is taken away, found by the same walk. What it would not save has no copy
-anywhere and stays, and so do links.
+Only files that a backup of the folder would save, found by the same walk, are removed. The others have no copy
+anywhere and stay, and so do links.
 """
 
 from __future__ import annotations
@@ -44,44 +44,44 @@ _IS_LINK = "is a symbolic link, and nothing is written through links"
 
 
 class Plan(Record):
-    """The changes to a folder, with the questions and notes of whoever carries them out."""
+    """The changes to a folder, with the question and note of the caller who carries them out."""
 
     target: Path  # real path of the folder
-    metadata: Metadata  # what the snapshot tells beside the contents
-    files: dict[str, str | bytes] = field(default_factory=dict)  # what is put in place, of links what they say
-    replaced: Statuses = field(default_factory=dict)  # of these, what stood there when the plan was made
-    logs: Statuses = field(default_factory=dict)  # of replaced databases: they would be merged into the new ones
-    removed: Statuses = field(default_factory=dict)  # files that the snapshot lacks and that are taken away
-    unchanged: list[str] = field(default_factory=list)  # files that are there as they are to be
-    directories: list[str] = field(default_factory=list)  # empty directories that are made
-    modes: list[ModeChange] = field(default_factory=list)  # files that only get other permissions
-    # Files with secrets here, of which the snapshot has only the masked text
+    metadata: Metadata  # of the snapshot
+    files: dict[str, str | bytes] = field(default_factory=dict)  # contents of files and targets of links to write
+    replaced: Statuses = field(default_factory=dict)  # of these names, the files there when the plan was made
+    logs: Statuses = field(default_factory=dict)  # of replaced databases: SQLite would merge them into the new ones
+    removed: Statuses = field(default_factory=dict)  # files to remove, as the snapshot lacks them
+    unchanged: list[str] = field(default_factory=list)  # files with the right content already
+    directories: list[str] = field(default_factory=list)  # empty directories to make
+    modes: list[ModeChange] = field(default_factory=list)  # unchanged files that get other permissions
+    # Files to leave, as they have the real text of secrets that the snapshot has masked
     left: list[str] = field(default_factory=list)
-    databases: set[str] = field(default_factory=set)  # of what is replaced or taken away, the databases
-    # What somebody had open when the plan was made, or the store that it would be put in, and who
+    databases: set[str] = field(default_factory=set)  # those among the replaced and removed files
+    # Names to change that were open when the plan was made, by themselves or as a part of a store, and the program
     in_use: dict[str, str] = field(default_factory=dict)
-    dropped: Statuses = field(default_factory=dict)  # directories that hold nothing else, inner ones first
-    found: Identity | None = None  # the folder when the plan was made, None where it was not there
-    force: bool = False  # masked text may replace the real one, and a program may have open what is replaced
-    question: Question | None = None  # about what was displaced, when all is in place; None where all may go
-    # What is to be remembered together with the moves, for JSON; None for nothing
+    dropped: Statuses = field(default_factory=dict)  # directories left empty by the removals, inner ones first
+    found: Identity | None = None  # the folder when the plan was made, None if there was none
+    force: bool = False  # allows masked text in place of the real one, and the replacement of files in use
+    question: Question | None = None  # asked about the displaced files at the end; None if all of them may go
+    # Written to the index once all is in place, for JSON; None for nothing
     note: Mapping[str, Any] | None = None
-    on_progress: Callable[[int, int, str], None] | None = None  # is told of each file that is written
+    on_progress: Callable[[int, int, str], None] | None = None  # called for each file that is written
 
     def parents(self) -> dict[str, str]:
-        """Every directory that is needed, those above first, with the name that needs it first."""
+        """Every directory that is needed, outer ones first, with the first name that needs it."""
         found: dict[str, str] = {}
         for name in [*self.files, *(f"{name}/" for name in self.directories)]:
             for parent in parents_of(name):
                 found.setdefault(parent, name)
         return found
 
-    def makes_way(self) -> list[str]:
-        """The directories that go where a file comes to be."""
+    def displaced_directories(self) -> list[str]:
+        """The removed directories at or inside whose names a file is put."""
         return [name for name in self.dropped if not self.files.keys().isdisjoint((name, *parents_of(name)))]
 
     def users(self) -> dict[str, str]:
-        """Files that would change although somebody has them, or the store that they are of, open; and who."""
+        """The files to change that are open, by themselves or as a part of a store, each with the program."""
         changing = {*self.files, *self.removed}
         if not changing or not self.target.exists():
             return {}
@@ -89,13 +89,13 @@ class Plan(Record):
             return find_users(reach, changing, self.databases)
 
     def unsaved(self, question: Question) -> list[str]:
-        """Files that are to be replaced or taken away and are saved nowhere, as the folder is now."""
+        """The files to replace or remove that are saved nowhere, as the folder is now."""
         going = {*self.replaced, *self.removed, *self.logs}
         if not going:
             return []
         with Directory.open(self.target) as folder, Reach(folder) as reach:
-            there = [(name, reach.look(name)) for name in sorted(going)]
-            return question.unsaved(Displaced(name, reach, name, status) for name, status in there if status)
+            statuses = [(name, reach.look(name)) for name in sorted(going)]
+            return question.unsaved(Displaced(name, reach, name, status) for name, status in statuses if status)
 
 
 def make_plan(
@@ -106,9 +106,9 @@ def make_plan(
     delete: bool | Collection[str],
     force: bool,
 ) -> Plan:
-    """Compare the contents of a snapshot with a folder, there or not, and refuse what stands in the way.
+    """Compare a snapshot with a folder that may not exist, and raise ColonyMemoryError for obstacles.
 
-    With ``delete``, what the snapshot lacks is to be taken away, or of that the files of these names.
+    With ``delete``, files that the snapshot lacks are removed: all, or those of these names.
     """
     plan = Plan(target, metadata, force=force)
     wanted = {**contents, **metadata.links}
@@ -139,10 +139,10 @@ def make_plan(
 
 
 def _check_links(metadata: Metadata, reach: Reach | None) -> None:
-    """Refuse links that lead out of the folder, by themselves, through others or on by others."""
-    own = {fold(name): says for name, says in metadata.links.items()}
+    """Refuse links that lead out of the folder, directly, through other links or on along them."""
+    own = {fold(name): target for name, target in metadata.links.items()}
 
-    def there(name: str) -> str | None:
+    def target_in_folder(name: str) -> str | None:
         if reach is None:
             return None
         try:
@@ -152,14 +152,14 @@ def _check_links(metadata: Metadata, reach: Reach | None) -> None:
         except FileNotFoundError:
             return None
         except OSError:
-            return ""  # something other than a directory is on the way
+            return ""  # something on the way is no directory
 
-    def said_by(name: str) -> str | None:
-        return own.get(fold(name)) or there(name)
+    def target_of(name: str) -> str | None:
+        return own.get(fold(name)) or target_in_folder(name)
 
     found = {
-        name: link_problem(name, says, said_by=said_by, is_there=there(name) == says)
-        for name, says in sorted(metadata.links.items())
+        name: link_problem(name, target, target_of=target_of, exists=target_in_folder(name) == target)
+        for name, target in sorted(metadata.links.items())
     }
     problems = [f"{name!r} {problem}" for name, problem in found.items() if problem]
     if problems:
@@ -167,50 +167,50 @@ def _check_links(metadata: Metadata, reach: Reach | None) -> None:
 
 
 class _Comparison:
-    """Compares one name after another with an open folder."""
+    """The comparison of one name after another with an open folder."""
 
     def __init__(self, plan: Plan, reach: Reach, *, wanted: Collection[str], replaces: bool) -> None:
         self._plan = plan
         self._metadata = plan.metadata
         self._reach = reach
         self._wanted = wanted
-        self._missing: set[str] = set()  # where there is nothing, or where what is of another kind makes way
-        self._replaces = replaces  # whatever the snapshot lacks is taken away
+        self._missing: set[str] = set()  # names at which there is nothing, or will be nothing after the removals
+        self._replaces = replaces  # everything that the snapshot lacks is removed
 
     def add_file(self, name: str, content: str | bytes) -> None:
-        """A file, or a link with what it says."""
+        """Plan a file, or a link with its target as content."""
         plan, data = self._plan, None if name in self._metadata.links else encode_text(content)
-        there, logs = self._look(name, may_be_link=data is None), Statuses()
+        status, logs = self._look(name, may_be_link=data is None), Statuses()
         if data is not None and is_database(data):
-            # Files beside a database that would be taken for a part of the new one.
+            # Companions of the old database, which SQLite would take for those of the new one.
             parts = ((part, self._look(part)) for part in companions_of(name) if part not in self._wanted)
             logs = {part: log for part, log in parts if log is not None and is_file(log)}
-        if there is not None and stat.S_ISDIR(there.st_mode):
+        if status is not None and stat.S_ISDIR(status.st_mode):
             more = ", with something in it that no backup saves" if self._replaces else ""
             raise self._refusal(name, name, f"is a directory{more}")
-        if there is not None and not is_file(there) and not is_link(there):
+        if status is not None and not is_file(status) and not is_link(status):
             raise self._refusal(name, name, "is a device, pipe or socket")
-        if there is not None and self._is_same(name, content, data, there, logs):
-            self._keep(name, there)
-        elif there is not None and name in self._metadata.masked and not plan.force:
+        if status is not None and self._is_same(name, content, data, status, logs):
+            self._keep(name, status)
+        elif status is not None and name in self._metadata.masked and not plan.force:
             plan.left.append(name)
         else:
             plan.files[name] = content
             plan.logs.update(logs)
-            if there is not None:
-                plan.replaced[name] = there
+            if status is not None:
+                plan.replaced[name] = status
                 if (data is not None and is_database(data)) or holds_database(*self._reach.parent(name)):
                     plan.databases.add(name)
 
     def add_directory(self, name: str) -> None:
-        there = self._look(name)
-        if there is None:
+        status = self._look(name)
+        if status is None:
             self._plan.directories.append(name)
-        elif not stat.S_ISDIR(there.st_mode):
+        elif not stat.S_ISDIR(status.st_mode):
             raise self._refusal(name, name, "is not a directory")
 
     def add_surplus(self, only: set[str] | None) -> None:
-        """Take away what the snapshot lacks, or of that the files ``only`` of these names or in these directories."""
+        """Plan to remove what the snapshot lacks; of it ``only`` the files of these names or in these directories."""
         plan = self._plan
         try:
             self._find_surplus(only)
@@ -224,84 +224,84 @@ class _Comparison:
     def _find_surplus(self, only: set[str] | None) -> None:
         plan, tree = self._plan, Tree()
         Walk(plan.target, "").find(tree)
-        # What the snapshot says it lacks, with all that is in it.
-        stays = {name.rstrip("/") for name in self._metadata.left_out} | place_of_state(plan.target)
-        for closed in [each for each in tree.left_out if each.unread]:  # nobody can tell what it is, or what is in it
+        # Names that the snapshot says it left out, with all that is in them, and this program's own state.
+        protected = {name.rstrip("/") for name in self._metadata.left_out} | place_of_state(plan.target)
+        for closed in [entry for entry in tree.left_out if entry.unread]:  # its kind or content is unknown
             name = closed.name.rstrip("/")
-            concerns = only is None or _is_in(name, only) or any(name in parents_of(each) for each in only)
-            if concerns and not _is_in(name, stays):
+            relevant = only is None or _is_in(name, only) or any(name in parents_of(path) for path in only)
+            if relevant and not _is_in(name, protected):
                 raise ValueError(str(closed))
         names = {entry.name for entry in tree.files}
-        going = {name for name in names if name not in self._wanted and not _is_in(name, stays)}
+        surplus = {name for name in names if name not in self._wanted and not _is_in(name, protected)}
         if only is not None:
-            going = {name for name in going if _is_in(name, only) or whole_of(name) in only}
-        wholes = {*map(whole_of, names), *going} & names
-        databases = {whole for whole in wholes if holds_database(*self._reach.parent(whole))}
-        # What is a part of a database goes or stays with it.
-        going -= {name for name in going if (whole := whole_of(name)) in databases and whole not in going}
-        for name in sorted(going):
-            directory, last = self._reach.parent(name)  # an error where the way there is another meanwhile
-            there = directory.look(last)
-            if there is not None and is_file(there):
-                plan.removed[name] = there
+            surplus = {name for name in surplus if _is_in(name, only) or whole_of(name) in only}
+        candidates = {*map(whole_of, names), *surplus} & names
+        databases = {whole for whole in candidates if holds_database(*self._reach.parent(whole))}
+        # A companion of a database goes or stays with it.
+        surplus -= {name for name in surplus if (whole := whole_of(name)) in databases and whole not in surplus}
+        for name in sorted(surplus):
+            directory, last = self._reach.parent(name)  # raises if a directory on the way was replaced
+            status = directory.look(last)
+            if status is not None and is_file(status):
+                plan.removed[name] = status
         plan.databases |= databases & plan.removed.keys()
-        left = {*self._wanted, *(names - plan.removed.keys()), *tree.ignored, *tree.links}
-        left.update(tree.repositories, (entry.name for entry in tree.left_out))
-        needed = {*self._metadata.empty_dirs, *stays}
-        needed.update([parent for name in (*left, *needed) for parent in parents_of(name)])
+        remaining = {*self._wanted, *(names - plan.removed.keys()), *tree.ignored, *tree.links}
+        remaining.update(tree.repositories, (entry.name for entry in tree.left_out))
+        needed = {*self._metadata.empty_dirs, *protected}
+        needed.update([parent for name in (*remaining, *needed) for parent in parents_of(name)])
         emptied = {parent for name in plan.removed for parent in parents_of(name)}
         for name in sorted(tree.directories.keys() - needed, reverse=True):
-            if name in needed or _is_in(name, stays) or not (only is None or name in emptied):
+            if name in needed or _is_in(name, protected) or not (only is None or name in emptied):
                 continue
             above = mount_of(self._reach.directory(name.rpartition("/")[0]))
-            if mount_of(self._reach.directory(name)) != above:  # it stays, and so do those that it is in
+            if mount_of(self._reach.directory(name)) != above:  # it stays, and so do those above it
                 needed.update(parents_of(name))
             else:
                 plan.dropped[name] = tree.directories[name]
 
-    def _keep(self, name: str, there: os.stat_result) -> None:
-        """A file with the right content: only its permissions may have to be set. Another time is no change."""
+    def _keep(self, name: str, status: os.stat_result) -> None:
+        """Plan a file with the right content: only its permissions may have to be set. Times don't count."""
         self._plan.unchanged.append(name)
-        if os.name == "nt" or name in self._metadata.masked or is_link(there):
+        if os.name == "nt" or name in self._metadata.masked or is_link(status):
             return
         mode = self._metadata.modes.get(name)
         if mode is None:
-            mode = widened(there, executable=name in self._metadata.executable and not there.st_mode & stat.S_IXUSR)
-        if mode != there.st_mode & PERMISSIONS:
-            old = stat.S_IMODE(there.st_mode)
-            self._plan.modes.append(ModeChange(name, there.st_ino, old, mode | old & 0o7000))
+            mode = widened(status, executable=name in self._metadata.executable and not status.st_mode & stat.S_IXUSR)
+        if mode != status.st_mode & PERMISSIONS:
+            old = stat.S_IMODE(status.st_mode)
+            self._plan.modes.append(ModeChange(name, status.st_ino, old, mode | old & 0o7000))
 
     def _is_same(
-        self, name: str, content: str | bytes, data: bytes | None, there: os.stat_result, logs: Statuses
+        self, name: str, content: str | bytes, data: bytes | None, status: os.stat_result, logs: Statuses
     ) -> bool:
         if data is None:
-            return is_link(there) and bool(self._read(name, Directory.read_link) == content)
-        if not any(holds_text(log, status) for log, status in logs.items()):
+            return is_link(status) and bool(self._read(name, Directory.read_link) == content)
+        if not any(holds_text(log, log_status) for log, log_status in logs.items()):
             size = data.size if isinstance(data, Sparse) else len(data)
-            if there.st_size == size and self._read(name, partial(_holds, data)):
+            if status.st_size == size and self._read(name, partial(_holds, data)):
                 return True
-        # The database and its log together may be what the snapshot has.
+        # A database together with its log may equal that of the snapshot.
         return is_database(data) and holds_same(*self._reach.parent(name), data)
 
     def _look(self, name: str, *, may_be_link: bool = False) -> os.stat_result | None:
-        """The status of a name, or None, having made sure that no link is on the way."""
+        """The status of a name, or None; refuses links on the way, and at the name unless ``may_be_link``."""
         if not self._missing.isdisjoint((name, *parents_of(name))):
             return None
         try:
             directory, last = self._reach.parent(name)
-            there = directory.look(last)
+            status = directory.look(last)
         except FileNotFoundError:
             self._missing.add(name.rpartition("/")[0])
             return None
         except OSError as error:
             problems = {errno.ENOTDIR: "is not a directory", errno.ELOOP: _IS_LINK}
-            target, about = self._plan.target, str(error.filename or "")
-            where = os.path.relpath(about, target) if about.startswith(str(target)) else name
+            target, path = self._plan.target, str(error.filename or "")
+            where = os.path.relpath(path, target) if path.startswith(str(target)) else name
             problem = problems.get(error.errno or 0, f"cannot be looked at ({error.strerror})")
             raise self._refusal(name, where, problem) from error
-        if there is not None and is_link(there) and not may_be_link:
+        if status is not None and is_link(status) and not may_be_link:
             raise self._refusal(name, name, _IS_LINK)
-        return there
+        return status
 
     def _read(self, name: str, read: Callable[[Directory, str], Any]) -> Any:
         try:
@@ -309,8 +309,8 @@ class _Comparison:
         except OSError as error:
             raise self._refusal(name, name, f"cannot be read ({error.strerror})") from error
 
-    def _refusal(self, name: str, at: str, what: str) -> ColonyMemoryError:
-        return ColonyMemoryError(f"document {name!r}: {str(self._plan.target / at)!r} {what}; nothing was written")
+    def _refusal(self, name: str, at: str, problem: str) -> ColonyMemoryError:
+        return ColonyMemoryError(f"document {name!r}: {str(self._plan.target / at)!r} {problem}; nothing was written")
 
 
 def _holds(data: bytes, directory: Directory, name: str) -> bool:

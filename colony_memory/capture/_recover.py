@@ -1,4 +1,4 @@
-"""The end of a restore: put back or noted, and cleared away, also by whoever comes next to its folder."""
+"""The end of a restore: rolled back or recorded, then cleared away; after a kill, by the next user of the folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = getLogger(__name__)
 
 
 class Unsettled(ColonyMemoryError):
-    """A restore was cut off, and what it left cannot be put in order."""
+    """Raised for an interrupted restore whose remains cannot be put in order."""
 
 
 @settling()
@@ -54,23 +54,23 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
                     raise
                 warned.append(error.message)
     finally:
-        # Not before all is done: whoever makes errors of warnings must not stop it halfway.
+        # Only when all is done: where warnings are errors, they must not stop it halfway.
         for message in warned:
             warnings.warn(message, ColonyMemoryWarning, stacklevel=2)
     return ended
 
 
 def warn_unfinished(target: Path, *, stacklevel: int) -> None:
-    """Warn whoever changes nothing that the folder is not as its next backup or restore finds it."""
+    """Warn, in a dry run, that the next restore or backup finds another state of the folder."""
     journals = [journal for record in list_records() if (journal := _concerning(record, target)) and _is_there(journal)]
     if journals:
-        journal = next((each for each in journals if each.phase == MOVING), journals[0])
-        does = "puts back first what was there before" if journal.phase == MOVING else "clears away what that left"
-        said = f"a restore into {journal.folder!r} is under way or was cut off: this is the folder as it is now"
-        warnings.warn(f"{said}, and its next restore or backup {does}", ColonyMemoryWarning, stacklevel=stacklevel + 1)
+        journal = next((entry for entry in journals if entry.phase == MOVING), journals[0])
+        then = "puts back first what was there before" if journal.phase == MOVING else "clears away what that left"
+        text = f"a restore into {journal.folder!r} is under way or was cut off: this is the folder as it is now"
+        warnings.warn(f"{text}, and its next restore or backup {then}", ColonyMemoryWarning, stacklevel=stacklevel + 1)
 
 
-# --- of which restore
+# --- the restores of a folder
 
 
 def _read(record: Record) -> Journal | None:
@@ -84,11 +84,11 @@ def _read(record: Record) -> Journal | None:
 
 
 def _concerning(record: Record, target: Path) -> Journal | None:
-    """The journal, with the folder where it is now, or None where it has nothing to do with ``target``."""
+    """The journal, with the present path of its folder, or None if ``target`` is not concerned."""
     journal = _read(record)
     if journal is None:
         return None
-    if journal.place == journal.folder:  # it may have been moved since, or be spelled in another way
+    if journal.place == journal.folder:  # the folder may have been moved since, or be spelled differently
         for path in (target, *target.parents):
             here = replace(journal, folder=str(path), place=str(path))
             if _is_there(here):
@@ -105,74 +105,74 @@ def _is_there(journal: Journal) -> bool:
 
 
 def _leaving(record: Record) -> str:
-    """The way out where nothing else helps, to be said after what happened."""
+    """The last resort, for the end of an error message."""
     return f"to leave the folder as it is and forget that restore: rm {shlex.quote(str(record.path))}"
 
 
 def kept_of(journal: Journal) -> str:
-    """The places of its originals, for a message."""
+    """The paths of a restore's originals, for a message."""
     return " and ".join(repr(f"{journal.place}/{journal.staged(volume, KEPT)}") for volume in journal.volumes)
 
 
 # --- the end
 
 
-def _end(record: Record, seen: Journal, warned: list[str]) -> bool:
-    """End a restore; return whether the folder had come to be changed."""
+def _end(record: Record, found: Journal, warned: list[str]) -> bool:
+    """End a restore; true if it was in the middle of changing the folder."""
     try:
         with contextlib.ExitStack() as stack:
             stack.enter_context(record.locked())
             journal = _read(record)
             if journal is None:
                 return False
-            journal = record.journal = replace(journal, folder=seen.folder, place=seen.place)
+            journal = record.journal = replace(journal, folder=found.folder, place=found.place)
             place = None
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 place = stack.enter_context(Directory.open(Path(journal.place)))
             if place is not None and journal.is_at(place.status()):
                 _finish(record, journal, place, warned)
                 return journal.phase == MOVING
-            # Where originals are kept, the record stays: the folder may come back.
+            # With originals left, the record stays: the folder may come back.
             if journal.phase == MOVING:
                 warned.append(
                     f"a restore was cut off in {journal.folder!r}, and another folder, or none, is in its place now: "
                     f"what it had replaced is in {journal.staging!r} in the former one; {_leaving(record)}"
                 )
-            elif not journal.lent:  # else it stays for the permissions, in nobody's way
+            elif not journal.lent:  # else the record stays, for the permissions
                 record.remove()
             return False
     except TimeoutError:
-        raise ColonyMemoryError(f"a restore into {seen.folder!r} is under way: try again when it has ended") from None
+        raise ColonyMemoryError(f"a restore into {found.folder!r} is under way: try again when it has ended") from None
     except OSError as error:
         raise Unsettled(
-            f"a restore into {seen.folder!r} was cut off, and cannot be put back ({error}); what it replaced is in "
-            f"{kept_of(seen)}; {_leaving(record)}"
+            f"a restore into {found.folder!r} was cut off, and cannot be put back ({error}); what it replaced is in "
+            f"{kept_of(found)}; {_leaving(record)}"
         ) from error
 
 
 def _finish(record: Record, journal: Journal, place: Directory, warned: list[str]) -> None:
     with contextlib.ExitStack() as stack:
         reach = stack.enter_context(Reach(place))
-        for change in journal.lent:  # which some may have again, and staging directories be left in
+        for change in journal.lent:  # some may be read-only again, with staging directories left in them
             set_mode(reach, change)
         if journal.phase == DONE:
             remember(journal)
         elif journal.phase == MOVING:
-            ended = ": all files are as they were before it"
+            outcome = ": all files are as they were before it"
             if not any(is_directory(reach.look(journal.staged(volume, KEPT))) for volume in journal.volumes):
-                ended = ", and what it had replaced is not there any more: nothing was put back"
+                outcome = ", and what it had replaced is not there any more: nothing was put back"
                 record.journal = journal.undone()
             elif stranded := Moves(journal, place, stack).put_back(record):
                 raise Unsettled(
                     f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
                     f"the originals are in {kept_of(journal)}; {_leaving(record)}"
                 )
-            warned.append(f"a restore was cut off in {journal.folder!r}{ended}")
+            warned.append(f"a restore was cut off in {journal.folder!r}{outcome}")
     clear(record, place)
 
 
 def remember(journal: Journal) -> None:
-    """Write what was to be remembered of a restore that is done."""
+    """Write the note of a restore that is done to the index."""
     if journal.note is None:
         return
     try:
@@ -182,32 +182,32 @@ def remember(journal: Journal) -> None:
 
 
 def clear(record: Record, place: Directory) -> None:
-    """Remove what is left of a restore and forget it, unless what it replaced is still needed."""
+    """Remove the remains of a restore and its record, unless the originals are still needed."""
     journal = record.journal
     if journal is None or journal.phase == MOVING:
         return
     cleared = discard(place, journal)
     with Reach(place) as reach:
-        for name in journal.emptied:  # once: what is empty and stays harms nobody, and may be wanted by then
+        for name in journal.emptied:  # tried once: an empty directory that stays does no harm, and may be wanted later
             succeeds("removed", name, remove_empty, reach, name)
         for change in journal.lent:
             cleared &= succeeds("closed again", change.name, set_mode, reach, change, True)
     if cleared:
         record.remove()
     elif journal.note is not None:
-        try:  # It is found again, and by then the folder may be based on something newer.
+        try:  # The record is found again, and the folder may have a newer basis by then.
             record.write(replace(journal, note=None))
         except OSError as error:
             logger.warning("%s is noted again when it is found: %s", record.path, error)
 
 
 def discard(place: Directory, journal: Journal) -> bool:
-    """Remove the staging directories; return whether that could be done."""
+    """Remove the staging directories; true if none is left."""
 
     def remove(volume: str) -> None:
-        if not volume or is_directory(reach.look(volume)):  # else it went with all that was in it
+        if not volume or is_directory(reach.look(volume)):  # else it is gone with its staging directory
             reach.directory(volume).remove_tree(journal.staging)
 
     with Reach(place) as reach:
-        left = [each for each in journal.volumes if not succeeds("removed", journal.staged(each), remove, each)]
-    return not left
+        failed = [v for v in journal.volumes if not succeeds("removed", journal.staged(v), remove, v)]
+    return not failed

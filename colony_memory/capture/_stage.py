@@ -1,4 +1,4 @@
-"""New files written aside, with owner, permissions and times, in a staging directory of each volume."""
+"""The new files of a restore, written with owner, permissions and times to a staging directory on each volume."""
 
 from __future__ import annotations
 
@@ -28,45 +28,45 @@ if TYPE_CHECKING:
 
 NEW, KEPT = "new", "kept"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# What NFS with root_squash, SMB, FAT and FUSE answer, and a container without the capability.
+# Answers of NFS with root_squash, SMB, FAT and FUSE, and of a container without the capability.
 _REFUSED = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _SETS_MODES, _SETS_TIMES = os.chmod in os.supports_fd, os.utime in os.supports_fd
 
 
 class blaming:  # noqa: N801 - it reads like the functions of contextlib, and is entered for every file
-    """Say of an OSError what could not be written, and that nothing was changed."""
+    """Turn an OSError into a ColonyMemoryError that names what could not be written; nothing was changed."""
 
     def __init__(self, what: str, target: Path) -> None:
-        self._said = what, target
+        self._subject = what, target
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
-            what, target = self._said
+            what, target = self._subject
             raise ColonyMemoryError(
                 f"{what} cannot be written ({error.strerror or error}); nothing was changed in {str(target)!r}"
             ) from error
 
 
-# --- where
+# --- volumes
 
 
 def find_volumes(reach: Reach, names: Iterable[str]) -> dict[str, str]:
-    """For each directory that is there and that one of the names is in: the topmost one of its file system."""
+    """For each existing directory above one of the names: the topmost directory of its file system in the folder."""
     found, mounts = {"": ""}, {"": mount_of(reach.directory(""))}
     for inner in sorted({parent for name in names for parent in parents_of(name)}):
         outer = inner.rpartition("/")[0]
         if outer in found:
-            with suppress(FileNotFoundError, NotADirectoryError):  # a file that makes way
+            with suppress(FileNotFoundError, NotADirectoryError):  # a file that will be replaced by a directory
                 mounts[inner] = mount_of(reach.directory(inner))
                 found[inner] = found[outer] if mounts[inner] == mounts[outer] else inner
     return found
 
 
 def nearest(name: str, volumes: Mapping[str, str]) -> str:
-    """The directory that a name is in, or the nearest one above that is there."""
+    """The directory of a name, or the nearest existing one above."""
     above = name.rpartition("/")[0]
     while above not in volumes:
         above = above.rpartition("/")[0]
@@ -74,39 +74,39 @@ def nearest(name: str, volumes: Mapping[str, str]) -> str:
 
 
 def find_read_only(reach: Reach, names: Iterable[str], volumes: Mapping[str, str]) -> tuple[ModeChange, ...]:
-    """The directories of this user that names come to be in or go from, and that nobody may write to."""
-    there = {above: reach.directory(above).status() for above in sorted({nearest(name, volumes) for name in names})}
+    """Read-only directories of this user that get or lose names, with the change that makes them writable."""
+    statuses = {above: reach.directory(above).status() for above in sorted({nearest(name, volumes) for name in names})}
     return tuple(
         ModeChange(f"{above}/", status.st_ino, mode := stat.S_IMODE(status.st_mode), mode | stat.S_IWUSR)
-        for above, status in there.items()
+        for above, status in statuses.items()
         if not status.st_mode & stat.S_IWUSR and status.st_uid == user_id() != 0
     )
 
 
 def mount_of(directory: Directory) -> object:
-    """The id of a mount: nothing is moved between two, of one file system or not."""
+    """The id of a mount: no file can be moved to another, even of the same file system."""
     if sys.platform == "linux" and directory.descriptor is not None:
         with suppress(OSError, IndexError):
-            known = Path(f"/proc/self/fdinfo/{directory.descriptor}").read_text("utf-8")
-            return known.partition("mnt_id:")[2].split()[0]
+            info = Path(f"/proc/self/fdinfo/{directory.descriptor}").read_text("utf-8")
+            return info.partition("mnt_id:")[2].split()[0]
     return directory.status().st_dev
 
 
-# --- what
+# --- files
 
 
 class Stage:
-    """Writes the files of a plan. What root makes belongs to the owner of the directory ``above``."""
+    """The writer of a plan's files. Those made by root get the owner of the directory ``above``."""
 
     def __init__(self, plan: Plan, above: os.stat_result) -> None:
         self.plan = plan
         self.owner = (above.st_uid, above.st_gid) if is_root() else None
-        self._each = not disk.syncs_together(len(plan.files))
+        self._syncs_each = not disk.syncs_together(len(plan.files))
         self._done = 0
         self._refused: dict[tuple[str, str], list[str]] = {}
 
     def write_tree(self, top: Directory) -> None:
-        """Write everything under the names that it is to have, directories with their attributes."""
+        """Write all files under their final names, and directories with their attributes."""
         parents = self.plan.parents()
         with Reach(top) as reach:
             for parent, name in parents.items():
@@ -119,7 +119,7 @@ class Stage:
                     self.finish_directory(reach.directory(name), name)
 
     def write(self, reach: Reach, at: str, name: str) -> Version:
-        """Write one file where it is to wait."""
+        """Write one file to its staged place ``at``."""
         with self.blaming(name):
             directory, last = reach.parent(at)
             if name in self.plan.metadata.links:
@@ -134,17 +134,17 @@ class Stage:
         return Version.of(status)
 
     def finish_directory(self, directory: Directory, name: str) -> None:
-        """Give a directory that was made its attributes, when all is in it, and make its names last."""
+        """Set the attributes of a new directory that has all its entries, and sync their names."""
         if directory.descriptor is not None:
             self._give(directory.descriptor, f"{name}/")
-            if self._each:
+            if self._syncs_each:
                 disk.sync_names(directory.descriptor)
 
-    def settle(self, reach: Reach, names: Iterable[str]) -> None:
-        """Make what was written last; with few files, these directories and not the whole file system."""
+    def sync_directories(self, reach: Reach, names: Iterable[str]) -> None:
+        """Sync what was written: with few files these directories, else the whole file system."""
         for name in names:
             descriptor = reach.directory(name).descriptor
-            if descriptor is not None and not self._each:
+            if descriptor is not None and not self._syncs_each:
                 disk.sync_file_system(descriptor)
                 return
             if descriptor is not None:
@@ -165,9 +165,9 @@ class Stage:
             for start, data in content.pieces() if isinstance(content, Sparse) else [(0, memoryview(content))]:
                 os.lseek(descriptor, start, os.SEEK_SET)
                 while data:
-                    data = data[os.write(descriptor, data) :]  # noqa: PLW2901 - what is left of it
+                    data = data[os.write(descriptor, data) :]  # noqa: PLW2901 - the unwritten rest
             status = self._give(descriptor, name)
-            if self._each:
+            if self._syncs_each:
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -176,17 +176,17 @@ class Stage:
     # --- attributes
 
     def _give(self, at: Any, name: str, *, dir_fd: int | None = None, **link: Any) -> os.stat_result:
-        """Give a link, or what is open, the attributes of the snapshot or of what it replaces; its status then."""
-        metadata, there = self.plan.metadata, self.plan.replaced.get(name)
+        """Set the attributes of a link or open file as in the snapshot or the replaced file; return its status."""
+        metadata, old = self.plan.metadata, self.plan.replaced.get(name)
         owner, mode, changed = self.owner, None, metadata.times.get(name)
-        if there is not None and is_root():
-            owner = there.st_uid, there.st_gid
-        elif there is not None and hasattr(os, "chown") and user_id() == there.st_uid and os.getegid() != there.st_gid:
-            owner = (-1, there.st_gid)  # others than root can give it to a group of theirs, and to nobody else
+        if old is not None and is_root():
+            owner = old.st_uid, old.st_gid
+        elif old is not None and hasattr(os, "chown") and user_id() == old.st_uid and os.getegid() != old.st_gid:
+            owner = (-1, old.st_gid)  # users other than root can only set a group of theirs
         if _SETS_MODES and not link:
             mode = metadata.modes.get(name)
-            if mode is None and there is not None and not stat.S_ISLNK(there.st_mode):
-                mode = widened(there, executable=name in metadata.executable)
+            if mode is None and old is not None and not stat.S_ISLNK(old.st_mode):
+                mode = widened(old, executable=name in metadata.executable)
         status = os.stat(at, dir_fd=dir_fd, **link)
         if owner is not None and owner != (status.st_uid, status.st_gid):
             with self.attempt("owner", name):
@@ -201,7 +201,7 @@ class Stage:
 
     @contextmanager
     def attempt(self, what: str, name: str) -> Iterator[None]:
-        """Set one attribute in a block; a refusal is remembered, and any other error raised."""
+        """Set one attribute in a block: refusals are kept for :meth:`warn`, and other errors raised."""
         try:
             yield
         except OSError as error:
@@ -210,7 +210,7 @@ class Stage:
             self._refused.setdefault((what, error.strerror or str(error)), []).append(name)
 
     def warn(self) -> None:
-        """Warn of what was refused, and of what replacing takes: other names, an owner that this user cannot give."""
+        """Warn of refused attributes, and of what replacing costs: hard links, and an owner that is somebody else."""
         for (what, why), names in self._refused.items():
             _warn(f"the {what} could not be kept of {quoted(names, most=3)} ({why}); the content is restored")
         replaced = self.plan.replaced.items()
@@ -223,12 +223,12 @@ class Stage:
 
 
 def is_root() -> bool:
-    """Root restores for others: what is theirs stays theirs."""
+    """True for root, who restores for others: their files stay theirs."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def widened(status: os.stat_result, *, executable: bool) -> int:
-    """The permissions of a file, executable for whoever may read it where that is asked for."""
+    """The permissions of a file, with ``executable`` set for everybody who may read it."""
     mode = status.st_mode & PERMISSIONS
     return mode | 0o100 | (mode & 0o444) >> 2 if executable else mode
 

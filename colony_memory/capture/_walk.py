@@ -155,7 +155,7 @@ class Walk:
         taken = Counter[tuple[str, ...]]()
         for name, target in links.items():
             shown, reason = self.prefix + name, ""
-            problem = link_problem(name, target, said_by=links.get)
+            problem = link_problem(name, target, target_of=links.get)
             if problem is None:
                 found.links[shown] = target
                 continue
@@ -225,7 +225,7 @@ class Walk:
             return True
         if is_symbolic and self._follow is None:  # such as an editor's lock, which comes and goes
             with contextlib.suppress(OSError):
-                return link_problem(name, directory.read_link(own), said_by=lambda _: None) is not None
+                return link_problem(name, directory.read_link(own), target_of=lambda _: None) is not None
         return not (is_directory or is_file(status) or paths.is_link(status))
 
     def _leads_to_directory(self, place: Directory, own: str) -> bool:

@@ -250,7 +250,7 @@ def _in_one_move(plan: Plan) -> None:
                 if stage.owner is not None and directory.descriptor is not None:
                     with stage.attempt("owner", f"{top.name}/"):
                         os.fchown(directory.descriptor, *stage.owner)
-            stage.settle(reach, made[::-1])
+            stage.sync_directories(reach, made[::-1])
             reach.directory(made[0]).move("whole", place, top.name)
         try:
             place.sync()
@@ -269,7 +269,7 @@ def _file_by_file(plan: Plan) -> None:
                 raise ColonyMemoryError(f"{str(plan.target)!r} is another folder by now; nothing was written")
             with Reach(folder) as reach:
                 changing = [*plan.files, *plan.directories, *plan.removed, *plan.logs, *plan.dropped]
-                changing += [f"{name}/" for name in plan.makes_way()]
+                changing += [f"{name}/" for name in plan.displaced_directories()]
                 volumes = find_volumes(reach, changing)
                 tops = tuple(dict.fromkeys(volumes.values()))
                 closed = find_read_only(reach, [*changing, *(f"{top}/" for top in tops)], volumes)
@@ -340,7 +340,7 @@ def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> 
 def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping[str, str]) -> Journal:
     """Stage what is new; return the journal of what is to be done then."""
     plan = stage.plan
-    going = {**plan.removed, **plan.logs, **{f"{name}/": plan.dropped[name] for name in plan.makes_way()}}
+    going = {**plan.removed, **plan.logs, **{f"{name}/": plan.dropped[name] for name in plan.displaced_directories()}}
     numbers = {name: str(number) for number, name in enumerate([*going, *plan.files])}
     for name in numbers:  # The log of a database is told by the name that it has beside it.
         whole = whole_of(name)
@@ -366,12 +366,12 @@ def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping
             steps.append(Step(name.rstrip("/"), new, old, number, volume))
         with blaming(f"directory {str(plan.target)!r}", plan.target):
             for volume in journal.volumes:
-                stage.settle(aside, [journal.staged(volume, kind) for kind in (NEW, KEPT)])
+                stage.sync_directories(aside, [journal.staged(volume, kind) for kind in (NEW, KEPT)])
     return replace(
         journal,
         phase=MOVING,
         # What is taken away comes first, and directories before what is put in them.
         steps=tuple(sorted(steps, key=lambda step: (step.new is not None, step.name.endswith("/")))),
-        emptied=tuple(name for name in plan.dropped if name not in plan.makes_way()),
+        emptied=tuple(name for name in plan.dropped if name not in plan.displaced_directories()),
         modes=tuple(plan.modes),
     )
