@@ -1,7 +1,7 @@
 """The rules for document names that may become files, and for links that may be made.
 
 A name comes from a vault, or from the disk of another system, so it is checked before anything is written. A link is
-made if it ends in the folder, whatever other links are on the way to its target or at it.
+made only if it stays in the folder, counting the other links that it would lead through or end at.
 """
 
 from __future__ import annotations

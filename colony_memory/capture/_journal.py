@@ -1,7 +1,7 @@
 """The journal of a restore, written before the first move, and its place on disk.
 
-It does not lie in the folder: whoever can put a file there must not say what a restore left undone. Each has a file in
-the state directory, and a lock that goes with its process; what others could write to is passed over.
+It is kept outside the folder, where others may write files: they must not say what a restore left undone. Each journal
+is a file in the state directory, with a lock that ends with its process; files that others could write are ignored.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from colony_memory.exceptions import ColonyMemoryError
 
 logger = getLogger(__name__)
 
-# What the first line of the file begins with; a digest of all other lines follows.
+# Start of the first line of the file; the digest of all other lines follows.
 _FORMAT = "colony-memory/restore/4"
-# Only the staging directory changes; the folder does, and would have to be put back; all is in place.
+# Only the staging directory changes; the folder changes, and has to be put back if interrupted; all is in place.
 PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
 _STAGING = pattern(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
@@ -51,19 +51,19 @@ class Version(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A file that is put in place, one or an empty directory that is taken away, or a directory that is made."""
+    """A file put in place, a file or empty directory removed, or a directory made."""
 
-    name: str  # path in the folder, with /; of a directory that is made with a slash at the end
+    name: str  # path in the folder, with /; a directory that is made ends with a slash
     new: Version | None = None  # the file that is put there
-    old: Version | None = None  # the file or directory that is replaced or taken away
-    number: str = "0"  # name of the new one in ``new`` of the staging directory, and of the old one in ``kept``
-    volume: str = ""  # which of the journal's volumes its staging directory is in
+    old: Version | None = None  # the file or directory that is replaced or removed
+    number: str = "0"  # name of the new file in ``new`` of the staging directory, and of the old one in ``kept``
+    volume: str = ""  # the one of the journal's volumes with its staging directory
 
 
 class ModeChange(NamedTuple):
-    """A file or directory that gets other permissions and nothing else."""
+    """A file or directory that only gets other permissions."""
 
-    name: str  # of a directory with a slash at the end; of the folder itself that alone
+    name: str  # a directory ends with a slash; the folder itself is the slash alone
     inode: int
     old: int
     new: int
@@ -72,44 +72,44 @@ class ModeChange(NamedTuple):
 class Journal(Value):
     """A restore."""
 
-    folder: str  # real path of the folder that is restored into
-    place: str  # real path of the directory that the staging directory is in: the folder, or what it appears in
-    identity: Identity  # that directory
+    folder: str  # real path of the target folder
+    place: str  # real path of the staging directory's parent: the folder, or the directory in which it will appear
+    identity: Identity  # of that parent
     staging: str  # name of the staging directory
-    boot: str  # what tells one run of the machine from another: device numbers may change in between
+    boot: str  # id of the run of the machine: device numbers may change with the next one
     phase: str = PREPARING
-    # What is taken away first: a directory may take its name, or its directory go; then directories, outer ones first
+    # Removals first, as a directory may take the name or lose its own; then directories, outer ones first; then files
     steps: tuple[Step, ...] = ()
-    modes: tuple[ModeChange, ...] = ()  # permissions that are set
-    lent: tuple[ModeChange, ...] = ()  # read-only directories of this user that may be written to until the end
-    # Directories of the folder that there is a staging directory in, the folder itself first: files are moved within
-    # one file system
+    modes: tuple[ModeChange, ...] = ()  # permissions to set
+    lent: tuple[ModeChange, ...] = ()  # read-only directories of this user, made writable until the end
+    # Directories of the folder with a staging directory, the folder itself first: files are moved within one file
+    # system
     volumes: tuple[str, ...] = ("",)
-    emptied: tuple[str, ...] = ()  # directories that are removed once all is in place, inner ones first
-    note: dict[str, Any] | None = None  # what is to be remembered then, None for nothing
+    emptied: tuple[str, ...] = ()  # directories to remove once all is in place, inner ones first
+    note: dict[str, Any] | None = None  # to write to the index then, None for nothing
 
     def done(self) -> Journal:
-        """The same when the moves are over."""
+        """The journal after the moves."""
         return replace(self, phase=DONE, steps=(), modes=())
 
     def undone(self) -> Journal:
-        """The same when there is nothing left to do but to clear away."""
+        """The journal when only the remains are left to be cleared."""
         return replace(self.done(), emptied=(), note=None)
 
     def made(self) -> list[str]:
-        """The directories that are made, inner ones first."""
+        """The directories to make, inner ones first."""
         return [step.name.rstrip("/") for step in reversed(self.steps) if step.name.endswith("/")]
 
     def names(self) -> list[str]:
-        """Of all that comes to be in the folder or goes, before it is done."""
+        """The paths of all steps: everything that appears in the folder or is removed, until it is done."""
         return [step.name.rstrip("/") for step in self.steps]
 
     def staged(self, volume: str, *inside: str) -> str:
-        """The path in the folder of a volume's staging directory, or of what is inside."""
+        """The path in the folder of a volume's staging directory, or of something inside."""
         return "/".join(filter(None, (volume, self.staging, *inside)))
 
     def is_at(self, status: os.stat_result) -> bool:
-        """A directory is the one that the staging directory is in."""
+        """True if a directory is the parent of the staging directory."""
         same_device = status.st_dev == self.identity.device or self.boot != boot_id()
         return status.st_ino == self.identity.inode and same_device
 
@@ -120,7 +120,7 @@ def dump_journal(journal: Journal) -> bytes:
 
 
 def load_journal(data: bytes) -> Journal:
-    """Read what :func:`dump_journal` gave; ValueError where it is something else, or was damaged."""
+    """Read the bytes of :func:`dump_journal`; ValueError for others, or if damaged."""
     body = data[data.find(b"\n") + 1 :]
     if not data.startswith(_head(body)):
         raise ValueError("damaged, or of another version")
@@ -132,7 +132,7 @@ def load_journal(data: bytes) -> Journal:
             for name, new, old, *where in known["steps"]
         )
         for changes in ("modes", "lent"):
-            known[changes] = tuple(ModeChange(*each) for each in known[changes])
+            known[changes] = tuple(ModeChange(*fields) for fields in known[changes])
         for names in ("volumes", "emptied"):
             known[names] = tuple(known[names])
         journal = Journal(**known)
@@ -144,7 +144,7 @@ def load_journal(data: bytes) -> Journal:
 
 
 def _is_sound(journal: Journal) -> bool:
-    """Nothing in it leads out of its directory, or to anything there but what a restore has made or may change."""
+    """True if no path leads out of its directory, or to anything there that no restore makes or changes."""
     changes, paths = [*journal.modes, *journal.lent], (journal.folder, journal.place)
     names = [*journal.names(), *journal.emptied, *journal.volumes, *(step.volume for step in journal.steps)]
     names += [change.name.removesuffix("/") for change in changes]
@@ -177,7 +177,7 @@ class Record:
 
     def __init__(self, directory: Files, name: str) -> None:
         self.path = directory.path / f"{name}.json"
-        self.journal: Journal | None = None  # as it is there, with what is left to do
+        self.journal: Journal | None = None  # as on disk, with the remaining work
         self._directory = directory
         self._draft, self._lock = f"{name}.draft", f"{name}.lock"
 
@@ -187,30 +187,30 @@ class Record:
         self.journal = journal
 
     def read(self) -> Journal | None:
-        """The journal; None where it is gone, or is not this user's; ValueError where it makes no sense."""
+        """The journal; None if it is gone or not this user's, ValueError if it makes no sense."""
         try:
             found = self._directory.read(self.path.name, limit=_LARGEST, owner=user_id())
-        except OSError as error:  # one that another user has made in this place, by all likelihood root
+        except OSError as error:  # most likely made here by another user, such as root
             logger.warning("%s is passed over: %s", self.path, error)
             return None
         return None if found is None else load_journal(found.data)
 
     def remove(self) -> bool:
-        """Forget it: nothing is left to do. Returns whether that could be done."""
+        """Remove the journal, as nothing is left to do; true if that succeeded."""
         try:
             for name in (self.path.name, self._draft):
                 self._directory.clear(name)
         except OSError as error:
             logger.warning("%s could not be removed: %s", self.path, error)
             return False
-        return True  # should it come back with a power cut, whoever finds it has nothing to do either
+        return True  # if a power cut brings it back, there is nothing to do for it either
 
     def is_there(self) -> bool:
         return self._directory.look(self.path.name) is not None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the restore, whose file goes when there is nothing left to remember; else TimeoutError."""
+        """Hold the lock of the restore, or raise TimeoutError; its file is removed if no journal is left."""
         with locked_in(self._directory, self._lock, patience=0):
             try:
                 yield
@@ -221,7 +221,7 @@ class Record:
 
 
 def list_records() -> list[Record]:
-    """Of all restores of this user that are under way or were cut off."""
+    """The records of all restores of this user that are under way or were interrupted."""
     try:
         return _records(Files(_place()), ".json")
     except (FileNotFoundError, NotADirectoryError):
@@ -233,7 +233,7 @@ def list_records() -> list[Record]:
 
 @contextlib.contextmanager
 def begin_record(journal: Journal) -> Iterator[Record]:
-    """Write down a restore that begins, holding its lock for as long as the block runs."""
+    """Record a restore that begins, and hold its lock for the length of the block."""
     record = Record(Files(_place()), os.urandom(16).hex())
     with record.locked():
         record.write(journal)
@@ -242,7 +242,7 @@ def begin_record(journal: Journal) -> Iterator[Record]:
 
 @contextlib.contextmanager
 def start_lock() -> Iterator[None]:
-    """Keep other processes of this user from beginning a restore at the same moment."""
+    """Keep other processes of this user from beginning a restore during the block."""
     make_directory(_place(), keep_owner=True)
     directory = Files(_place(), keep_owner=True)
     with contextlib.ExitStack() as stack:
@@ -251,7 +251,7 @@ def start_lock() -> Iterator[None]:
             stack.enter_context(locked_in(directory, "lock"))
         except TimeoutError as error:
             raise ColonyMemoryError(f"another restore is about to begin: {error}; try again") from error
-        # Processes that were killed have left locks and drafts of restores that never began, or had ended.
+        # Killed processes leave locks and drafts of restores that had not begun, or had ended.
         for record in _records(Files(_place()), ".lock"):
             if not record.is_there():
                 with contextlib.suppress(TimeoutError), record.locked():

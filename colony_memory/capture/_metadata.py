@@ -1,4 +1,4 @@
-"""The documents that say what text cannot: other bytes, empty directories, links, permissions, times.
+"""The documents for everything but text: other bytes, empty directories, links, permissions, times.
 
 Permissions and times have one of their own, ``.colony-memory/attributes.json``, so that they can change without all
 other bytes being read. Both are canonical JSON in the form::
@@ -9,7 +9,7 @@ other bytes being read. Both are canonical JSON in the form::
     {"format": "colony-memory/folder/1", "modes": {"bin/run.sh": "755", "notes/": "750"},
      "times": {"a.md": 1795766400000000000}}
 
-A reader that does not know it still gets every text file.
+A reader that does not know them still gets every text file.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ METADATA_NAME, METADATA_NAMES = RECORD_NAME, RECORDS
 
 
 class Metadata(Value):
-    """All of a folder but its text files."""
+    """Everything in a folder but its text files."""
 
-    files: dict[str, bytes] = field(default_factory=dict)  # content of the files that no text can hold
-    empty_dirs: tuple[str, ...] = ()  # directories that nothing is in
+    files: dict[str, bytes] = field(default_factory=dict)  # content of the files that are not text
+    empty_dirs: tuple[str, ...] = ()
     executable: frozenset[str] = frozenset()  # files that their owner may execute
     masked: tuple[str, ...] = ()  # files in which secrets were masked before they were saved, sorted
-    links: dict[str, str] = field(default_factory=dict)  # symbolic links, with what they say
-    modes: dict[str, int] = field(default_factory=dict)  # permission bits, of directories with a slash at the end
+    links: dict[str, str] = field(default_factory=dict)  # symbolic links, with their targets
+    modes: dict[str, int] = field(default_factory=dict)  # permission bits; names of directories end with a slash
     times: dict[str, int] = field(default_factory=dict)  # of change, in nanoseconds since 1970, under the same names
-    left_out: dict[str, str] = field(default_factory=dict)  # what is not in the snapshot and should be, with the reason
-    # Of that, what never stood still or could not be read; a directory stands for all that is in it.
+    left_out: dict[str, str] = field(default_factory=dict)  # names missing from the snapshot, with the reasons
+    # Those of them that were never quiet, or unreadable; a directory stands for everything in it.
     unread: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
@@ -53,16 +53,16 @@ class Metadata(Value):
 
 
 def dump_metadata(metadata: Metadata, files: Mapping[str, bytes] | None = None) -> str:
-    """The text of one document that says all of it, with these files in the place of its own."""
+    """The text of the one document for all of it, with ``files`` in the place of its own, if given."""
     record = {"empty_dirs": sorted(metadata.empty_dirs), "executable": sorted(metadata.executable), "files": {}}
     files = dict(sorted((metadata.files if files is None else files).items()))
-    # In pieces, so that of large files no more copies are made than need be.
+    # In pieces, to make no needless copies of large files.
     pieces = record_pieces(canonical({**record, "format": FORMAT, **_optional(metadata)}), files)
     return "".join(str(piece, "utf-8", "surrogatepass") for piece, _ in pieces)
 
 
 def describe(metadata: Metadata) -> dict[str, str]:
-    """The documents that say it, by name; none where there is nothing to say."""
+    """The documents for it, by name; none if it is empty."""
     others = replace(metadata, modes={}, times={})
     found = {METADATA_NAME: dump_metadata(others)} if others else {}
     if metadata.modes or metadata.times:
@@ -72,12 +72,12 @@ def describe(metadata: Metadata) -> dict[str, str]:
 
 def dump_attributes(modes: Mapping[str, int], times: Mapping[str, int]) -> str:
     """The text of the document of permissions and times."""
-    said = _optional(Metadata(modes={**modes}, times={**times}))
-    return canonical({"format": FORMAT, **said}).decode("utf-8", "surrogatepass")
+    fields = _optional(Metadata(modes={**modes}, times={**times}))
+    return canonical({"format": FORMAT, **fields}).decode("utf-8", "surrogatepass")
 
 
 def _optional(metadata: Metadata) -> dict[str, object]:
-    """The fields that say something: without, snapshots from before there were these fields stay as they are."""
+    """The later fields, without empty ones: so documents from before there were these fields stay the same."""
     found = {
         "left_out": metadata.left_out,
         "links": metadata.links,
@@ -90,7 +90,7 @@ def _optional(metadata: Metadata) -> dict[str, object]:
 
 
 def load_metadata(text: str) -> Metadata:
-    """Read the document, unknown fields passed over; SnapshotCorrupt where it is none, UnsupportedFormat of another."""
+    """Read the document, ignoring unknown fields: SnapshotCorrupt if malformed, UnsupportedFormat if of another."""
     try:
         parsed = load_object(text)
     except ValueError as error:
@@ -114,23 +114,23 @@ def load_metadata(text: str) -> Metadata:
     for name, time in metadata.times.items():
         if not _EARLIEST <= time <= _LATEST:
             raise _corrupt(f"has a time of {name!r} that no file system holds")
-    for one, other in (("empty_dirs", "files"), ("links", "files"), ("links", "empty_dirs")):
-        if both := {*getattr(metadata, one)}.intersection(getattr(metadata, other)):
-            raise _corrupt(f"has {min(both)!r} both in {one!r} and in {other!r}")
+    for field_name, other_name in (("empty_dirs", "files"), ("links", "files"), ("links", "empty_dirs")):
+        if both := {*getattr(metadata, field_name)}.intersection(getattr(metadata, other_name)):
+            raise _corrupt(f"has {min(both)!r} both in {field_name!r} and in {other_name!r}")
     return metadata
 
 
 def at_known_times(attributes: str, known: str) -> str:
-    """The document of permissions and times, with the times of an earlier one for what is in both."""
+    """The document of permissions and times, with times from an earlier one for the names in both."""
     try:
         now, before = load_metadata(attributes), load_metadata(known) if known else Metadata()
-    except SnapshotCorrupt:  # somebody has changed what was kept of it
+    except SnapshotCorrupt:  # somebody changed the copy in the index
         return attributes
     return dump_attributes(now.modes, {name: before.times.get(name, time) for name, time in now.times.items()})
 
 
 def described_by(documents: Mapping[str, str]) -> Metadata:
-    """The metadata in the documents beside the files' own; raises SnapshotCorrupt where one is malformed."""
+    """The metadata in the documents about the folder; raises SnapshotCorrupt if one is malformed."""
     metadata = load_metadata(documents[METADATA_NAME]) if METADATA_NAME in documents else Metadata()
     if ATTRIBUTES_NAME in documents:
         more = load_metadata(documents[ATTRIBUTES_NAME])
@@ -139,7 +139,7 @@ def described_by(documents: Mapping[str, str]) -> Metadata:
 
 
 def split_documents(documents: Mapping[str, str]) -> tuple[dict[str, str | bytes], Metadata]:
-    """Every file with its content, and the metadata; SnapshotCorrupt where that is malformed, or contradicts them."""
+    """Every file with its content, and the metadata; SnapshotCorrupt if that is malformed or contradicts them."""
     texts = {name: text for name, text in documents.items() if name not in METADATA_NAMES}
     metadata = described_by(documents)
     for name in [*metadata.files, *metadata.empty_dirs, *metadata.links]:
@@ -149,39 +149,39 @@ def split_documents(documents: Mapping[str, str]) -> tuple[dict[str, str | bytes
 
 
 def encode_text(content: str | bytes) -> bytes:
-    """The bytes of a file. A lone surrogate, which UTF-8 has no bytes for, becomes three of its own."""
+    """The bytes of a file; a lone surrogate, which is not valid in UTF-8, becomes three bytes."""
     return content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
 
 
 class Contents(Value):
-    """The entries of a snapshot of a folder, each with its path, sorted. This is the one count of files."""
+    """The entries of a snapshot of a folder, as sorted paths: every count of files comes from here."""
 
     texts: tuple[str, ...]  # files that are text
-    others: tuple[str, ...] = ()  # and that are not: in the document that describes the folder, which is no file itself
-    links: Mapping[str, str] = field(default_factory=dict)  # with what they say
+    others: tuple[str, ...] = ()  # other files: these are in the document about the folder, itself not counted
+    links: Mapping[str, str] = field(default_factory=dict)  # with their targets
     empty_dirs: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Every file, links among them: what a restore writes beside folders."""
+        """Every file, including links: everything that a restore writes except directories."""
         return tuple(sorted((*self.texts, *self.others, *self.links)))
 
 
 def contents_of(documents: Mapping[str, str]) -> Contents:
-    """The files that these documents are on a disk; raises SnapshotCorrupt as :func:`split_documents` does."""
+    """The entries of documents on a disk; raises SnapshotCorrupt as :func:`split_documents`."""
     metadata = split_documents(documents)[1]
     texts = sorted(name for name in documents if name not in METADATA_NAMES)
     links = dict(sorted(metadata.links.items()))
     return Contents(tuple(texts), tuple(sorted(metadata.files)), links, tuple(sorted(metadata.empty_dirs)))
 
 
-# --- one memory beside another, file by file
+# --- two memories compared, file by file
 
 
 def view_files(documents: Mapping[str, str]) -> dict[str, str]:
-    """Each file under its name with its content, bytes that are no text one character each; others beside them."""
+    """Each file with its content, other bytes as one character each; also directories, executable bits and links."""
     files, metadata = split_documents(documents)
-    view = {name: data if isinstance(data, str) else data.decode("latin-1") for name, data in files.items()}
+    view = {name: content if isinstance(content, str) else content.decode("latin-1") for name, content in files.items()}
     view |= dict.fromkeys((f"{name}/" for name in metadata.empty_dirs), "")
     view |= dict.fromkeys((f"{name} (executable)" for name in metadata.executable), "")
     return view | {f"{name} (link)": target for name, target in metadata.links.items()}
@@ -190,12 +190,12 @@ def view_files(documents: Mapping[str, str]) -> dict[str, str]:
 def compare_files(
     before: Mapping[str, str], after: Mapping[str, str], *, instead: Mapping[str, str] | None = None
 ) -> SnapshotDiff:
-    """The changes from one memory to another, by :func:`view_files`; ``instead`` has contents that stand for others."""
+    """The changes from one memory to another, by :func:`view_files`; ``instead`` replaces contents of ``after``."""
     from colony_memory._diff import SnapshotDiff, compare
 
     (files, old), (others, new) = split_documents(before), split_documents(after)
     found = compare(view_files(before), {**view_files(after), **(instead or {})})
-    # That a file is executable is told where it is on both sides; else it comes and goes with the file.
+    # An executable bit counts by itself for files on both sides; else it comes and goes with the file.
     marked = old.executable ^ new.executable
     own = {*files, *others}
     silent = {f"{name} (executable)" for name in marked if (name in files) != (name in others)} - own
@@ -209,7 +209,7 @@ def compare_files(
 
 
 def git_files(documents: Mapping[str, str], *, modes: bool = True) -> dict[str, File]:
-    """Each file and link as git has it: no empty directories, and without ``modes`` no file that is executable."""
+    """Each file and link as git has it: no empty directories, and without ``modes`` no executable files."""
     from colony_memory._diff import EXECUTABLE, LINK, PLAIN, File
 
     files, metadata = split_documents(documents)
@@ -219,12 +219,12 @@ def git_files(documents: Mapping[str, str], *, modes: bool = True) -> dict[str, 
 
 
 def differ_in_times_only(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Two memories are the same but for the times of change of their files, or the same altogether."""
+    """True if two memories are the same, but perhaps for the times of change of their files."""
     (files, metadata), (others, more) = split_documents(one), split_documents(other)
     return files == others and replace(metadata, times={}) == replace(more, times={})
 
 
-# --- what is malformed
+# --- checks of fields
 
 
 def _corrupt(what: str) -> SnapshotCorrupt:
@@ -249,7 +249,7 @@ def _mapping(parsed: dict[str, Any], key: str, kind: type[_Value]) -> dict[str, 
 
 
 def _mode(name: str, mode: str) -> int:
-    # Three digits: what makes a program run as somebody else never comes out of a vault.
+    # Three digits: the bits that make a program run as somebody else never come out of a vault.
     if not _MODE.fullmatch(mode):
         raise _corrupt(f"has permissions of {name!r} that are not three octal digits")
     return int(mode, 8)

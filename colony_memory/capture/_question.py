@@ -1,8 +1,8 @@
-"""May what a restore displaces go? Saved is asked of content, and after it was moved aside; in use of the system.
+"""The checks of displaced files: each is saved, by its content once it is moved aside, and not in use, by the system.
 
-A snapshot is read once, and only where those asked before it did not have everything. What another process has open to
-write to, has mapped, or holds a lock on is not replaced unasked, an SQLite database also where this process has it
-open. Where such a file is no text, nothing else of its directory changes but notes.
+A snapshot is read at most once, and only if those before it lack something. A file that another process has open for
+writing, mapped or locked is not replaced unasked; nor is an SQLite database that this process has open. If such a file
+is not text, nothing else in its directory is replaced but notes.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     Contents = Mapping[str, str | bytes]
 
 _LARGEST_TEXT = 1 << 26  # bytes of a file that is compared line by line
-_START = 4096  # bytes by which a file is known for text
+_START = 4096  # bytes from the start of a file that tell if it is text
 
 
 class Unsaved(ColonyMemoryError):
-    """Files that a restore would replace or take away, ``names``, are saved nowhere."""
+    """Raised for files, ``names``, that a restore would replace or remove and that are saved nowhere."""
 
     def __init__(self, target: Path, names: list[str], why: str = "saved nowhere") -> None:
         be = "is" if len(names) == 1 else "are"
@@ -58,7 +58,7 @@ class Unsaved(ColonyMemoryError):
 
 
 class FileInUse(ColonyMemoryError):
-    """Files that a restore would change are open in a program: ``users`` has it for each."""
+    """Raised for files that a restore would change while they are open; ``users`` maps each to its program."""
 
     def __init__(self, target: Path, users: Mapping[str, str]) -> None:
         programs, names = listed(list(dict.fromkeys(users.values())), most=3), quoted(list(users))
@@ -70,20 +70,20 @@ class FileInUse(ColonyMemoryError):
 
 
 class Displaced(Value):
-    """A file that is replaced or taken away."""
+    """A file that is replaced or removed."""
 
     name: str  # path in the folder
-    reach: Reach  # where it is now: the folder, or where it was moved aside
+    reach: Reach  # its present place: the folder, or a staging directory
     at: str  # path there
     status: os.stat_result
 
     @property
     def where(self) -> tuple[Directory, str]:
-        """The directory that it is in, and its name there."""
+        """The directory of the file, and its name there."""
         return self.reach.parent(self.at)
 
     def is_part_of(self, whole: Displaced | None) -> bool:
-        """A log or an index of that database, which is asked for with all that belongs to it."""
+        """True for a log or index of that database, which is compared together with it."""
         if whole is None or whole is self or not holds_database(*whole.where):
             return False
         if self.name.endswith(INDEX):
@@ -92,14 +92,14 @@ class Displaced(Value):
         return isinstance(data, bytes) and (reads_as_journal(self.name, data) or not any(data[:8]))
 
     def digest(self) -> str | None:
-        """Of its bytes, or of what a link says; None where it cannot be read: then nobody has it."""
+        """The digest of its bytes, or of a link's target; None if it cannot be read: then no snapshot has it."""
         try:
             return _digest(self.read())
         except OSError:
             return None
 
     def text(self) -> str | None:
-        """Its text; None of what is no text, or too large."""
+        """Its text; None if it is not text, or too large."""
         if is_file(self.status) and self.status.st_size <= _LARGEST_TEXT:
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 data = self.read()
@@ -107,7 +107,7 @@ class Displaced(Value):
         return None
 
     def read(self) -> bytes | str:
-        """Its bytes, or what a link says."""
+        """Its bytes, or a link's target."""
         directory, name = self.where
         if is_link(self.status):
             return directory.read_link(name)
@@ -116,12 +116,12 @@ class Displaced(Value):
 
 
 class Holding(Record):
-    """A snapshot that is asked for what is displaced."""
+    """A snapshot that may have the displaced files."""
 
     snapshot_id: str
-    read: Callable[[], Mapping[str, str]]  # gives its documents, as a restore into this folder would have them
-    proven: frozenset[str] = frozenset()  # digests of files that are in it for certain, known without reading it
-    fresh: bool = False  # it was saved just now, so that nobody need be asked whether it is listed
+    read: Callable[[], Mapping[str, str]]  # gives its documents as they would be restored into this folder
+    proven: frozenset[str] = frozenset()  # digests of files that it has for certain, known without reading it
+    fresh: bool = False  # it was saved just now, so that it is listed for certain
 
     @cached_property
     def contents(self) -> tuple[Contents, Metadata]:
@@ -133,59 +133,59 @@ class Holding(Record):
 
 
 class Question(Record):
-    """The question that stands before anything that a restore displaces is discarded."""
+    """The question of which displaced files are saved, to be answered before any is discarded."""
 
-    basis: Holding | None = None  # the snapshot that the folder is based on, None where it is not known
-    others: tuple[Holding, ...] = ()  # the other snapshots that are asked, in that order
-    # Is given the ids of those on which the answer rests, and says whether they are still listed
+    basis: Holding | None = None  # the snapshot that the folder is based on, None if unknown
+    others: tuple[Holding, ...] = ()  # the other snapshots to search, in that order
+    # Takes the ids of the snapshots on which the answer rests, and is true if all are still listed
     confirm: Callable[[Collection[str]], bool] = field(default=lambda _: True)
-    saving: bool = False  # what none of them has is going to be saved first: nothing stands against it
-    why: dict[str, str] = field(default_factory=dict, init=False)  # for each file that was asked for, where it is
+    saving: bool = False  # files in no snapshot will be saved first, so that none counts as unsaved
+    why: dict[str, str] = field(default_factory=dict, init=False)  # for each file in question, where it is saved
     restored: tuple[Contents, Metadata] = field(default_factory=lambda: ({}, Metadata()))
     _used: set[str] = field(default_factory=set, init=False)
 
     def unsaved(self, displaced: Iterable[Displaced]) -> list[str]:
-        """Names of what none of them has, sorted; what cannot be read is with none."""
+        """Names of the files that no snapshot has, sorted; unreadable files are among them."""
         self._used.clear()
-        found = {each.name: each for each in displaced if each.status.st_size}
-        left = {name: each for name, each in found.items() if not each.is_part_of(found.get(whole_of(name)))}
-        digests = {name: digest for name, each in left.items() if (digest := each.digest()) is not None}
+        found = {file.name: file for file in displaced if file.status.st_size}
+        remaining = {name: file for name, file in found.items() if not file.is_part_of(found.get(whole_of(name)))}
+        digests = {name: digest for name, file in remaining.items() if (digest := file.digest()) is not None}
         target = _digests(*self.restored)
-        self._take(left, "the snapshot has it", lambda each: digests.get(each.name) in target)
-        self._take(left, "the snapshot has all its lines", lambda each: self._has_lines(each, None))
+        self._check_off(remaining, "the snapshot has it", lambda file: digests.get(file.name) in target)
+        self._check_off(remaining, "the snapshot has all its lines", lambda file: self._has_lines(file, None))
         for holding in filter(None, (self.basis, *self.others)):
-            self._ask(left, holding, digests)
-        self.why.update(dict.fromkeys(left, "it is saved first" if self.saving else "saved nowhere"))
-        return [] if self.saving else sorted(left)
+            self._ask(remaining, holding, digests)
+        self.why.update(dict.fromkeys(remaining, "it is saved first" if self.saving else "saved nowhere"))
+        return [] if self.saving else sorted(remaining)
 
     def require_saved(self, target: Path, displaced: Iterable[Displaced]) -> None:
-        """Raise Unsaved where none of them has something, or those that have it are not listed any more."""
+        """Raise Unsaved if a file is in no snapshot, or if a snapshot that has one is not listed any more."""
         unsaved = self.unsaved(displaced)
         if unsaved:
             raise Unsaved(target, unsaved)
         if self._used and not self.confirm(frozenset(self._used)):
             raise Unsaved(target, sorted(self.why), "in no snapshot that is still listed")
 
-    def _ask(self, left: dict[str, Displaced], holding: Holding, digests: Mapping[str, str]) -> None:
-        why, before = f"snapshot {holding.snapshot_id} has it", len(left)
-        self._take(left, why, lambda each: digests.get(each.name) in holding.proven)
-        if left:
+    def _ask(self, remaining: dict[str, Displaced], holding: Holding, digests: Mapping[str, str]) -> None:
+        why, before = f"snapshot {holding.snapshot_id} has it", len(remaining)
+        self._check_off(remaining, why, lambda file: digests.get(file.name) in holding.proven)
+        if remaining:
             files = holding.contents[0]
-            self._take(left, why, lambda each: digests.get(each.name) in holding.digests)
-            self._take(left, why, lambda each: _is_same_database(each, files.get(each.name)))
+            self._check_off(remaining, why, lambda file: digests.get(file.name) in holding.digests)
+            self._check_off(remaining, why, lambda file: _is_same_database(file, files.get(file.name)))
             if holding is self.basis:
-                since = f"the snapshot has all its lines that are not of {holding.snapshot_id}"
-                self._take(left, since, lambda each: self._has_lines(each, files.get(each.name)))
-        if len(left) < before and not holding.fresh:
+                why_lines = f"the snapshot has all its lines that are not of {holding.snapshot_id}"
+                self._check_off(remaining, why_lines, lambda file: self._has_lines(file, files.get(file.name)))
+        if len(remaining) < before and not holding.fresh:
             self._used.add(holding.snapshot_id)
 
-    def _take(self, left: dict[str, Displaced], why: str, has: Callable[[Displaced], bool]) -> None:
-        for name in [name for name, each in left.items() if has(each)]:
+    def _check_off(self, remaining: dict[str, Displaced], why: str, is_saved: Callable[[Displaced], bool]) -> None:
+        for name in [name for name, file in remaining.items() if is_saved(file)]:
             self.why[name] = why
-            del left[name]
+            del remaining[name]
 
     def _has_lines(self, displaced: Displaced, before: str | bytes | None) -> bool:
-        """The restored snapshot has every line of a text but those that were there before it was changed."""
+        """True if the restored snapshot has every line of a text, but for lines that its former version has."""
         text = displaced.text()
         if text is None or (before is not None and not isinstance(before, str)):
             return False
@@ -202,7 +202,7 @@ def _lines(text: str) -> frozenset[str]:
 
 
 def _is_same_database(displaced: Displaced, saved: str | bytes | None) -> bool:
-    """A database with its log comes to what was saved of it."""
+    """True if a database together with its log equals the saved one."""
     data = saved if isinstance(saved, bytes) else b""
     return is_database(data) and stat.S_ISREG(displaced.status.st_mode) and holds_same(*displaced.where, data)
 
@@ -213,7 +213,7 @@ def _digests(contents: Contents, metadata: Metadata) -> frozenset[str]:
 
 
 def _digest(content: str | bytes) -> str:
-    """Of a file, as the tree of a memory has it; a link has another, whatever it says."""
+    """The digest of a file, as in the tree of a memory; a link's differs from that of any file."""
     return sha256(content) if isinstance(content, bytes) else f"link:{content}"
 
 
@@ -221,48 +221,48 @@ def _digest(content: str | bytes) -> str:
 
 
 def find_users(reach: Reach, changing: Collection[str], databases: Collection[str]) -> dict[str, str]:
-    """The files ``changing``, ``databases`` among them, that a process has open, or whose store; with its name."""
-    there: dict[str, os.stat_result] = {}
-    for directory in sorted({parent for name in changing for parent in _stores_of(name)}):
-        with contextlib.suppress(OSError):  # it is not there yet, or not ours to look at
-            lead = f"{directory}/" if directory else ""
-            there |= {lead + name: status for name, status in reach.directory(directory).entries() if is_file(status)}
-    if not there:
+    """The files in ``changing`` that are open, or whose store is, with the process; ``databases`` are among them."""
+    statuses: dict[str, os.stat_result] = {}
+    for path in sorted({parent for name in changing for parent in _stores_of(name)}):
+        with contextlib.suppress(OSError):  # missing, or not readable for us
+            prefix = f"{path}/" if path else ""
+            statuses |= {prefix + name: status for name, status in reach.directory(path).entries() if is_file(status)}
+    if not statuses:
         return {}
     system, found, stores = open_files(), {}, {}
-    for name, status in there.items():
-        place, by = reach.parent(name), holder_of(system, name, status)
+    for name, status in statuses.items():
+        place, user = reach.parent(name), holder_of(system, name, status)
         may_be_lock = name in changing or not status.st_size or "lock" in place[1].lower()
-        if by is None and may_be_lock and not is_note(name):
-            by = _lock_holder(*place, WHOLE_FILE)
-        if by is not None and _is_of_store(*place):
-            stores[name.rpartition("/")[0]] = by
-        if by is None and name in databases:
-            by = os.getpid() if is_open_elsewhere(Identity.of(status)) else None
-            # The index first: in WAL mode, nothing else is locked by whoever only waits.
-            by = by or _lock_holder(place[0], place[1] + INDEX, INDEX_LOCKS) or _lock_holder(*place, DATABASE_LOCKS)
-        if by is not None and name in changing:
-            found[name] = by
+        if user is None and may_be_lock and not is_note(name):
+            user = _lock_holder(*place, WHOLE_FILE)
+        if user is not None and _is_of_store(*place):
+            stores[name.rpartition("/")[0]] = user
+        if user is None and name in databases:
+            user = os.getpid() if is_open_elsewhere(Identity.of(status)) else None
+            # The index first: an idle user of a database in WAL mode locks nothing else.
+            user = user or _lock_holder(place[0], place[1] + INDEX, INDEX_LOCKS) or _lock_holder(*place, DATABASE_LOCKS)
+        if user is not None and name in changing:
+            found[name] = user
     for name in changing:
-        store = next((each for each in _stores_of(name) if each in stores), None)
+        store = next((path for path in _stores_of(name) if path in stores), None)
         if store is not None and not is_note(name) and (store or name not in databases):
             found.setdefault(name, stores[store])
-    return {name: name_process(by) for name, by in sorted(found.items())}
+    return {name: name_process(user) for name, user in sorted(found.items())}
 
 
 def _stores_of(name: str) -> tuple[str, ...]:
-    """The directories whose stores a file is of: those above it, the folder itself only where it is right in it."""
+    """The directories whose stores include a file: those above it; the folder itself only if directly in it."""
     return tuple(parents_of(name)) or ("",)
 
 
 def _is_of_store(directory: Directory, name: str) -> bool:
-    """A file that is open is one of several: no text, and no SQLite database, which is whole by itself."""
+    """True if an open file is one of a store's: neither text nor an SQLite database, which is complete by itself."""
     if holds_database(directory, whole_of(name)):
         return False
     try:
         with directory.file(name) as (descriptor, _):
             start = read_start(descriptor, _START)
-        codecs.getincrementaldecoder("utf-8")().decode(start)  # a character may be cut at the end
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # the last character may be incomplete
     except (OSError, UnicodeDecodeError):
         return True
     return not start or b"\0" in start

@@ -1,6 +1,6 @@
-"""The bytes of one file as they were at one moment; of one with holes, what is not zero in it.
+"""The bytes of one file at one moment; of a file with holes, the parts that are not zero.
 
-Of that a snapshot has a line before that says how long the file is and where the parts go.
+A snapshot has those behind a line with the length of the file and the positions of the parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TRIES = 3
 LARGE = 1 << 16
 """Bytes from which on a file is a large one."""
-_STEP = 1 << 17  # memory of this size is used again
+_STEP = 1 << 17  # blocks of this size are reused by the allocator
 _AT_ONCE = 1 << 30  # some systems refuse to read more
 _SPARSE_STEP, _PAGE = 1 << 20, 1 << 12
 
@@ -38,7 +38,7 @@ CHANGED = "changed each time that it was read"
 
 
 class NotSaved(Exception):
-    """A file that cannot be read whole, with what beside it is a part of it; the text is the reason."""
+    """Raised for a file that cannot be read as a whole, with the companions that are its parts; says why."""
 
     def __init__(self, reason: str, *, parts: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
@@ -46,7 +46,7 @@ class NotSaved(Exception):
 
 
 class TooLarge(Exception):
-    """It has more bytes than there is room for: so many."""
+    """Raised for a file with more bytes, ``size``, than there is room for."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"too large, {size} bytes")
@@ -56,15 +56,15 @@ class TooLarge(Exception):
 class Contents(Value):
     """The contents of a file."""
 
-    data: bytes | bytearray  # of an SQLite database what all its committed transactions give
+    data: bytes | bytearray  # of an SQLite database, with all committed transactions
     status: os.stat_result
     is_database: bool = False
-    parts: tuple[str, ...] = ()  # files beside it that are in `data` too
-    note: str = ""  # what is odd about it
+    parts: tuple[str, ...] = ()  # companions whose data is in `data`
+    note: str = ""  # a remark for the user
 
 
 def read_plain(descriptor: int, status: os.stat_result, *, limit: int, size: int | None = None) -> Contents:
-    """Read a file, no more than ``size`` bytes of it, as it was when that began: NotSaved, TooLarge, OSError."""
+    """Read up to ``size`` bytes of a file as it was when the reading began: NotSaved, TooLarge, OSError."""
     if size is None and room_of(status) < status.st_size:
         sparse = read_sparse(descriptor, limit=limit)
         if sparse.size - len(sparse) >= HOLES:
@@ -80,9 +80,9 @@ def read_plain(descriptor: int, status: os.stat_result, *, limit: int, size: int
 
 
 def read_bytes(descriptor: int, *, limit: int, size: int | None = None) -> bytes | bytearray | None:
-    """The bytes that a file has now, no more than ``size``; None where it shrank meanwhile."""
-    there = os.fstat(descriptor).st_size
-    size = there if size is None else min(size, there)
+    """The present bytes of a file, up to ``size``; None if it shrank meanwhile, TooLarge above ``limit``."""
+    available = os.fstat(descriptor).st_size
+    size = available if size is None else min(size, available)
     if size > limit:
         raise TooLarge(size)
     data = read_range(descriptor, size, 0)
@@ -90,7 +90,7 @@ def read_bytes(descriptor: int, *, limit: int, size: int | None = None) -> bytes
 
 
 def still_holds(descriptor: int, data: bytes | bytearray) -> bool:
-    # The seams lie elsewhere than those of the first reading, whose pieces could fit twice.
+    # The blocks begin elsewhere than in the first reading: both could be torn in the same way at the same seams.
     start, end = 0, _STEP // 3
     while start < len(data):
         expected = data[start:end]
@@ -105,7 +105,7 @@ def read_start(descriptor: int, size: int) -> bytes:
 
 
 def read_range(descriptor: int, size: int, position: int) -> bytes | bytearray:
-    """As many bytes as there are, which some file systems give piece by piece."""
+    """Up to ``size`` bytes from a position, also from file systems that give them piece by piece."""
     more = _read_at(descriptor, min(size, _AT_ONCE), position)
     if len(more) in (0, size):
         return more
@@ -126,7 +126,7 @@ else:  # pragma: no cover - chosen by the platform
 
 
 def read_sparse(descriptor: int, *, limit: int | None = None) -> Sparse:
-    """A file, read where it has no holes; TooLarge where more than ``limit`` of it is none."""
+    """Read a file except for its holes; TooLarge if more than ``limit`` bytes are not zero."""
     size = os.fstat(descriptor).st_size
     parts: list[tuple[int, bytearray]] = []
     total = 0
@@ -149,13 +149,13 @@ def read_sparse(descriptor: int, *, limit: int | None = None) -> Sparse:
 
 
 def _filled(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """The ranges of a file that are no holes, by whole pages, as far as the system tells."""
+    """The ranges of a file outside holes, in whole pages, as far as the system tells."""
     at = 0
     while at < size:
         try:
             start = os.lseek(descriptor, at, os.SEEK_DATA) // _PAGE * _PAGE
             end = os.lseek(descriptor, start, os.SEEK_HOLE)
-        except (OSError, AttributeError):  # there is nothing but a hole any more, or the system does not tell
+        except (OSError, AttributeError):  # only a hole is left, or the system does not tell
             if hasattr(os, "SEEK_DATA"):
                 return
             start, end = at, size
@@ -167,7 +167,7 @@ def _filled(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 class Sparse(bytes):
-    """A file with holes, as a snapshot has it; ValueError where the bytes are none."""
+    """A file with holes in the form of a snapshot; ValueError for bytes in another form."""
 
     size: int
     parts: tuple[tuple[int, int], ...]
@@ -205,7 +205,7 @@ class Sparse(bytes):
 
 
 def room_of(status: os.stat_result) -> int:
-    """How many bytes of a file there are to be read: what is in holes is none."""
+    """The bytes of a file to read: those outside holes."""
     blocks = getattr(status, "st_blocks", None)
     room = status.st_size if blocks is None else blocks * 512
     return room if status.st_size - room >= HOLES else status.st_size
@@ -223,16 +223,16 @@ def as_content(data: bytes | bytearray) -> str | bytes:
         return data
     with contextlib.suppress(UnicodeDecodeError):
         return data.decode("utf-8")
-    # That it begins like one with holes must not make it one.
+    # A plain file that begins like one with holes must not be taken for one.
     return Sparse(b"%s%d 0 %d\n%s" % (MAGIC, len(data), len(data), data)) if data.startswith(MAGIC) else bytes(data)
 
 
 def up_to_last_line(data: bytes) -> tuple[bytes, str]:
-    """The part to save of a file that had these bytes, and more behind them a moment later; and a note on it."""
+    """The part to save of a file that had these bytes, then more, and a note about it."""
     lines = data[: data.rfind(b"\n") + 1]
     if lines and isinstance(as_content(lines), str):
         return lines, f"grew while it was read: saved up to its last whole line, {len(lines)} B"
-    # There are no lines to cut at, and this is what it was at one moment.
+    # Without lines to cut at, it is saved as it was at one moment.
     return data, "grew while it was read: saved as it was when that began"
 
 
@@ -246,7 +246,7 @@ def reason_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-# --- names and beginnings of SQLite's files
+# --- SQLite's files: names and first bytes
 
 
 def is_database(data: bytes | bytearray) -> bool:
@@ -260,12 +260,12 @@ def holds_database(directory: Directory, name: str) -> bool:
 
 
 def companions_of(name: str) -> tuple[str, ...]:
-    """The names of the files beside a database that are a part of it while it is open."""
+    """The names of the files next to a database that are a part of it while it is open."""
     return tuple(name + suffix for suffix in COMPANIONS)
 
 
 def holds_text(name: str, status: os.stat_result) -> bool:
-    """A file that may be beside a database holds what somebody wrote: an index does not, nor an empty log."""
+    """True if a companion of a database has data of its own: an index has none, nor has an empty log."""
     return status.st_size > 0 and not name.endswith(INDEX)
 
 

@@ -1,4 +1,4 @@
-"""A folder between its files and its documents: searched for secrets, compared with its index, and turned into text."""
+"""The survey of a folder that was read: searched for secrets, compared with its index, and turned into documents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._reading import Found
     from colony_memory.capture.index import FolderIndex
 
-# What somebody took away is in no other snapshot for this one.
+# Reasons for names that are gone, so that no other snapshot has them in the place of this one.
 _GONE = (VANISHED, NO_FILE, VAULT)
 
 
@@ -43,15 +43,15 @@ class _File(Record):
 
     is_text: bool  # it is a document of its own
     digest: str  # empty without an index
-    clean: str = ""  # the version of the rules by which no likely secret is in it
-    pieces: str = ""  # of a large one, those in which none is
+    clean: str = ""  # version of the rules by which it has no likely secret
+    pieces: str = ""  # of a large file, those without one
     is_masked: bool = False
 
 
 class Survey:
-    """Everything that is to be saved of a folder; SecretsFound where likely secrets stop it, or cannot be masked.
+    """Everything to save of a folder; raises SecretsFound if likely secrets stop it, or cannot be masked.
 
-    With an index, ``digests`` are those of the documents, of which ``tree`` is made; empty where only reading tells.
+    With an index, ``digests`` are those of the documents, and ``tree`` that of all; empty if only reading them tells.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Survey:
         self._attributes = self._described = ""
         self._documents: dict[str, str] = {}
         self.findings: tuple[SecretFinding, ...] = ()
-        # No file that the index knows to be clean has a likely secret in its name.
+        # A file that the index knows to be clean has no likely secret in its path.
         clean = {parent for name in found.unread for parent in parents_of(name)}
-        names = [*found.contents, *found.tree.directories, *(each.name for each in found.tree.left_out)]
+        names = [*found.contents, *found.tree.directories, *(entry.name for entry in found.tree.left_out)]
         self._take_in({}, [name for name in names if name not in clean])
         self.digests = {} if index is None else self._known_digests()
         self.tree = self._tree_of(self.digests) if self.digests else ""
@@ -80,7 +80,7 @@ class Survey:
     @property
     def acted_on(self) -> tuple[SecretFinding, ...]:
         """The likely secrets that nobody has allowed."""
-        return tuple(each for each in self.findings if not is_allowed(each, self._allowed))
+        return tuple(finding for finding in self.findings if not is_allowed(finding, self._allowed))
 
     @property
     def masked(self) -> tuple[str, ...]:
@@ -101,14 +101,14 @@ class Survey:
         return {**self._files, **{name: row for name, (_, row) in self.found.unread.items()}}
 
     def read_rest(self) -> None:
-        """Read what was passed over. What has changed meanwhile is as it is now."""
+        """Read the files that were skipped, with any changes made meanwhile."""
         known = {name: row for name, (_, row) in self.found.unread.items()}
         self.found.within_reach(self.found.read_rest, None)
         self._take_in(known, [])
 
     @property
     def fresh(self) -> dict[str, str | bytes]:
-        """Everything that was read, as long as the digests of all are known, with what describes the folder."""
+        """The content of all files that were read and, if all digests are known, the documents about the folder."""
         described = {METADATA_NAME: self._described} if METADATA_NAME in self.digests else {}
         return {**self.found.contents, **described, **({ATTRIBUTES_NAME: self._attributes} if self._attributes else {})}
 
@@ -116,7 +116,7 @@ class Survey:
         if self._documents:
             return self._documents
         others, documents, files = self._others(), self._documents, dict[str, bytes]()
-        # Taken out one by one: large files should not stand twice in memory.
+        # Popped one by one, to have no large file in memory twice.
         for name in sorted(self.found.contents):
             content = self.found.contents.pop(name)
             if isinstance(content, str) and name in self._files and self._files[name].is_text:
@@ -146,22 +146,22 @@ class Survey:
         for name, status in found.parts.items():
             rows[name] = Row.of(status, PART, began=sys.maxsize, is_text=False)
         for name, row in index.rows.items():
-            # Readers of a database come and go, and with them what holds nothing.
+            # Companions without data come and go with the readers of a database.
             if row.digest == PART and name not in rows and (name.endswith(INDEX) or not row.size):
-                whole = rows.get(whole_of(name))
-                if whole is not None and whole.is_database:
+                database = rows.get(whole_of(name))
+                if database is not None and database.is_database:
                     rows[name] = row
         described = document_digest(self._described) if self._described else ""
         index.update(rows=rows, described=described, attributes=self._attributes)
 
     def _take_in(self, known: Mapping[str, Row], names: list[str]) -> None:
-        """Search what has been read for secrets, unless it is what was searched before, and take its digests."""
+        """Take the digests of files just read, and search those for secrets that differ from their ``known`` rows."""
         contents, files = self.found.contents, self._files
         fresh = {name: contents[name] for name in contents if name in self.found.fresh or name not in files}
         self.found.fresh.clear()
-        gone = {*fresh, *(files.keys() - contents.keys())}
-        self.findings = tuple(each for each in self.findings if each.name not in gone)
-        self._files = files = {name: file for name, file in files.items() if name not in gone}
+        dropped = {*fresh, *(files.keys() - contents.keys())}
+        self.findings = tuple(finding for finding in self.findings if finding.name not in dropped)
+        self._files = files = {name: file for name, file in files.items() if name not in dropped}
         searched = dict[str, str | bytes]()
         for name, content in fresh.items():
             is_text = isinstance(content, str) and name not in METADATA_NAMES
@@ -176,9 +176,9 @@ class Survey:
         links, pieces = self.found.tree.links if names else {}, None
         if self.index is not None:
             rows = [self.index.rows[name] for name in searched.keys() & self.index.rows.keys()]
-            pieces = Pieces(each for row in rows for each in row.pieces.split())
+            pieces = Pieces(digest for row in rows for digest in row.pieces.split())
         findings = judge_secrets(searched, self._secrets, self._allowed, names, links, pieces=pieces, depth=5)
-        suspicious = {*shown_names(searched), *(each.name for each in findings)}
+        suspicious = {*shown_names(searched), *(finding.name for finding in findings)}
         for name, content in searched.items():
             file = files[name]
             file.clean = "" if name in suspicious else RULES
@@ -188,7 +188,7 @@ class Survey:
         self.findings += findings
 
     def _known_digests(self) -> dict[str, str]:
-        """The digests of which the tree is made; none where a file has the name of what describes the folder."""
+        """The digests for the tree; none if a file has the name of a document about the folder."""
         others, every = self._others(), self._all
         files = {name: of_file(file.digest) for name, file in every.items() if not file.is_text}
         if not files.keys().isdisjoint(METADATA_NAMES):
@@ -200,19 +200,19 @@ class Survey:
         return digests
 
     def _tree_of(self, digests: dict[str, str]) -> str:
-        """Settle permissions and times, and give the tree of all documents where there is an index."""
+        """Choose the permissions and times to save; return the tree of all documents if there is an index."""
         if self._with_attributes:
             found, known = self.found, "" if self.index is None else self.index.attributes
-            told = {name: found.status[name] for name in self._all if name in found.status}
-            told |= {f"{name}/": status for name, status in found.tree.directories.items()}
-            modes = {name: status.st_mode & PERMISSIONS for name, status in told.items()}
-            if os.name == "nt":  # which has no such bits: those that others have are not lost here
-                saved = described_by({ATTRIBUTES_NAME: known} if known else {}).modes
-                modes = {name: saved[name] for name in told if name in saved}
-            now = dump_attributes(modes, {name: status.st_mtime_ns for name, status in told.items()})
-            # Where a snapshot without either is the same in all else, neither is told; where nothing but times is
-            # otherwise than it was saved last, they count as they were.
-            for self._attributes in ("", at_known_times(now, known), now):
+            statuses = {name: found.status[name] for name in self._all if name in found.status}
+            statuses |= {f"{name}/": status for name, status in found.tree.directories.items()}
+            modes = {name: status.st_mode & PERMISSIONS for name, status in statuses.items()}
+            if os.name == "nt":  # without such bits: those that other systems saved are kept
+                known_modes = described_by({ATTRIBUTES_NAME: known} if known else {}).modes
+                modes = {name: known_modes[name] for name in statuses if name in known_modes}
+            current = dump_attributes(modes, {name: status.st_mtime_ns for name, status in statuses.items()})
+            # The first that gives the tree of the last snapshot is saved, so that times alone make no new one: none at
+            # all, the permissions with the times known of it, or all as on disk.
+            for self._attributes in ("", at_known_times(current, known), current):
                 if self._attributes:
                     digests[ATTRIBUTES_NAME] = document_digest(self._attributes)
                 if self.index is not None and tree_of_digests(digests) == self.index.read().tree:
@@ -220,16 +220,16 @@ class Survey:
         return "" if self.index is None else tree_of_digests(digests)
 
     def _others(self) -> Metadata:
-        """Everything beside the files themselves."""
+        """The metadata of the folder, without the content of files."""
         found, tree, names = self.found, self.found.tree, {*self._files, *self.found.unread}
         implied = {
             parent for name in [*names, *tree.directories, *tree.links, *found.sets] for parent in parents_of(name)
         }
         executable = [name for name in names & found.status.keys() if found.status[name].st_mode & stat.S_IXUSR]
         return Metadata(
-            # Of nested ones, the innermost.
+            # Only the innermost of nested ones.
             empty_dirs=tuple(name for name in tree.directories if name not in implied),
-            executable=frozenset() if os.name == "nt" else frozenset(executable),  # which has no such bits
+            executable=frozenset() if os.name == "nt" else frozenset(executable),  # no such bits on Windows
             links=tree.links,
             left_out={entry.name: entry.reason for entry in tree.left_out if entry.reason != VAULT},
             unread=frozenset(entry.name for entry in tree.left_out if entry.unread and entry.reason not in _GONE),

@@ -1,9 +1,9 @@
-"""Documents into a folder: judged in full before anything is touched, staged out of sight, and then moved into place.
+"""The restore of documents to a folder: checked in full before anything is touched, staged, then moved into place.
 
-A directory that is not there appears by a single rename. Into one that is, file after file is moved, after a journal
-says what is replaced and made; if a move fails, those before it are undone. To exchange the whole directory for a copy
-would need no journal; but a container that has the folder mounted, a process that stands in it or a watcher would go on
-with the one that is taken away, and what an agent writes there would be lost.
+A missing directory appears by a single rename. Into an existing one, file after file is moved once a journal lists what
+is replaced and made; if a move fails, those before it are undone. To exchange the whole directory for a copy would need
+no journal; but a container with the folder mounted, a process working in it or a watcher would go on with the removed
+one, and what an agent writes there would be lost.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ logger = getLogger(__name__)
 class Written(Value):
     """The outcome of write_folder(), or with ``dry_run`` the plan. Names as in the snapshot, sorted.
 
-    Each file of the snapshot is in one of the first three, in ``left``, ``unsaved`` or ``in_use``. Of the last two
-    there are any with ``dry_run`` alone: they stop the call without.
+    Each file of the snapshot is in one of the first three, in ``left``, ``unsaved`` or ``in_use``. The last two have
+    files only with ``dry_run``: otherwise these stop the call.
     """
 
     created: tuple[str, ...]  # files that were not there
@@ -62,14 +62,14 @@ class Written(Value):
     unchanged: tuple[str, ...]  # files whose content was there already
     directories: tuple[str, ...] = ()  # empty directories that were made
     permissions: tuple[str, ...] = ()  # of the unchanged files, those whose permissions were set
-    # With ``delete`` what the snapshot lacks; in any case the logs (``-wal``, ``-journal``) of databases that were
-    # replaced, which would be merged into the new
+    # With ``delete``, files that the snapshot lacks; always the logs (``-wal``, ``-journal``) of replaced databases, as
+    # they would be merged into the new ones
     removed: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()  # files that are as they were because the snapshot has them with secrets masked
-    masked: tuple[str, ...] = ()  # files that are not what they were: secrets were masked before they were saved
-    unsaved: tuple[str, ...] = ()  # files that would go, and that are saved nowhere
-    in_use: tuple[str, ...] = ()  # files that a program has open or mapped, or that are of a store that it has open
-    # For each file that goes, or would: where its text is; of what is in use, by which program
+    left: tuple[str, ...] = ()  # files left as they were, since the snapshot has them with masked secrets
+    masked: tuple[str, ...] = ()  # files written with masked secrets, as they were saved
+    unsaved: tuple[str, ...] = ()  # files that would be lost, as they are saved nowhere
+    in_use: tuple[str, ...] = ()  # files that a program has open or mapped, or whose store it has open
+    # For each file that goes, or would: where its text is saved; for a file in use, the program
     why: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -124,11 +124,11 @@ def place_documents(
     note: Mapping[str, Any] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Written:
-    """:func:`write_folder`, for whoever knows what is saved; raises Unsaved and FileInUse, with nothing written.
+    """:func:`write_folder` for callers with a vault at hand; raises Unsaved and FileInUse, with nothing written.
 
-    ``delete`` may be the names of the files that are taken away. The ``question`` is asked before anything goes that
-    the folder holds, and None where all of it may. The ``note`` is for the index once all is in place, as
-    :meth:`FolderIndex.note_of` gives it.
+    ``delete`` may be the names of the files to remove. The ``question`` is asked before any file of the folder is
+    discarded; None allows all of it. The ``note``, from :meth:`FolderIndex.note_of`, goes to the index once all is in
+    place.
     """
     require_type("documents", documents, Mapping)  # type: ignore[type-abstract]
     require_call("on_progress", on_progress)
@@ -150,30 +150,30 @@ def place_documents(
     else:
         recover(target)
     plan = make_plan(target, contents, metadata, delete=delete, force=force)
-    asked = None if question is None or force else replace(question, restored=(contents, metadata))
+    effective = None if question is None or force else replace(question, restored=(contents, metadata))
     in_use = {} if force else plan.in_use
-    # To save first what a program goes on with helps nobody.
-    unsaved = [] if asked is None else [name for name in plan.unsaved(asked) if name not in in_use]
+    # A file in use is not also reported as unsaved: saving it first would not help.
+    unsaved = [] if effective is None else [name for name in plan.unsaved(effective) if name not in in_use]
     if not dry_run:
         if in_use:
             raise FileInUse(target, in_use)
         if unsaved:
             raise Unsaved(target, unsaved)
-        plan.question, plan.note, plan.on_progress = asked, note, on_progress
+        plan.question, plan.note, plan.on_progress = effective, note, on_progress
         if plan.files or plan.directories or plan.removed or plan.dropped or plan.modes:
-            # What is there already is told by the plan: without the folder, it is not all.
+            # A plan for an existing folder omits its unchanged files: if it is gone since, one move would lose these.
             (_file_by_file if plan.found or os.path.lexists(plan.target) else _in_one_move)(plan)
         if plan.in_use:
-            said = f"while a program has it open, {quoted(list(plan.in_use))} was replaced: it goes on with what was "
-            said += "there before, and what it writes from now on is lost; start it anew"
-            warnings.warn(said, ColonyMemoryWarning, stacklevel=3)
-    return _written(plan, unsaved, in_use, {} if asked is None else asked.why)
+            alert = f"while a program has it open, {quoted(list(plan.in_use))} was replaced: it goes on with what was "
+            alert += "there before, and what it writes from now on is lost; start it anew"
+            warnings.warn(alert, ColonyMemoryWarning, stacklevel=3)
+    return _written(plan, unsaved, in_use, {} if effective is None else effective.why)
 
 
 def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Mapping[str, str]) -> Written:
     refused = {*unsaved, *in_use}
     files = [name for name in plan.files if name not in refused]
-    logs = [log for log, there in plan.logs.items() if whole_of(log) not in refused and holds_text(log, there)]
+    logs = [log for log, status in plan.logs.items() if whole_of(log) not in refused and holds_text(log, status)]
     removed = {*plan.removed, *logs} - refused
     return Written(
         created=tuple(name for name in files if name not in plan.replaced),
@@ -190,23 +190,23 @@ def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Map
     )
 
 
-# --- what must not be written
+# --- names and places that are refused
 
 
 def _without_journals(contents: dict[str, str | bytes]) -> dict[str, str | bytes]:
-    """Give what a program would play back into a database another name: it is of whoever could write to the vault."""
+    """Rename files that SQLite would apply to a database: anybody who can write to the vault may have made them."""
     renamed = {}
     for name, content in contents.items():
         if whole_of(name) != name and reads_as_journal(name, encode_text(content)):
-            others = (f"{name}.saved{number}" for number in itertools.chain([""], itertools.count(2)))
-            renamed[name] = next(other for other in others if other not in contents)
-            said = f"{name!r} is written as {renamed[name]!r}: SQLite would take it for a journal, and apply it"
-            warnings.warn(said, ColonyMemoryWarning, stacklevel=4)
+            candidates = (f"{name}.saved{number}" for number in itertools.chain([""], itertools.count(2)))
+            renamed[name] = next(candidate for candidate in candidates if candidate not in contents)
+            message = f"{name!r} is written as {renamed[name]!r}: SQLite would take it for a journal, and apply it"
+            warnings.warn(message, ColonyMemoryWarning, stacklevel=4)
     return {renamed.get(name, name): content for name, content in contents.items()}
 
 
 def _resolve(directory: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """The real path of what is or can be a directory, and the nearest directory that is there."""
+    """The real path of an existing or possible directory, and the nearest existing one; ValueError if impossible."""
     require_named(directory)
     try:
         target = real_path(directory)
@@ -222,16 +222,16 @@ def _resolve(directory: str | os.PathLike[str]) -> tuple[Path, Path]:
 
 
 def _in_one_move(plan: Plan) -> None:
-    """Let the directory, with those above it that are missing, appear as a whole."""
+    """Let the directory, with the missing ones above it, appear by one rename."""
     top = next(path for path in (plan.target, *plan.target.parents) if os.path.lexists(path.parent))
     above = blaming(f"directory {str(top.parent)!r}", plan.target)
     with ExitStack() as stack:
         with above:
             place = stack.enter_context(Directory.open(top.parent))
             stage = Stage(plan, place.status())
-            # What appears is another directory, which no note was made for.
+            # A note is for a directory that exists, and this will be a new one.
             journal = replace(_journal(plan, place), note=None)
-        # The way back is one directory to remove; that it is known to whoever comes next is not worth a failure.
+        # To undo this takes the removal of one directory: a missing record of it is no reason to fail.
         try:
             _begin(stack, plan, journal, place)
         except OSError as error:
@@ -299,7 +299,7 @@ def _file_by_file(plan: Plan) -> None:
             moves.take(stage)
             with where:
                 moves.sync()
-                # To be judged when it is moved aside: what is written to its names changes it no more.
+                # Asked about files that were moved aside: writing to their former names cannot change them.
                 if plan.question is not None:
                     plan.question.require_saved(plan.target, moves.displaced())
                 moves.displaced()
@@ -328,9 +328,9 @@ def _journal(plan: Plan, place: Directory) -> Journal:
 
 
 def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> Record:
-    """Write down that a restore begins, and have its traces removed when the stack unwinds."""
+    """Record that a restore begins; its remains are cleared when the stack unwinds."""
     with start_lock():
-        if recover(plan.target):  # another has begun since the plan was made, and been cut off by now
+        if recover(plan.target):  # another one began since the plan was made, and was cut off
             raise ColonyMemoryError(f"{str(plan.target)!r} was changed in the meantime; nothing was written; try again")
         record = stack.enter_context(begin_record(journal))
     stack.callback(clear, record, place)
@@ -338,39 +338,39 @@ def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> 
 
 
 def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping[str, str]) -> Journal:
-    """Stage what is new; return the journal of what is to be done then."""
+    """Stage the new files; return the journal with the steps to do."""
     plan = stage.plan
-    going = {**plan.removed, **plan.logs, **{f"{name}/": plan.dropped[name] for name in plan.displaced_directories()}}
-    numbers = {name: str(number) for number, name in enumerate([*going, *plan.files])}
-    for name in numbers:  # The log of a database is told by the name that it has beside it.
+    leaving = {**plan.removed, **plan.logs, **{f"{name}/": plan.dropped[name] for name in plan.displaced_directories()}}
+    numbers = {name: str(number) for number, name in enumerate([*leaving, *plan.files])}
+    for name in numbers:  # The log of a database needs the database's name to be known as one.
         whole = whole_of(name)
         if whole in numbers:
             numbers[name] = numbers[whole] + name[len(whole) :]
     steps = []
-    with Reach(folder) as reach, Reach(folder) as aside:
+    with Reach(folder) as reach, Reach(folder) as staging:
         for parent, name in plan.parents().items():
             with stage.blaming(name):
-                # Where it is a file, that makes way.
-                there = None if {*parents_of(parent), parent} & plan.removed.keys() else reach.look(parent)
-                if there is not None and is_link(there):
+                # A file of that name is removed first.
+                status = None if {*parents_of(parent), parent} & plan.removed.keys() else reach.look(parent)
+                if status is not None and is_link(status):
                     raise OSError(errno.ELOOP, "is a symbolic link", parent)
-                if there is None:
+                if status is None:
                     steps.append(Step(f"{parent}/"))
         for name, number in numbers.items():
             volume = volumes[nearest(name, volumes)]
-            there = going.get(name) or plan.replaced.get(name)
-            old = None if there is None else Version.of(there)
-            if old is not None and name in going and name.endswith((INDEX, "/")):
-                old = old._replace(size=-1, changed=-1)  # whoever only reads writes to it; and what is in it goes first
-            new = stage.write(aside, journal.staged(volume, NEW, number), name) if name in plan.files else None
+            status = leaving.get(name) or plan.replaced.get(name)
+            old = None if status is None else Version.of(status)
+            if old is not None and name in leaving and name.endswith((INDEX, "/")):
+                old = old._replace(size=-1, changed=-1)  # even readers write to an index; a directory is emptied first
+            new = stage.write(staging, journal.staged(volume, NEW, number), name) if name in plan.files else None
             steps.append(Step(name.rstrip("/"), new, old, number, volume))
         with blaming(f"directory {str(plan.target)!r}", plan.target):
             for volume in journal.volumes:
-                stage.sync_directories(aside, [journal.staged(volume, kind) for kind in (NEW, KEPT)])
+                stage.sync_directories(staging, [journal.staged(volume, kind) for kind in (NEW, KEPT)])
     return replace(
         journal,
         phase=MOVING,
-        # What is taken away comes first, and directories before what is put in them.
+        # Removals come first, and directories before the files put in them.
         steps=tuple(sorted(steps, key=lambda step: (step.new is not None, step.name.endswith("/")))),
         emptied=tuple(name for name in plan.dropped if name not in plan.displaced_directories()),
         modes=tuple(plan.modes),
